@@ -1,0 +1,157 @@
+package tensor
+
+// Opaque handles. Their layout belongs to the device that made them; handing one to
+// another device is a programmer's error and may panic.
+type (
+	// Weight is a loaded matrix in the layout the device wants.
+	Weight interface {
+		Rows() int    // output features
+		Cols() int    // input features
+		DType() DType // as stored, before repacking
+		Bytes() int64 // memory held
+	}
+	// Vector is a loaded run of float32: a norm's gain, a bias.
+	Vector interface{ Len() int }
+	// Buffer is workspace: Rows × Cols float32, row-major.
+	Buffer interface {
+		Rows() int
+		Cols() int
+	}
+	// Act is rows made ready to meet weights: the floats and, lazily, their
+	// quantised forms.
+	Act interface{ Cols() int }
+	// Rope is the rotation table of one RopeSpec.
+	Rope interface{ RotaryDim() int }
+	// KV is a pool of pages of keys and values for the layers of a span.
+	KV interface {
+		Pages() int
+		PageBytes() int64 // memory of one page over all layers
+	}
+)
+
+// Info names a device.
+type Info struct {
+	Name       string // "cpu"
+	Tier       string // "avx512", "generic", ...
+	Arithmetic string // "cpu1": equal names round equally
+	Threads    int
+}
+
+// KVSpec sizes a KV pool. Keys and values are float32.
+type KVSpec struct {
+	Layers, KVHeads, HeadDim, Pages int
+}
+
+// RopeSpec describes rotary embeddings in the rotate-half convention: element i of a head
+// pairs with i+RotaryDim/2. The angle is float32(pos)*InvFreq[i], cos and sin are scaled
+// by Scale. len(InvFreq) is RotaryDim/2.
+type RopeSpec struct {
+	HeadDim, RotaryDim int
+	InvFreq            []float32
+	Scale              float32
+}
+
+// NormKind chooses a normalisation.
+type NormKind uint8
+
+const (
+	RMSNorm   NormKind = iota // x / sqrt(mean(x²)+eps) * gain
+	LayerNorm                 // (x-mean) / sqrt(var+eps) * gain + bias
+)
+
+// NormSpec describes a normalisation over groups of Gain.Len() columns: the whole row in
+// most models, one head at a time where queries and keys are normalised.
+type NormSpec struct {
+	Kind NormKind
+	Gain Vector
+	Bias Vector // nil if none
+	Eps  float32
+}
+
+// Activation is a pointwise function.
+type Activation uint8
+
+const (
+	NoActivation Activation = iota
+	SiLU                    // x*sigmoid(x)
+	GELU                    // exact, by erf
+	GELUTanh                // the tanh approximation
+)
+
+// Product is one matrix product with its epilogue. With acc = W·a per row:
+//
+//	y = acc [+ Bias]
+//	if Gate:          y = Activation(Gate·a [+ GateBias]) * y
+//	else:             y = Activation(y)
+//	if Residual:      y = Residual + y
+//	Dst = y
+//
+// Dst and Residual may be the same buffer; neither may be what the Act was prepared from
+// unless that buffer is also only read row by row after the product (devices keep their
+// own copy in Act, so Residual = the prepared buffer is fine).
+type Product struct {
+	W        Weight
+	Bias     Vector // nil if none
+	Gate     Weight // nil if none; same shape as W
+	GateBias Vector // nil if none
+	Act      Activation
+	Residual Buffer // nil if none
+	Dst      Buffer
+}
+
+// AttendSpec describes attention of one layer. Heads is a multiple of KVHeads; query head
+// h reads key/value head h/(Heads/KVHeads).
+type AttendSpec struct {
+	Layer                   int // layer of the KV pool, counted from the span's first
+	Heads, KVHeads, HeadDim int
+	Scale                   float32 // multiplies q·k
+	Rope                    Rope    // nil: queries and keys are not rotated
+}
+
+// Device computes. Handles are made once, ops run on them for ever; an op works on the
+// first n rows of its buffers, where n is given, that of the batch, or that of the Act.
+// Ops are void and run in order; Sync reports the first error since the last Sync, and
+// on devices with queues waits for them. Shapes are checked when handles are made; an op
+// whose operands do not fit each other panics, since only a bug can cause it.
+//
+// A Device may be used by several goroutines: each op is atomic, and ops of different
+// goroutines interleave, so goroutines must not share buffers.
+type Device interface {
+	Info() Info
+
+	// Load repacks a matrix. The caller's data is not kept. The error names what is
+	// wrong with the matrix: an unknown format, a wrong length, a row that is no whole
+	// number of groups, or too little memory.
+	Load(m Matrix) (Weight, error)
+	LoadVector(v []float32) (Vector, error)
+	NewBuffer(rows, cols int) (Buffer, error)
+	// NewAct makes room to prepare up to rows × cols.
+	NewAct(rows, cols int) (Act, error)
+	NewRope(s RopeSpec) (Rope, error)
+	// NewKV reserves a pool. Memory may be committed as pages are first written.
+	NewKV(s KVSpec) (KV, error)
+
+	// Upload writes src, whole rows, to dst from the given row on.
+	Upload(dst Buffer, row int, src []float32)
+	// Download reads whole rows of src, from the given row on, into dst.
+	Download(dst []float32, src Buffer, row int)
+	// Embed writes row ids[i] of the table, dequantised, to row i of dst.
+	Embed(dst Buffer, table Weight, ids []int32)
+	// Gather copies row rows[i] of src to row i of dst.
+	Gather(dst, src Buffer, rows []int32)
+	// Norm normalises n rows. dst may be src.
+	Norm(dst, src Buffer, n int, s NormSpec)
+	// Prepare copies n rows into dst and, for Act8, quantises them when the first
+	// quantised weight asks.
+	Prepare(dst Act, src Buffer, n int, mode Activations)
+	// MatMul runs products that share one Act; no product may read another's Dst.
+	MatMul(a Act, products []Product)
+	// Attend rotates q and k (in place), writes k and v to the cache at each row's
+	// position, and attends over positions 0..Pos of each row's sequence.
+	// q and dst are [rows][Heads*HeadDim]; k and v are [rows][KVHeads*HeadDim].
+	Attend(dst, q, k, v Buffer, kv KV, b *Batch, s AttendSpec)
+
+	Sync() error
+	// Close frees threads and memory; handles of the device are dead after it.
+	Close() error
+}
