@@ -1,0 +1,173 @@
+package swarm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// State is what a server says it is doing. The order matters: balancing counts servers
+// from Joining on, routing only Online ones.
+type State uint8
+
+const (
+	Offline  State = iota // left, or leaving: its record lingers so that others know
+	Joining               // has chosen its span and loads it
+	Draining              // finishes its sessions, takes no new ones
+	Online                // serves
+)
+
+var stateNames = [...]string{"offline", "joining", "draining", "online"}
+
+// String is the lower-case name.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// MarshalText writes the name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name.
+func (s *State) UnmarshalText(b []byte) error {
+	for i, n := range stateNames {
+		if n == string(b) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown server state %q", b)
+}
+
+// Rates are tokens per second. nil means not measured, and is shown so.
+type Rates struct {
+	InferenceRPS *float64 `json:"inference_rps,omitempty"` // decode, through one block
+	ForwardRPS   *float64 `json:"forward_rps,omitempty"`   // prefill, through one block
+	NetworkRPS   *float64 `json:"network_rps,omitempty"`   // through the link
+}
+
+// Record is what a server says of itself. It describes the whole span, so that one record
+// is enough to know all of it. Unknown JSON fields are ignored by readers, and every field
+// added after version 1 is optional.
+type Record struct {
+	Protocol   int      `json:"protocol"` // of the session protocol: wire.Version
+	Peer       PeerID   `json:"peer"`
+	Addrs      []string `json:"addrs"` // multiaddrs without /p2p
+	Manifest   Manifest `json:"manifest"`
+	Span       Span     `json:"span"`
+	State      State    `json:"state"`
+	Seq        uint64   `json:"seq"` // rises with every record of this peer, across restarts
+	Issued     int64    `json:"issued_ms"`
+	Expires    int64    `json:"expires_ms"` // unix milliseconds
+	Digests    []string `json:"digests"`    // one per block of the span; empty while joining
+	PublicName string   `json:"public_name,omitempty"`
+	Version    string   `json:"version"` // of the software
+	Rates      Rates    `json:"rates"`
+	// Throughput is what the server offers per block, in tokens per second, as balancing
+	// sums it; 0 if nothing was measured or declared.
+	Throughput float64 `json:"throughput"`
+	// Cache is in tokens of whole sessions: one token takes room in every block of the span.
+	CacheTotal int64 `json:"cache_tokens_total"`
+	CacheLeft  int64 `json:"cache_tokens_left"`
+	MaxLength  int   `json:"max_length"` // longest session it accepts
+	Relay      bool  `json:"relay,omitempty"`
+	// NextRTT holds round trips, in milliseconds, to servers that could come next.
+	NextRTT map[PeerID]float64 `json:"next_rtt_ms,omitempty"`
+}
+
+// Limits of a record read from strangers.
+const (
+	MaxRecordBytes = 256 << 10
+	maxAddrs       = 32
+	maxNextRTT     = 64
+	maxShortText   = 128
+	// MaxLifetime caps how long any record may claim to live.
+	MaxLifetime = 30 * time.Minute
+)
+
+// ErrBadRecord marks a record that breaks the rules; wrapped with what is wrong.
+var ErrBadRecord = errors.New("bad record")
+
+// Validate checks everything but the signature and the clock.
+func (r *Record) Validate() error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("%w of %s: %s", ErrBadRecord, r.Peer.Short(), fmt.Sprintf(format, a...))
+	}
+	if err := r.Manifest.Validate(); err != nil {
+		return bad("%v", err)
+	}
+	n := r.Manifest.Blocks
+	switch {
+	case r.Peer == "" || len(r.Peer) > maxShortText:
+		return bad("peer id of %d bytes", len(r.Peer))
+	case len(r.Addrs) > maxAddrs:
+		return bad("%d addresses, at most %d", len(r.Addrs), maxAddrs)
+	case r.Span.Start < 0 || r.Span.Start >= r.Span.End || r.Span.End > n:
+		return bad("span %v of a model of %d blocks", r.Span, n)
+	case len(r.Digests) != 0 && len(r.Digests) != r.Span.Len():
+		return bad("%d digests for span %v", len(r.Digests), r.Span)
+	case r.State == Online && len(r.Digests) == 0:
+		return bad("online without block digests")
+	case len(r.PublicName) > maxShortText || len(r.Version) > maxShortText:
+		return bad("overlong name or version")
+	case r.CacheTotal < 0 || r.CacheLeft < 0 || r.CacheLeft > r.CacheTotal || r.MaxLength < 0:
+		return bad("cache of %d of %d tokens, sessions of %d", r.CacheLeft, r.CacheTotal, r.MaxLength)
+	case len(r.NextRTT) > maxNextRTT:
+		return bad("%d round trips, at most %d", len(r.NextRTT), maxNextRTT)
+	case r.Expires <= r.Issued || r.Expires-r.Issued > MaxLifetime.Milliseconds():
+		return bad("lifetime of %d ms, want 1 to %d", r.Expires-r.Issued, MaxLifetime.Milliseconds())
+	case !rate(&r.Throughput) || !rate(r.Rates.InferenceRPS) || !rate(r.Rates.ForwardRPS) || !rate(r.Rates.NetworkRPS):
+		return bad("a rate that is negative or no number")
+	}
+	for _, a := range r.Addrs {
+		if len(a) > maxNameLen {
+			return bad("address of %d bytes", len(a))
+		}
+	}
+	for _, d := range r.Digests {
+		if len(d) > maxShortText {
+			return bad("digest of %d bytes", len(d))
+		}
+	}
+	for p, ms := range r.NextRTT {
+		if len(p) > maxShortText || !rate(&ms) {
+			return bad("round trip %v to %q", ms, p)
+		}
+	}
+	return nil
+}
+
+func rate(f *float64) bool { return f == nil || *f >= 0 && !math.IsInf(*f, 0) && !math.IsNaN(*f) }
+
+// UID is the model the record is about.
+func (r *Record) UID() UID { return r.Manifest.UID() }
+
+// Digest is that of one block, or "" if the record has none.
+func (r *Record) Digest(block int) string {
+	if !r.Span.Holds(block) || len(r.Digests) == 0 {
+		return ""
+	}
+	return r.Digests[block-r.Span.Start]
+}
+
+// Newer tells whether r replaces old: same peer, higher sequence.
+func (r *Record) Newer(old *Record) bool { return old == nil || r.Seq > old.Seq }
+
+// DecodeRecord reads and validates the JSON form.
+func DecodeRecord(b []byte) (*Record, error) {
+	if len(b) > MaxRecordBytes {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBadRecord, len(b), MaxRecordBytes)
+	}
+	r := new(Record)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrBadRecord, err)
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

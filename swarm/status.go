@@ -1,0 +1,78 @@
+package swarm
+
+import "time"
+
+// NodeStatus is what a node tells of itself to its operator and its dashboard.
+type NodeStatus struct {
+	Peer       PeerID        `json:"peer_id"`
+	Addrs      []string      `json:"addrs"` // with /p2p
+	Roles      []string      `json:"roles"` // "server", "gateway", "bootstrap"
+	Version    string        `json:"version"`
+	Started    time.Time     `json:"started"`
+	Swarm      string        `json:"swarm"`
+	Manifest   *Manifest     `json:"manifest,omitempty"`
+	UID        UID           `json:"uid,omitempty"`
+	State      State         `json:"state"`
+	Span       *Span         `json:"span,omitempty"`
+	PublicName string        `json:"public_name,omitempty"`
+	Rates      Rates         `json:"rates"`
+	Throughput float64       `json:"throughput"`
+	Cache      CacheStatus   `json:"cache"`
+	Sessions   int           `json:"sessions"`
+	Steps      uint64        `json:"steps"` // iterations run since start
+	Device     string        `json:"device,omitempty"`
+	Peers      int           `json:"peers"`
+	Blocks     []BlockStatus `json:"-"`
+}
+
+// CacheStatus is in tokens of whole sessions (Record.CacheTotal).
+type CacheStatus struct {
+	TotalTokens int64 `json:"total_tokens"`
+	UsedTokens  int64 `json:"used_tokens"`
+	LeftTokens  int64 `json:"left_tokens"`
+	TotalBytes  int64 `json:"total_bytes"`
+	UsedBytes   int64 `json:"used_bytes"`
+	Waiting     int   `json:"waiting"` // allocations in the queue
+}
+
+// BlockStatus is one block a server holds.
+type BlockStatus struct {
+	Index   int           `json:"index"`
+	State   string        `json:"state"` // "loading", "loaded"
+	Bytes   int64         `json:"bytes"`
+	Load    time.Duration `json:"load_ns"`
+	Digest  string        `json:"digest,omitempty"`
+	Session int           `json:"sessions"`
+}
+
+// SessionStatus is one session, as a stage of it (Role "server") or as its owner
+// ("gateway") sees it.
+type SessionStatus struct {
+	ID        string    `json:"id"`
+	Role      string    `json:"role"`
+	Model     string    `json:"model"`
+	Peer      PeerID    `json:"peer,omitempty"` // the client, for a server
+	Span      *Span     `json:"span,omitempty"`
+	Route     []Hop     `json:"route,omitempty"` // for a gateway
+	Epoch     uint32    `json:"epoch"`
+	Position  int       `json:"position"`
+	MaxLength int       `json:"max_length"`
+	Bytes     int64     `json:"cache_bytes"`
+	Opened    time.Time `json:"opened"`
+	Steps     uint64    `json:"steps"`
+}
+
+// Hop is one stage of a route: who computes which blocks.
+type Hop struct {
+	Peer PeerID `json:"peer"`
+	Span Span   `json:"span"`
+}
+
+// PeerStatus is a connection to another node.
+type PeerStatus struct {
+	Peer      PeerID   `json:"peer_id"`
+	Addrs     []string `json:"addrs"`
+	Direction string   `json:"direction"`
+	Agent     string   `json:"agent,omitempty"`
+	RTTMillis *float64 `json:"rtt_ms,omitempty"`
+}
