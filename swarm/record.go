@@ -14,12 +14,12 @@ type State uint8
 
 const (
 	Offline  State = iota // left, or leaving: its record lingers so that others know
-	Joining               // has chosen its span and loads it
 	Draining              // finishes its sessions, takes no new ones
+	Joining               // has chosen its span and loads it
 	Online                // serves
 )
 
-var stateNames = [...]string{"offline", "joining", "draining", "online"}
+var stateNames = [...]string{"offline", "draining", "joining", "online"}
 
 // String is the lower-case name.
 func (s State) String() string {

@@ -55,7 +55,6 @@ func (v View) Coverage(least State) []int {
 	return c
 }
 
-
 // Missing lists the ranges of blocks that no online server holds.
 func (v View) Missing() []Span { return MissingSpans(v.Coverage(Online)) }
 

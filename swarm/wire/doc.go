@@ -1,0 +1,30 @@
+// Package wire is the bytes between nodes: framing, the session protocol's messages and
+// their limits, and an in-memory stream for nodes of one process. Standard library and
+// swarm only: it opens no connection and encodes no tensor (codec does).
+//
+// # Session protocol, version 1
+//
+// The client opens one control stream ([ProtoSession]) to each stage of its chain; a stage
+// opens one push stream ([ProtoPush]) to its successor. All carry frames: a 4-byte
+// little-endian length, a type byte, the payload.
+//
+//	client                      stage i                     stage i+1
+//	  | -- Open ------------------> |                            |
+//	  | <------------ Accept/Fail - |   (cache leased for LeaseTime)
+//	  | -- Commit ----------------> |   (the lease holds until the end)
+//	  | -- Rows (stage 0, replay) > | -- Hello, Rows ----------> |
+//	  | <-------------- Done, Journal, Rows (last stage), Fail - |
+//	  | -- Route (new epoch) -----> |
+//	  | <---------------- Status -- |
+//	  | -- Ask -------------------> |
+//	  | <---------------- Status -- |
+//	  | -- close of the stream ---> |   (everything is freed)
+//
+// Rows carry hidden states of consecutive positions: input of the stage when they go
+// down, output of the last stage when they come back. A stage takes Rows only with its
+// epoch and only if Start equals its length; lower is a duplicate (dropped, with a Done
+// of the present position), higher is a gap (Fail), an older epoch is dropped silently.
+// Want is the first position whose final output the client asks for; it travels along.
+// Skip of Open and Route is the first position the stage's successor lacks: outputs
+// before it are computed but not pushed.
+package wire

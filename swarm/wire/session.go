@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"whorl/swarm"
+)
+
+// LeaseTime is how long a stage keeps the cache of an Open without its Commit: the other
+// stages are asked meanwhile, and a client that dies must not hold memory.
+const LeaseTime = 10 * time.Second
+
+// Open asks a stage to take part in a session.
+type Open struct {
+	Version     int        `json:"version"`
+	Session     SessionID  `json:"session"`
+	UID         swarm.UID  `json:"uid"`
+	Span        swarm.Span `json:"span"`       // part of the span the server holds
+	MaxLength   int        `json:"max_length"` // positions to reserve
+	Activations string     `json:"activations"`
+	WaitMillis  int        `json:"wait_ms"` // how long to wait in the queue for cache
+	Route       Route      `json:"route"`
+	// Digests, if given, are those the client expects of the span's blocks.
+	Digests []string `json:"digests,omitempty"`
+}
+
+// Route places a stage in the chain for one epoch.
+type Route struct {
+	Epoch uint32 `json:"epoch"`
+	// Truncate cuts the stage's history to this many positions.
+	Truncate int `json:"truncate"`
+	// Prev may send rows beside the client; "" means the client alone.
+	Prev swarm.PeerID `json:"prev,omitempty"`
+	// Next receives the outputs; "" means they go to the client: the last stage.
+	Next swarm.PeerID `json:"next,omitempty"`
+	// NextRecord is Next's signed record, so that the stage dials nobody unknown.
+	NextRecord []byte `json:"next_record,omitempty"`
+	// Skip is the first position that Next lacks.
+	Skip int `json:"skip"`
+	// Journal asks for the stage's outputs from this position on, beside the push; -1
+	// for none.
+	Journal int `json:"journal"`
+}
+
+// Status is a stage's answer to Open (Accept), Route and Ask.
+type Status struct {
+	Epoch    uint32 `json:"epoch"`
+	Position int    `json:"position"` // rows computed
+	Step     uint64 `json:"step"`     // of the last rows computed
+}
+
+// Hello opens a push stream.
+type Hello struct {
+	Version int       `json:"version"`
+	Session SessionID `json:"session"`
+	Epoch   uint32    `json:"epoch"`
+}
+
+// Fail reports an error. The stage stays as it was unless the verdict says otherwise.
+type Fail struct {
+	Epoch   uint32        `json:"epoch"`
+	Code    swarm.Code    `json:"code"`
+	Verdict swarm.Verdict `json:"verdict"`
+	Message string        `json:"message"`
+	Peer    swarm.PeerID  `json:"peer,omitempty"` // to blame, if not the sender
+}
+
+// NewFail states an error for the wire.
+func NewFail(epoch uint32, err error) Fail {
+	e := swarm.AsError(err)
+	return Fail{Epoch: epoch, Code: e.Code, Verdict: e.Verdict, Message: e.Error(), Peer: e.Peer}
+}
+
+// Err is the error as the receiver sees it; from is who sent it.
+func (f Fail) Err(from swarm.PeerID) *swarm.Error {
+	e := &swarm.Error{Code: f.Code, Verdict: f.Verdict, Message: f.Message, Peer: f.Peer}
+	if e.Peer == "" {
+		e.Peer = from
+	}
+	return e
+}
+
+// Decode reads a JSON payload into v; unknown fields are ignored so that newer peers can
+// add some.
+func Decode(t Type, p []byte, v any) error {
+	if err := json.Unmarshal(p, v); err != nil {
+		return fmt.Errorf("%w: type %d: %v", ErrFrame, t, err)
+	}
+	return nil
+}
+
+// AppendJSON appends a frame whose payload is v as JSON. v must marshal.
+func AppendJSON(dst []byte, t Type, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own plain structs
+	}
+	return AppendFrame(dst, t, b)
+}
