@@ -1,0 +1,89 @@
+package client
+
+import (
+	"time"
+
+	"whorl/client/sample"
+	"whorl/swarm"
+	"whorl/tensor"
+)
+
+// SessionOptions opens a session.
+type SessionOptions struct {
+	// MaxLength is the budget in positions: prompts and answers of the whole session.
+	MaxLength   int
+	Activations tensor.Activations
+	// PrefillChunk is the most rows sent in one frame; 0 chooses by measured times.
+	PrefillChunk int
+	// Wait is how long servers may keep the open waiting for cache; 0 for the default.
+	Wait time.Duration
+}
+
+// Request is one turn of generation in a session.
+type Request struct {
+	// Prompt holds the new ids of this turn; empty means "continue", which needs a
+	// session that has generated or been given something before.
+	Prompt       []int32
+	MaxNewTokens int
+	Sampling     sample.Params
+	// Stop ends the turn when the text generated in it contains one of these. Deltas
+	// never show any part of a stop text: what could begin one is held back.
+	Stop []string
+	// IncludeStop adds the stop text to the answer (the legacy chat protocol).
+	IncludeStop bool
+	IgnoreEOS   bool
+	// Special shows control tokens (such as the end token) as text.
+	Special bool
+	// TopLogprobs asks for log-probabilities with that many alternatives; -1 for none.
+	TopLogprobs int
+}
+
+// Delta is what one or more tokens added. Text is valid UTF-8 and may be empty only with
+// IDs that show nothing.
+type Delta struct {
+	Text     string
+	IDs      []int32
+	Logprobs []sample.Logprob // one per id if asked for
+}
+
+// Finish says why a turn ended.
+type Finish string
+
+// The reasons.
+const (
+	FinishStop      Finish = "stop"   // a stop text
+	FinishEOS       Finish = "eos"    // an end-of-generation token
+	FinishLength    Finish = "length" // MaxNewTokens, or the budget
+	FinishCancelled Finish = "cancelled"
+)
+
+// Timings of a turn.
+type Timings struct {
+	Prefill time.Duration // until the first token was sampled
+	Decode  time.Duration // from then to the last
+}
+
+// Result sums up a turn. IDs are all new ids, the end token included; Text is what the
+// deltas joined give.
+type Result struct {
+	IDs          []int32
+	Text         string
+	Logprobs     []sample.Logprob
+	Finish       Finish
+	StopMatch    string // the stop text that matched
+	PromptTokens int
+	Position     int // of the session after the turn
+	Route        []swarm.Hop
+	Timings      Timings
+	Reroutes     int // fail-overs during the turn
+}
+
+// Model is what an Engine serves.
+type Model struct {
+	Name      string
+	UID       swarm.UID
+	Manifest  swarm.Manifest
+	Vocab     int
+	MaxLength int // longest session: the model's context limit
+	Created   time.Time
+}
