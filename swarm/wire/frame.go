@@ -134,10 +134,15 @@ func AppendFrame(dst []byte, t Type, parts ...[]byte) []byte {
 	for _, p := range parts {
 		n += len(p)
 	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
-	dst = append(dst, byte(t))
+	dst = AppendHeader(dst, t, n)
 	for _, p := range parts {
 		dst = append(dst, p...)
 	}
 	return dst
+}
+
+// AppendHeader appends the head of a frame whose payload of n bytes follows.
+func AppendHeader(dst []byte, t Type, n int) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	return append(dst, byte(t))
 }

@@ -1,0 +1,253 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"whorl/client/plan"
+	"whorl/model/tokenizer"
+	"whorl/swarm"
+	"whorl/swarm/route"
+	"whorl/swarm/wire"
+	"whorl/tensor"
+)
+
+// Directory says who serves the model.
+type Directory interface {
+	// View is the present snapshot; the first call may wait for it.
+	View(ctx context.Context, uid swarm.UID) (swarm.View, error)
+	// Signed is a peer's signed record, which introduces it to its predecessor.
+	Signed(peer swarm.PeerID) ([]byte, bool)
+	// Suspect says that a peer could not be reached.
+	Suspect(peer swarm.PeerID)
+}
+
+// Dialer opens streams to peers.
+type Dialer interface {
+	Dial(ctx context.Context, peer swarm.PeerID, proto string) (wire.Stream, error)
+}
+
+// Head is the part of the model a client computes itself. Safe for concurrent use.
+type Head interface {
+	// Embed writes the rows of ids to dst, [len(ids)][hidden].
+	Embed(dst []float32, ids []int32) error
+	// Logits writes [n][vocab] from hidden rows [n][hidden] of the last block.
+	Logits(dst, hidden []float32, n int, mode tensor.Activations) error
+}
+
+// Timeouts of a session. Zero fields take the defaults.
+type Timeouts struct {
+	Dial    time.Duration // to open a stream
+	Write   time.Duration // to hand one frame to the network
+	Open    time.Duration // for a stage to answer Open or Route, beside the cache wait
+	Probe   time.Duration // without progress, then stages are asked whether they live
+	Answer  time.Duration // for a stage to answer that
+	Step    time.Duration // without progress, then a stage that answers is given up too
+	Recover time.Duration // to find a whole route again
+	First   time.Duration // to find the first route: nothing is lost by saying no early
+	Backoff time.Duration // before the second attempt at a route; doubles
+}
+
+// DefaultTimeouts leave a mute peer after 4 s and a slow one after 30 s.
+func DefaultTimeouts() Timeouts {
+	return Timeouts{
+		Dial: 5 * time.Second, Write: 5 * time.Second, Open: 5 * time.Second, Probe: 2 * time.Second,
+		Answer: 2 * time.Second, Step: 30 * time.Second, Recover: 30 * time.Second, First: 3 * time.Second, Backoff: 50 * time.Millisecond,
+	}
+}
+
+// Config is what an Engine needs. Manifest, Head, Directory and Dialer are required.
+type Config struct {
+	Manifest  swarm.Manifest
+	Vocab     int
+	MaxLength int // longest session
+	Head      Head
+	Tokenizer *tokenizer.Tokenizer // nil: only ids can be used
+	Directory Directory
+	Dialer    Dialer
+	// RTT is the round trip to a peer as last measured; nil or false if unknown.
+	RTT      func(swarm.PeerID) (time.Duration, bool)
+	Routing  route.Params
+	Bans     plan.BanParams
+	Chunks   plan.ChunkParams
+	Timeouts Timeouts
+	// JournalBytes is the memory a session may spend on rows for fail-over; 0 keeps
+	// none, and a fail-over then recomputes everything.
+	JournalBytes int64
+	// HopCost is what a frame costs beside compute, for choosing chunk sizes.
+	HopCost time.Duration
+	Log     *slog.Logger
+}
+
+// DefaultConfig has everything but the required fields.
+func DefaultConfig() Config {
+	return Config{
+		Routing: route.DefaultParams(), Bans: plan.DefaultBanParams(), Chunks: plan.DefaultChunkParams(),
+		Timeouts: DefaultTimeouts(), JournalBytes: 1 << 30, HopCost: time.Millisecond, Log: slog.Default(),
+	}
+}
+
+// Engine generates with one model through a swarm. Safe for concurrent use.
+type Engine struct {
+	cfg     Config
+	uid     swarm.UID
+	created time.Time
+
+	mu       sync.Mutex // guards all below
+	bans     *plan.Bans
+	view     swarm.View
+	sessions map[*Session]struct{}
+}
+
+// New makes an engine.
+func New(cfg Config) (*Engine, error) {
+	switch {
+	case cfg.Head == nil || cfg.Directory == nil || cfg.Dialer == nil:
+		return nil, errors.New("client: head, directory and dialer are required")
+	case cfg.Vocab < 1 || cfg.MaxLength < 1:
+		return nil, fmt.Errorf("client: vocabulary of %d and sessions of %d positions", cfg.Vocab, cfg.MaxLength)
+	}
+	if err := cfg.Manifest.Validate(); err != nil {
+		return nil, err
+	}
+	return &Engine{
+		cfg: cfg, uid: cfg.Manifest.UID(), created: time.Now(),
+		bans: plan.NewBans(cfg.Bans), sessions: map[*Session]struct{}{},
+	}, nil
+}
+
+// Model says what is served.
+func (e *Engine) Model() Model {
+	return Model{Name: e.cfg.Manifest.Name, UID: e.uid, Manifest: e.cfg.Manifest, Vocab: e.cfg.Vocab, MaxLength: e.cfg.MaxLength, Created: e.created}
+}
+
+// Open starts a session: a route is found and cache is reserved on every stage of it.
+func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
+	if o.MaxLength < 1 || o.MaxLength > e.cfg.MaxLength {
+		return nil, swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Cannot allocate KV cache for %d tokens, max = %d", o.MaxLength, e.cfg.MaxLength)
+	}
+	sctx, kill := context.WithCancelCause(context.Background())
+	s := &Session{
+		e: e, opt: o, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
+		ctx: sctx, kill: kill, chunk: e.cfg.Chunks.Max, journals: map[int]*journal{},
+	}
+	s.timer.Stop()
+	rand.Read(s.id[:])
+	e.mu.Lock()
+	e.sessions[s] = struct{}{}
+	e.mu.Unlock()
+	if err := s.reroute(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (e *Engine) forget(s *Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.sessions, s)
+}
+
+// Sessions lists the open sessions, oldest first.
+func (e *Engine) Sessions() []swarm.SessionStatus {
+	e.mu.Lock()
+	open := make([]*Session, 0, len(e.sessions))
+	for s := range e.sessions {
+		open = append(open, s)
+	}
+	e.mu.Unlock()
+	out := make([]swarm.SessionStatus, len(open))
+	for i, s := range open {
+		out[i] = s.Status()
+	}
+	slices.SortFunc(out, func(a, b swarm.SessionStatus) int {
+		if c := a.Opened.Compare(b.Opened); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out
+}
+
+// Kill ends a session by its id; false if there is none.
+func (e *Engine) Kill(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for s := range e.sessions {
+		if s.ID() == id {
+			s.kill(swarm.Errorf(swarm.CodeCancelled, swarm.Caller, "Session was ended by the operator and does not exist any more"))
+			return true
+		}
+	}
+	return false
+}
+
+// plan chooses servers for a piece of the model.
+func (e *Engine) plan(ctx context.Context, r swarm.Span, from, to swarm.PeerID, tokens int, digests map[int]string) ([]swarm.Hop, error) {
+	view, err := e.cfg.Directory.View(ctx, e.uid)
+	if err != nil {
+		return nil, err
+	}
+	if view.Manifest.Blocks == 0 {
+		view.Manifest = e.cfg.Manifest
+	}
+	now := time.Now()
+	e.mu.Lock()
+	e.view = view
+	avoid := e.bans.Avoid(now)
+	e.mu.Unlock()
+	chain, err := route.Plan(route.Query{
+		View: view, Range: r, From: from, To: to, Tokens: tokens, Avoid: avoid, Digests: digests,
+		RTT: e.cfg.RTT, Params: e.cfg.Routing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return chain.Hops, nil
+}
+
+func (e *Engine) lastView() swarm.View {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.view
+}
+
+// failed records what went wrong with a peer. Only a peer that could not be reached is
+// suspected to others; one that is full or drains is merely avoided for a while.
+func (e *Engine) failed(p swarm.PeerID, err *swarm.Error) {
+	e.mu.Lock()
+	e.bans.Fail(p, time.Now())
+	e.mu.Unlock()
+	if err.Code == swarm.CodePeerLost || err.Code == swarm.CodeTimeout {
+		e.cfg.Directory.Suspect(p)
+	}
+}
+
+// defaultForward is assumed of servers that did not measure prefill, in tokens per second
+// through one block.
+const defaultForward = 1000
+
+// forwardRate is the prefill speed of the slowest stage of a route, in tokens per second.
+func (e *Engine) forwardRate(hops []swarm.Hop) float64 {
+	view := e.lastView()
+	slowest := float64(defaultForward)
+	for i, h := range hops {
+		rate := float64(defaultForward)
+		if r, ok := view.Server(h.Peer); ok && r.Rates.ForwardRPS != nil && *r.Rates.ForwardRPS > 0 {
+			rate = *r.Rates.ForwardRPS
+		}
+		rate /= float64(h.Span.Len())
+		if i == 0 || rate < slowest {
+			slowest = rate
+		}
+	}
+	return slowest
+}

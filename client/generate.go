@@ -1,0 +1,242 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"whorl/client/sample"
+	"whorl/swarm"
+)
+
+// Generate runs one turn: the prompt, then up to MaxNewTokens sampled tokens. emit is
+// called with each piece of text as it is known; an error from it ends the turn and is
+// returned. The last token of a turn is emitted but not computed; it becomes the first
+// position of the next turn.
+//
+// On an error nothing of the turn that was not emitted is kept, and the session stays
+// usable unless the error's code is no_session. A budget that prompt and answer together
+// would exceed is refused before any compute. A cancelled context ends the turn with
+// FinishCancelled and no error if something was generated before.
+func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) error) (Result, error) {
+	if err := s.accepts(r); err != nil {
+		return Result{}, err
+	}
+	t := newTurn(s, r, emit)
+	err := t.run(ctx)
+	if swarm.CodeOf(err) == swarm.CodeCancelled && len(t.res.IDs) > 0 && s.ctx.Err() == nil {
+		t.res.Finish, err = FinishCancelled, nil
+	}
+	t.res.Position = s.Position()
+	t.res.Route = s.Route()
+	t.res.Reroutes = s.rerouted() - t.before
+	return t.res, err
+}
+
+// accepts checks a request against the vocabulary and the session's budget.
+func (s *Session) accepts(r Request) error {
+	bad := func(format string, a ...any) error {
+		return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, format, a...)
+	}
+	if err := r.Sampling.Validate(); err != nil {
+		return bad("%w", err)
+	}
+	if r.MaxNewTokens < 0 {
+		return bad("max_new_tokens is %d: want 0 or more", r.MaxNewTokens)
+	}
+	for _, id := range r.Prompt {
+		if id < 0 || int(id) >= s.e.cfg.Vocab {
+			return bad("token id %d is outside the vocabulary of %d", id, s.e.cfg.Vocab)
+		}
+	}
+	have := s.Position()
+	if have+len(r.Prompt) == 0 {
+		return bad("the session is empty and the request has no prompt")
+	}
+	if n := have + len(r.Prompt) + r.MaxNewTokens; n > s.opt.MaxLength {
+		return swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
+			"Maximum length exceeded: prefix %d + prompt %d + new %d exceeds pre-allocated maximum %d",
+			have, len(r.Prompt), r.MaxNewTokens, s.opt.MaxLength)
+	}
+	return nil
+}
+
+func (s *Session) rerouted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reroutes
+}
+
+// turn is one Generate in progress.
+type turn struct {
+	s       *Session
+	r       Request
+	emit    func(Delta) error
+	sampler *sample.Sampler
+	text    *texter
+	logits  []float32
+	history []int32
+	res     Result
+	ids     []int32          // sampled since the last delta
+	lps     []sample.Logprob // of those
+	before  int              // re-routes before the turn
+}
+
+func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
+	t := &turn{s: s, r: r, emit: emit, sampler: sample.New(r.Sampling), before: s.rerouted()}
+	t.text = newTexter(s.e.cfg.Tokenizer, r)
+	t.logits = make([]float32, s.e.cfg.Vocab)
+	t.history = append(s.IDs(), r.Prompt...)
+	t.res.PromptTokens = len(r.Prompt)
+	t.res.Finish = FinishLength
+	return t
+}
+
+func (t *turn) run(ctx context.Context) error {
+	start := time.Now()
+	next, err := t.prefill(ctx)
+	if err != nil {
+		return err
+	}
+	t.res.Timings.Prefill = time.Since(start)
+	for first := time.Now(); next != nil; {
+		id, err := t.choose(next)
+		if err != nil {
+			return err
+		}
+		done, err := t.accept(id)
+		t.res.Timings.Decode = time.Since(first)
+		if err != nil || done {
+			return err
+		}
+		if next, err = t.step(ctx); err != nil {
+			return errors.Join(err, t.finish(""))
+		}
+	}
+	return nil
+}
+
+// prefill computes what is pending and the prompt. It returns the hidden row of the last
+// position, nil if no token is asked for.
+func (t *turn) prefill(ctx context.Context) ([]float32, error) {
+	s := t.s
+	s.mu.Lock()
+	before := s.pending
+	s.pending = slices.Concat(before, t.r.Prompt)
+	if len(s.pending) == 0 && t.r.MaxNewTokens > 0 { // all is computed: run the last position again
+		s.pending = []int32{s.ids[len(s.ids)-1]}
+		before = s.pending
+		s.cut(len(s.ids) - 1)
+	}
+	s.mu.Unlock()
+	if t.r.MaxNewTokens == 0 {
+		return nil, nil
+	}
+	row, err := t.step(ctx)
+	if err != nil {
+		s.mu.Lock()
+		s.pending = before
+		s.mu.Unlock()
+	}
+	return row, err
+}
+
+// step computes what is pending and returns the hidden row of its last position; on an
+// error it is still pending.
+func (t *turn) step(ctx context.Context) ([]float32, error) {
+	s := t.s
+	s.mu.Lock()
+	ids := s.pending
+	s.pending = nil
+	want := len(s.ids) + len(ids) - 1
+	s.mu.Unlock()
+	row, err := s.advance(ctx, ids, want)
+	if err != nil {
+		s.mu.Lock()
+		s.pending = ids
+		s.mu.Unlock()
+	}
+	return row, err
+}
+
+// choose samples the next id from a hidden row.
+func (t *turn) choose(row []float32) (int32, error) {
+	if err := t.s.e.cfg.Head.Logits(t.logits, row, 1, t.s.opt.Activations); err != nil {
+		return 0, err
+	}
+	id, err := t.sampler.Sample(t.logits, t.history)
+	if err != nil {
+		return 0, err
+	}
+	if t.r.TopLogprobs >= 0 {
+		lp := sample.Logprobs(t.logits, id, t.r.TopLogprobs)
+		t.lps = append(t.lps, lp)
+		t.res.Logprobs = append(t.res.Logprobs, lp)
+	}
+	return id, nil
+}
+
+// accept takes a sampled id into the session and shows its text; done ends the turn.
+func (t *turn) accept(id int32) (done bool, err error) {
+	t.s.mu.Lock()
+	t.s.pending = append(t.s.pending, id)
+	t.s.mu.Unlock()
+	t.history = append(t.history, id)
+	t.res.IDs = append(t.res.IDs, id)
+	t.ids = append(t.ids, id)
+
+	if !t.r.IgnoreEOS && t.text.ends(id) {
+		t.res.Finish = FinishEOS
+		if t.r.Special {
+			show, match := t.text.push(id)
+			return true, t.last(show, match)
+		}
+		return true, t.finish("")
+	}
+	show, match := t.text.push(id)
+	if match != "" {
+		return true, t.last(show, match)
+	}
+	if len(t.res.IDs) == t.r.MaxNewTokens {
+		return true, t.finish(show)
+	}
+	if show == "" && t.text.waiting() {
+		return false, nil
+	}
+	return false, t.show(show)
+}
+
+// last ends a turn whose text may hold a stop text.
+func (t *turn) last(show, match string) error {
+	if match == "" {
+		return t.finish(show)
+	}
+	t.res.Finish, t.res.StopMatch = FinishStop, match
+	if t.r.IncludeStop {
+		show += match
+	}
+	return t.show(show)
+}
+
+// finish shows what was held back after show.
+func (t *turn) finish(show string) error {
+	rest, match := t.text.flush()
+	if match != "" {
+		return t.last(show+rest, match)
+	}
+	if show += rest; show == "" && len(t.ids) == 0 {
+		return nil
+	}
+	return t.show(show)
+}
+
+func (t *turn) show(text string) error {
+	t.res.Text += text
+	d := Delta{Text: text, IDs: t.ids, Logprobs: t.lps}
+	t.ids, t.lps = nil, nil
+	if t.emit == nil {
+		return nil
+	}
+	return t.emit(d)
+}

@@ -1,0 +1,53 @@
+package client
+
+import "whorl/client/plan"
+
+// pageRows is the number of rows a journal page holds.
+const pageRows = 64
+
+// journal keeps the rows that crossed one border between stages: what a new stage behind
+// it would have to be fed. Positions may arrive in any order; only those in known are
+// valid. Guarded by the session's lock.
+type journal struct {
+	hidden int
+	known  plan.Ranges
+	pages  [][]float32 // page i holds positions [i*pageRows, (i+1)*pageRows)
+}
+
+// put stores rows [][hidden] from position start on.
+func (j *journal) put(start int, rows []float32) {
+	n := len(rows) / j.hidden
+	for i := 0; i < n; {
+		page, at := (start+i)/pageRows, (start+i)%pageRows
+		for len(j.pages) <= page {
+			j.pages = append(j.pages, nil)
+		}
+		if j.pages[page] == nil {
+			j.pages[page] = make([]float32, pageRows*j.hidden)
+		}
+		m := min(n-i, pageRows-at)
+		copy(j.pages[page][at*j.hidden:], rows[i*j.hidden:(i+m)*j.hidden])
+		i += m
+	}
+	j.known = j.known.Add(start, start+n)
+}
+
+// rows appends rows [from, to), which must be known, to dst.
+func (j *journal) rows(dst []float32, from, to int) []float32 {
+	for p := from; p < to; {
+		page, at := p/pageRows, p%pageRows
+		m := min(to-p, pageRows-at)
+		dst = append(dst, j.pages[page][at*j.hidden:(at+m)*j.hidden]...)
+		p += m
+	}
+	return dst
+}
+
+// cut forgets every position from p on.
+func (j *journal) cut(p int) {
+	j.known = j.known.Cut(p)
+	if keep := (p + pageRows - 1) / pageRows; keep < len(j.pages) {
+		clear(j.pages[keep:])
+		j.pages = j.pages[:keep]
+	}
+}

@@ -1,0 +1,96 @@
+package client
+
+import (
+	"errors"
+
+	"whorl/model/tokenizer"
+)
+
+// texter turns the ids of a turn into text that may be shown: whole characters only, no
+// control tokens unless asked for, no part of a stop text.
+type texter struct {
+	tok    *tokenizer.Tokenizer // nil: ids have no text
+	stream *tokenizer.Stream
+	stop   stopper
+	eog    map[int32]bool
+}
+
+func newTexter(tok *tokenizer.Tokenizer, r Request) *texter {
+	x := &texter{tok: tok, stop: stopper{stops: r.Stop}, eog: map[int32]bool{}}
+	if tok != nil {
+		x.stream = tok.NewStream(!r.Special)
+		for _, id := range tok.EOGs() {
+			x.eog[id] = true
+		}
+	}
+	return x
+}
+
+// ends tells whether an id ends generation.
+func (x *texter) ends(id int32) bool { return x.eog[id] }
+
+// push adds an id; see stopper.push.
+func (x *texter) push(id int32) (show, match string) {
+	if x.tok == nil {
+		return "", ""
+	}
+	return x.stop.push(x.stream.Push(id))
+}
+
+// waiting tells whether ids that showed nothing should be kept for the next delta: text
+// is held back for them.
+func (x *texter) waiting() bool { return x.tok != nil }
+
+// flush ends the text: incomplete characters become replacement marks.
+func (x *texter) flush() (show, match string) {
+	if x.tok == nil {
+		return "", ""
+	}
+	if show, match = x.stop.push(x.stream.Flush()); match != "" {
+		return show, match
+	}
+	return show + x.stop.flush(), ""
+}
+
+// ErrNoTokenizer says that a model folder has no tokenizer, so that only ids can be used.
+var ErrNoTokenizer = errors.New("the model has no tokenizer: give token ids instead of text")
+
+// ErrNoTemplate says that the model has no chat template.
+var ErrNoTemplate = tokenizer.ErrNoTemplate
+
+// Message is one turn of a conversation.
+type Message = tokenizer.Message
+
+// Encode turns text into ids. special adds what the model puts around a text, such as a
+// begin token. Text that looks like a control token stays text.
+func (e *Engine) Encode(text string, special bool) ([]int32, error) {
+	if e.cfg.Tokenizer == nil {
+		return nil, ErrNoTokenizer
+	}
+	return e.cfg.Tokenizer.Encode(text, tokenizer.EncodeOptions{Special: special})
+}
+
+// EncodeChat turns a conversation into ids through the model's template, ready for the
+// assistant's answer.
+func (e *Engine) EncodeChat(messages []Message) ([]int32, error) {
+	if e.cfg.Tokenizer == nil {
+		return nil, ErrNoTokenizer
+	}
+	return e.cfg.Tokenizer.EncodeChat(messages, true)
+}
+
+// Decode turns ids into text, without control tokens.
+func (e *Engine) Decode(ids []int32) string {
+	if e.cfg.Tokenizer == nil {
+		return ""
+	}
+	return e.cfg.Tokenizer.Decode(ids, true)
+}
+
+// TokenText is the text of one id on its own, control tokens included.
+func (e *Engine) TokenText(id int32) string {
+	if e.cfg.Tokenizer == nil {
+		return ""
+	}
+	return e.cfg.Tokenizer.Decode([]int32{id}, false)
+}
