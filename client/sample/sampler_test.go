@@ -1,0 +1,282 @@
+package sample
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"testing"
+)
+
+func ln(ps ...float64) []float32 {
+	out := make([]float32, len(ps))
+	for i, p := range ps {
+		out[i] = float32(math.Log(p))
+	}
+	return out
+}
+
+// kept runs all but the draw and returns the shares that remain, by id.
+func kept(p Params, logits []float32, history ...int32) map[int32]float64 {
+	s := New(p)
+	s.gather(s.penalise(logits, history))
+	s.truncate()
+	var sum float64
+	for _, c := range s.cand {
+		sum += c.weight
+	}
+	out := map[int32]float64{}
+	for _, c := range s.cand {
+		out[c.id] = c.weight / sum
+	}
+	return out
+}
+
+func TestTruncation(t *testing.T) {
+	five := ln(.4, .3, .15, .1, .05)
+	for _, c := range []struct {
+		name    string
+		p       Params
+		logits  []float32
+		history []int32
+		want    map[int32]float64
+	}{
+		{"all", Params{Temperature: 1}, five, nil, map[int32]float64{0: .4, 1: .3, 2: .15, 3: .1, 4: .05}},
+		{"temperature 0.5 squares", Params{Temperature: .5}, ln(.5, .25, .25), nil, map[int32]float64{0: 4. / 6, 1: 1. / 6, 2: 1. / 6}},
+		{"top-k 2", Params{Temperature: 1, TopK: 2}, five, nil, map[int32]float64{0: 4. / 7, 1: 3. / 7}},
+		{"top-k keeps ties of the k-th", Params{Temperature: 1, TopK: 2}, ln(.2, .4, .2, .2), nil, map[int32]float64{1: .4, 0: .2, 2: .2, 3: .2}},
+		{"top-k above the vocabulary", Params{Temperature: 1, TopK: 50}, ln(.5, .5), nil, map[int32]float64{0: .5, 1: .5}},
+		{"top-p crosses inside", Params{Temperature: 1, TopP: .6}, five, nil, map[int32]float64{0: 4. / 7, 1: 3. / 7}},
+		{"top-p keeps one", Params{Temperature: 1, TopP: 1e-9}, five, nil, map[int32]float64{0: 1}},
+		{"top-p counts shares of what top-k left", Params{Temperature: 1, TopK: 2, TopP: .5}, five, nil, map[int32]float64{0: 1}},
+		{"top-p after temperature", Params{Temperature: .5, TopP: .66}, ln(.5, .25, .25), nil, map[int32]float64{0: 1}},
+		{"min-p", Params{Temperature: 1, MinP: .3}, five, nil, map[int32]float64{0: .4 / .85, 1: .3 / .85, 2: .15 / .85}},
+		{"min-p 1 keeps the best", Params{Temperature: 1, MinP: 1}, five, nil, map[int32]float64{0: 1}},
+		// transformers: positive logits are divided, negative ones multiplied, once per id
+		{"penalty", Params{Temperature: 1, RepetitionPenalty: 2}, []float32{2, 1, -1}, []int32{0, 2, 0, -5, 9},
+			softmax(1, 1, -2)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := kept(c.p, c.logits, c.history...)
+			if len(got) != len(c.want) {
+				t.Fatalf("kept %v, want %v", got, c.want)
+			}
+			for id, w := range c.want {
+				if math.Abs(got[id]-w) > 1e-6 {
+					t.Errorf("share of %d is %v, want %v", id, got[id], w)
+				}
+			}
+		})
+	}
+}
+
+func softmax(l ...float64) map[int32]float64 {
+	var sum float64
+	for _, v := range l {
+		sum += math.Exp(v)
+	}
+	out := map[int32]float64{}
+	for i, v := range l {
+		out[int32(i)] = math.Exp(v) / sum
+	}
+	return out
+}
+
+func TestGreedy(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		p       Params
+		logits  []float32
+		history []int32
+		want    int32
+	}{
+		{"best", Params{}, []float32{1, 3, 2}, nil, 1},
+		{"tie to the lower id", Params{}, []float32{1, 3, 3}, nil, 1},
+		{"penalty moves it", Params{RepetitionPenalty: 1.3}, []float32{1, 3, 2.5}, []int32{1}, 2},
+		{"a tiny temperature is greedy", Params{Temperature: 5e-324, TopP: .9}, []float32{1, 3, 2}, nil, 1},
+		{"top-k 1 is greedy", Params{Temperature: 1, TopK: 1, Seed: 5}, []float32{1, 3, 2}, nil, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := slices.Clone(c.logits)
+			got, err := New(c.p).Sample(c.logits, c.history)
+			if err != nil || got != c.want {
+				t.Errorf("got %d, %v, want %d", got, err, c.want)
+			}
+			if !slices.Equal(before, c.logits) {
+				t.Error("logits were changed")
+			}
+		})
+	}
+}
+
+// The draw follows the shares: 20000 draws, chi-square with 4 degrees of freedom under
+// 23.5 (p = 0.0001; the seed is fixed, so it cannot flake).
+func TestDrawFollowsShares(t *testing.T) {
+	shares := []float64{.4, .3, .15, .1, .05}
+	for _, p := range []Params{{Temperature: 1, Seed: 7}, {Temperature: 1, TopK: 4, TopP: .999999, Seed: 8}} {
+		s, logits, n := New(p), ln(shares...), 20000
+		count := make([]int, len(shares))
+		for range n {
+			id, err := s.Sample(logits, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count[id]++
+		}
+		want := kept(p, logits)
+		var chi float64
+		for id := range shares {
+			e := want[int32(id)] * float64(n)
+			if e == 0 {
+				if count[id] > 0 {
+					t.Errorf("%+v: drew %d, which was cut", p, id)
+				}
+				continue
+			}
+			chi += (float64(count[id]) - e) * (float64(count[id]) - e) / e
+		}
+		if chi > 23.5 {
+			t.Errorf("%+v: counts %v, chi-square %.1f", p, count, chi)
+		}
+	}
+}
+
+func TestSeedDecides(t *testing.T) {
+	run := func(seed uint64) string {
+		s := New(Params{Temperature: 1, Seed: seed})
+		var ids []int32
+		for i := range 50 {
+			logits := make([]float32, 64)
+			for j := range logits {
+				logits[j] = float32((i*31+j*17)%13) / 4
+			}
+			id, _ := s.Sample(logits, ids)
+			ids = append(ids, id)
+		}
+		return fmt.Sprint(ids)
+	}
+	if run(7) != run(7) {
+		t.Error("equal seeds, other ids")
+	}
+	if run(7) == run(8) {
+		t.Error("other seeds, equal ids")
+	}
+}
+
+func TestNotFinite(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for _, p := range []Params{{}, {Temperature: 1}} {
+			if _, err := New(p).Sample([]float32{0, float32(bad)}, nil); !errors.Is(err, ErrNotFinite) {
+				t.Errorf("%v: got %v", bad, err)
+			}
+		}
+	}
+	if _, err := New(Params{}).Sample(nil, nil); err == nil {
+		t.Error("no logits: no error")
+	}
+}
+
+// rank against a full sort, over many shapes with ties.
+func TestRankEqualsSort(t *testing.T) {
+	for n := 1; n < 40; n++ {
+		for k := range n + 2 {
+			for _, p := range []float64{.1, .5, .9, 1} {
+				c := make([]candidate, n)
+				for i := range c {
+					l := float64((i * 7) % 5)
+					c[i] = candidate{int32(i), l, math.Exp(l - 4)}
+				}
+				sorted := slices.Clone(c)
+				sort.Slice(sorted, func(i, j int) bool { return sorted[i].before(sorted[j]) })
+				if k > 0 && k < n {
+					m := k
+					for m < n && sorted[m].logit == sorted[k-1].logit {
+						m++
+					}
+					sorted = sorted[:m]
+				}
+				var total, sum float64
+				for _, x := range sorted {
+					total += x.weight
+				}
+				for i, x := range sorted {
+					if sum += x.weight; sum >= p*total-1e-12 && p < 1 {
+						sorted = sorted[:i+1]
+						break
+					}
+				}
+				if got := rank(c, k, p); len(got) != len(sorted) || !slices.Equal(got, sorted) {
+					t.Fatalf("n %d k %d p %v: got %v, want %v", n, k, p, got, sorted)
+				}
+			}
+		}
+	}
+}
+
+func TestLogprobs(t *testing.T) {
+	got := Logprobs(ln(.1, .5, .25, .15), 2, 2)
+	near := func(a, b float64) bool { return math.Abs(a-math.Log(b)) < 1e-6 }
+	if got.ID != 2 || !near(got.Logprob, .25) {
+		t.Errorf("got %+v", got)
+	}
+	if len(got.Top) != 2 || got.Top[0].ID != 1 || !near(got.Top[0].Logprob, .5) || got.Top[1].ID != 2 {
+		t.Errorf("top %+v", got.Top)
+	}
+	if tie := Logprobs([]float32{1, 1, 1}, 0, 2); tie.Top[0].ID != 0 || tie.Top[1].ID != 1 {
+		t.Errorf("ties %+v", tie.Top)
+	}
+	if all := Logprobs([]float32{1, 2}, 7, 20); len(all.Top) != 2 || !math.IsInf(all.Logprob, -1) {
+		t.Errorf("beyond: %+v", all)
+	}
+	if none := Logprobs([]float32{1, 2}, 0, -1); none.Top != nil {
+		t.Errorf("none asked for: %+v", none)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		p     Params
+		field string
+	}{
+		{Params{Temperature: 1, TopK: 5, TopP: .9, MinP: .1, RepetitionPenalty: 1.3}, ""},
+		{Params{Temperature: -1}, "temperature"}, {Params{Temperature: math.NaN()}, "temperature"},
+		{Params{TopK: -1}, "top_k"}, {Params{TopP: 1.5}, "top_p"}, {Params{MinP: math.NaN()}, "min_p"},
+		{Params{RepetitionPenalty: math.Inf(1)}, "repetition_penalty"}, {Params{RepetitionPenalty: -1}, "repetition_penalty"},
+	} {
+		err := c.p.Validate()
+		var f *FieldError
+		if errors.As(err, &f); (c.field == "") != (err == nil) || f != nil && f.Field != c.field {
+			t.Errorf("%+v: %v, want field %q", c.p, err, c.field)
+		}
+	}
+}
+
+func TestNoAllocationPerToken(t *testing.T) {
+	logits, history := make([]float32, 5000), []int32{1, 2, 3, 2}
+	for i := range logits {
+		logits[i] = float32(i%97) / 10
+	}
+	for _, p := range []Params{{}, {RepetitionPenalty: 1.2}, {Temperature: 1}, {Temperature: .7, TopK: 40, TopP: .9, MinP: .05, RepetitionPenalty: 1.1}} {
+		s := New(p)
+		s.Sample(logits, history)
+		if n := testing.AllocsPerRun(20, func() { s.Sample(logits, history) }); n != 0 {
+			t.Errorf("%+v: %v allocations a token", p, n)
+		}
+	}
+}
+
+func BenchmarkSample(b *testing.B) {
+	logits := make([]float32, 49152)
+	for i := range logits {
+		logits[i] = float32((i*7919)%1000) / 50
+	}
+	for _, p := range []Params{{}, {Temperature: 1}, {Temperature: .7, TopK: 40, TopP: .9, RepetitionPenalty: 1.1}} {
+		b.Run(fmt.Sprintf("t%v-k%d", p.Temperature, p.TopK), func(b *testing.B) {
+			s := New(p)
+			for b.Loop() {
+				s.Sample(logits, nil)
+			}
+		})
+	}
+}
