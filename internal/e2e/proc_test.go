@@ -1,0 +1,212 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// whorl is the binary under test, built once by TestMain unless WHORL_BIN names one.
+var whorl string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "whorl-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := func() int {
+		defer os.RemoveAll(dir)
+		if whorl = os.Getenv("WHORL_BIN"); whorl == "" {
+			whorl = filepath.Join(dir, "whorl")
+			if out, err := exec.Command("go", "build", "-o", whorl, "whorl/cmd/whorl").CombinedOutput(); err != nil {
+				fmt.Fprintf(os.Stderr, "building whorl: %v\n%s", err, out)
+				return 1
+			}
+		}
+		return m.Run()
+	}()
+	os.Exit(code)
+}
+
+// ready is the ready file of a node.
+type ready struct {
+	PeerID string   `json:"peer_id"`
+	Addrs  []string `json:"addrs"`
+	HTTP   string   `json:"http"`
+	Admin  string   `json:"admin"`
+	PID    int      `json:"pid"`
+}
+
+// node is a running whorl process.
+type node struct {
+	ready
+	cmd  *exec.Cmd
+	file string        // where it writes its ready file
+	done chan struct{} // closed when the process has ended
+	err  error         // of Wait, after done
+	log  *logBuffer
+}
+
+// logBuffer collects a process's output for the test's log.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start runs a node and waits until it is usable.
+func start(t *testing.T, args ...string) *node {
+	t.Helper()
+	n := launch(t, args...)
+	if err := n.wait(t, 60*time.Second); err != nil {
+		t.Fatalf("whorl %s: %v\n%s", strings.Join(args, " "), err, n.log)
+	}
+	return n
+}
+
+// launch runs a node without waiting. It is ended with the test.
+func launch(t *testing.T, args ...string) *node {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "ready.json")
+	args = append(args, "--ready-file", file)
+	cmd := exec.Command(whorl, args...)
+	cmd.Env = append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(dir, "cache"))
+	n := &node{cmd: cmd, file: file, done: make(chan struct{}), log: &logBuffer{}}
+	cmd.Stdout, cmd.Stderr = n.log, n.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		n.err = cmd.Wait()
+		close(n.done)
+	}()
+	t.Cleanup(func() {
+		n.signal(syscall.SIGCONT)
+		n.signal(syscall.SIGTERM)
+		select {
+		case <-n.done:
+		case <-time.After(15 * time.Second):
+			t.Errorf("whorl %s did not end within 15 s of SIGTERM", args[0])
+			cmd.Process.Kill()
+			<-n.done
+		}
+		if t.Failed() {
+			t.Logf("whorl %s\n%s", strings.Join(args, " "), n.log)
+		}
+	})
+	return n
+}
+
+// wait waits for the ready file.
+func (n *node) wait(t *testing.T, limit time.Duration) error {
+	t.Helper()
+	var err error
+	ok := poll(limit, func() bool {
+		select {
+		case <-n.done:
+			err = fmt.Errorf("it ended early: %v", n.err)
+			return true
+		default:
+		}
+		b, readErr := os.ReadFile(n.file)
+		if errors.Is(readErr, os.ErrNotExist) {
+			return false
+		}
+		err = errors.Join(readErr, json.Unmarshal(b, &n.ready))
+		return true
+	})
+	if !ok {
+		return fmt.Errorf("not ready within %v", limit)
+	}
+	return err
+}
+
+// signal sends a signal to a process this test started.
+func (n *node) signal(s syscall.Signal) {
+	select {
+	case <-n.done:
+	default:
+		n.cmd.Process.Signal(s)
+	}
+}
+
+// kill ends the process at once and waits for it.
+func (n *node) kill() {
+	n.signal(syscall.SIGKILL)
+	<-n.done
+}
+
+// poll asks every 20 ms until the condition holds; false if the limit passes first.
+func poll(limit time.Duration, cond func() bool) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(limit)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-end:
+			return cond()
+		}
+	}
+	return true
+}
+
+// result is what a finished command gave.
+type result struct {
+	stdout, stderr string
+	code           int
+	took           time.Duration
+}
+
+// run runs a command to its end.
+func run(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, whorl, args...)
+	cmd.Env = append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(t.TempDir(), "cache"))
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	begin := time.Now()
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode(), time.Since(begin)}
+}
+
+// lastJSON decodes the last line of a command's output.
+func lastJSON(t *testing.T, r result, v any) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	if r.code != 0 || json.Unmarshal([]byte(lines[len(lines)-1]), v) != nil {
+		t.Fatalf("exit code %d, want JSON on the last line\nstdout: %s\nstderr: %s", r.code, r.stdout, r.stderr)
+	}
+}
