@@ -1,0 +1,87 @@
+// Drives the dashboard as a person would. Talks with the Go test that starts it by lines
+// on stdout and stdin: it prints "kill" when a server should die. Exits non-zero with the
+// first claim that does not hold.
+import { chromium } from "playwright-core";
+import { mkdirSync } from "node:fs";
+import { createInterface } from "node:readline";
+
+const { WHORL_URL: base, WHORL_ARTIFACTS: out, WHORL_BLOCKS: blocks, CHROMIUM: executablePath } = process.env;
+mkdirSync(out, { recursive: true });
+const stdin = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const ask = async (line) => {
+  console.log(line);
+  const { value } = await stdin.next();
+  return value;
+};
+
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync"],
+});
+const fail = async (page, why) => {
+  await page.screenshot({ path: `${out}/failure.png`, fullPage: true });
+  throw new Error(why);
+};
+const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+const problems = [];
+page.on("pageerror", (e) => problems.push(`script error: ${e.message}`));
+page.on("console", (m) => m.type() === "error" && problems.push(`console: ${m.text()}`));
+page.on("request", (r) => {
+  const u = r.url();
+  if (!u.startsWith(base) && !u.startsWith(base.replace("http", "ws")) && !u.startsWith("data:")) problems.push(`request to ${u}`);
+});
+
+try {
+  // Every block is green on the overview.
+  await page.goto(base, { waitUntil: "domcontentloaded" });
+  const cells = (state) => page.locator(`[data-testid="block"][data-state="${state}"]`);
+  await page.waitForFunction((n) => document.querySelectorAll('[data-testid="block"][data-state="online"]').length >= n, Number(blocks), { timeout: 30_000 })
+    .catch(() => fail(page, `not all of ${blocks} blocks are green`));
+  await page.screenshot({ path: `${out}/overview.png`, fullPage: true });
+
+  // The model page, reached by its link.
+  await page.locator('a[href^="/models/"]').first().click();
+  await page.waitForURL("**/models/**");
+  if ((await cells("online").count()) < Number(blocks)) await fail(page, "the model page lacks blocks");
+  await page.screenshot({ path: `${out}/model.png`, fullPage: true });
+
+  // The playground: two turns of one conversation.
+  const play = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  play.on("pageerror", (e) => problems.push(`playground script error: ${e.message}`));
+  await play.goto(`${base}/play`, { waitUntil: "domcontentloaded" });
+  for (const [turn, text] of ["Hello, who are you?", "Say it again, shorter."].entries()) {
+    await play.locator('[data-testid="prompt"]').fill(text);
+    await play.locator('[data-testid="prompt"]').press("Enter");
+    const answer = play.locator('[data-testid="answer"]').nth(turn);
+    await answer.waitFor({ timeout: 30_000 });
+    await play.waitForFunction((n) => {
+      const all = document.querySelectorAll('[data-testid="answer"]');
+      return all[n] && all[n].dataset.done === "true" && all[n].textContent.trim().length > 0;
+    }, turn, { timeout: 120_000 }).catch(() => fail(play, `turn ${turn + 1} got no answer`));
+  }
+  await play.screenshot({ path: `${out}/playground.png`, fullPage: true });
+
+  // A server dies: its blocks turn red on the page that is still open, without a reload.
+  await page.bringToFront();
+  await page.evaluate(() => { window.stillTheSamePage = true; });
+  const died = await ask("kill");
+  await page.waitForFunction((n) => document.querySelectorAll('[data-testid="block"][data-state="missing"]').length >= n, Number(died), { timeout: 120_000 })
+    .catch(() => fail(page, `fewer than ${died} blocks turned red`));
+  if (!(await page.evaluate(() => window.stillTheSamePage === true))) await fail(page, "the page was reloaded");
+  await page.screenshot({ path: `${out}/model-broken.png`, fullPage: true });
+  await page.goto(base, { waitUntil: "domcontentloaded" });
+  await page.screenshot({ path: `${out}/overview-broken.png`, fullPage: true });
+
+  // A phone, and dark colours.
+  const phone = await browser.newPage({ viewport: { width: 360, height: 780 }, colorScheme: "dark" });
+  await phone.goto(base, { waitUntil: "domcontentloaded" });
+  const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
+  if (wide > 360) await fail(phone, `the page is ${wide} px wide on a phone of 360`);
+  await phone.screenshot({ path: `${out}/overview-phone-dark.png`, fullPage: true });
+
+  if (problems.length) throw new Error(problems.join("\n"));
+  console.log("ok");
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,62 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A person opens the dashboard, sees every block green, chats two turns, and sees the
+// blocks of a killed server turn red without a reload. Screenshots go to artifacts/.
+func TestBrowser(t *testing.T) {
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium: the dashboard was not proven in a browser (make test installs it)")
+	}
+	if _, err := os.Stat("browser/node_modules/playwright-core"); err != nil {
+		t.Skip("no playwright-core: the dashboard was not proven in a browser (make test installs it)")
+	}
+	s := spawn(t, []string{"0:3", "3:6", "6:8"})
+	out, err := filepath.Abs("../../artifacts/browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "browser/dashboard.mjs")
+	cmd.Env = append(os.Environ(), "WHORL_URL="+s.gateway.HTTP, "WHORL_ARTIFACTS="+out, "WHORL_BLOCKS=8", "CHROMIUM="+chromium)
+	errs := &logBuffer{}
+	cmd.Stderr = errs
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for sc := bufio.NewScanner(stdout); sc.Scan(); {
+		switch line := sc.Text(); line {
+		case "kill":
+			s.servers[1].kill()
+			fmt.Fprintln(stdin, 3) // blocks that nobody holds now
+		default:
+			t.Log(line)
+		}
+	}
+	io.WriteString(stdin, "\n")
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, errs)
+	}
+}
