@@ -1,0 +1,80 @@
+package gen
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// Texts is one text or a list of them (schema Stop).
+type Texts []string
+
+// UnmarshalJSON takes a string, an array of strings or null.
+func (t *Texts) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		if *t = nil; string(b) != "null" {
+			*t = Texts{one}
+		}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(t))
+}
+
+// Text is the text of a message, its parts joined (schema Content).
+type Text string
+
+// UnmarshalJSON takes a string, an array of text parts or null.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*t = Text(one)
+		return nil
+	}
+	var parts []ContentPart
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return err
+	}
+	var sb strings.Builder
+	for _, p := range parts {
+		if p.Type != ContentPartTypeText {
+			return errors.New("content parts other than text are not supported")
+		}
+		sb.WriteString(p.Text)
+	}
+	*t = Text(sb.String())
+	return nil
+}
+
+// Prompts are what a completion continues (schema Prompt): each entry of Texts or of IDs is
+// a prompt of its own. One of the two is nil.
+type Prompts struct {
+	Texts []string
+	IDs   [][]int32
+}
+
+// UnmarshalJSON takes the four forms.
+func (p *Prompts) UnmarshalJSON(b []byte) error {
+	*p = Prompts{}
+	var text string
+	if json.Unmarshal(b, &text) == nil && string(b) != "null" {
+		p.Texts = []string{text}
+		return nil
+	}
+	var texts []string
+	if json.Unmarshal(b, &texts) == nil && len(texts) > 0 {
+		p.Texts = texts
+		return nil
+	}
+	var ids []int32
+	if json.Unmarshal(b, &ids) == nil && len(ids) > 0 {
+		p.IDs = [][]int32{ids}
+		return nil
+	}
+	var lists [][]int32
+	if json.Unmarshal(b, &lists) == nil && len(lists) > 0 {
+		p.IDs = lists
+		return nil
+	}
+	return errors.New("prompt: want a text, a list of texts, a list of ids or a list of lists of ids")
+}
