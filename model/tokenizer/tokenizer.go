@@ -1,0 +1,211 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxText bounds one text: 64 MiB is more than any context holds, and ids and
+// work lists of a text take up to 40 times its size.
+const maxText = 64 << 20
+
+// Tokenizer maps text to ids and back. It is immutable and safe for
+// concurrent use. Make one with [OpenFolder], [LoadJSON] or [FromGGUF].
+type Tokenizer struct {
+	entries []entry // by id
+	model   *bpe
+	norm    normalizer // nil: none
+	split   []splitter
+	dec     decoder
+
+	added      []addedToken
+	raw        *matcher // tokens found in the raw text
+	normalized *matcher // tokens found in the normalised text, nil for none
+	specials   specialMatcher
+	byContent  map[string]int32
+
+	prefix, suffix []int32 // what EncodeOptions.Special adds
+	bos, eos       int32   // -1: none
+	unk, pad       int32
+	eogs           []int32
+
+	templateSource string
+	template       *chatTemplate // nil: none
+	now            func() time.Time
+}
+
+// entry is what is known of one id.
+type entry struct {
+	token   string
+	shown   string // what it adds to a text, see decoder.shown
+	byte    int16  // the byte it stands for with byte fallback, or -1
+	present bool   // ids may have gaps
+	special bool
+}
+
+// Option changes how a Tokenizer is made.
+type Option func(*Tokenizer)
+
+// WithChatTemplate replaces the chat template that the files bring.
+func WithChatTemplate(source string) Option {
+	return func(t *Tokenizer) { t.templateSource = source }
+}
+
+// WithNow gives chat templates their date; the default is time.Now.
+func WithNow(now func() time.Time) Option {
+	return func(t *Tokenizer) { t.now = now }
+}
+
+// EncodeOptions says what may become a special token.
+type EncodeOptions struct {
+	// Special adds the begin and end tokens that the model expects.
+	Special bool
+	// ParseSpecial turns text that looks like a special token into that
+	// token. Leave it off for text of a user: text is text.
+	ParseSpecial bool
+}
+
+// Encode returns the ids of text. Bytes that are not UTF-8 count as U+FFFD.
+// It fails if the text is above 64 MiB, or if a split pattern of the
+// tokenizer file takes unreasonably long.
+func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
+	ids := make([]int32, 0, len(text)/3+len(t.prefix)+len(t.suffix))
+	if opts.Special {
+		ids = append(ids, t.prefix...)
+	}
+	ids, err := t.appendText(ids, text, nil, opts.ParseSpecial)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Special {
+		ids = append(ids, t.suffix...)
+	}
+	return ids, nil
+}
+
+// appendText appends the ids of text. No special token may start at the
+// offsets in barred.
+func (t *Tokenizer) appendText(ids []int32, text string, barred []int, parseSpecial bool) ([]int32, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("encoding a text of %d bytes: the limit is %d", len(text), maxText)
+	}
+	text = validText(text)
+	if text == "" {
+		return ids, nil
+	}
+	whole := piece{text: text, atStart: true, token: -1, barred: barred}
+	for _, p := range t.raw.cut(nil, whole, parseSpecial) {
+		if p.token >= 0 {
+			ids = append(ids, p.token)
+			continue
+		}
+		var err error
+		if ids, err = t.appendPiece(ids, p, parseSpecial); err != nil {
+			return nil, fmt.Errorf("encoding a text of %d bytes: %w", len(text), err)
+		}
+	}
+	return ids, nil
+}
+
+// appendPiece encodes what lies between two tokens found in the raw text.
+func (t *Tokenizer) appendPiece(ids []int32, p piece, parseSpecial bool) ([]int32, error) {
+	p, err := t.normalize(p)
+	if err != nil {
+		return nil, err
+	}
+	parts := []piece{p}
+	if t.normalized != nil {
+		parts = t.normalized.cut(nil, p, parseSpecial)
+	}
+	for _, part := range parts {
+		if part.token >= 0 {
+			ids = append(ids, part.token)
+			continue
+		}
+		words := []piece{part}
+		for _, step := range t.split {
+			in := words
+			words = make([]piece, 0, len(in))
+			for _, w := range in {
+				if words, err = step(words, w); err != nil {
+					return nil, err
+				}
+			}
+		}
+		for _, w := range words {
+			ids = t.model.appendWord(ids, w.text)
+		}
+	}
+	return ids, nil
+}
+
+// normalize normalises the text of p. Bars move along with the characters
+// they stand before: a private mark goes through the normaliser in the text.
+func (t *Tokenizer) normalize(p piece) (piece, error) {
+	if t.norm == nil {
+		return p, nil
+	}
+	if len(p.barred) == 0 || t.normalized == nil {
+		text, err := t.norm(p.text)
+		p.text, p.barred = text, nil
+		return p, err
+	}
+	mark := unusedRune(p.text)
+	text, err := t.norm(withMarks(p.text, p.barred, mark))
+	p.text, p.barred = withoutMarks(text, mark)
+	return p, err
+}
+
+// Decode returns the text of ids. With skipSpecial, special tokens add
+// nothing to it; ids outside the vocabulary never do. The text is valid
+// UTF-8: bytes that are none show as U+FFFD.
+func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
+	var b strings.Builder
+	s := t.NewStream(skipSpecial)
+	for _, id := range ids {
+		s.out = s.out[:0]
+		s.push(id)
+		b.Write(s.out)
+	}
+	b.WriteString(s.Flush())
+	return b.String()
+}
+
+// VocabSize is one more than the highest id. The embedding of a model may
+// have more rows.
+func (t *Tokenizer) VocabSize() int { return len(t.entries) }
+
+// BOS returns the token that begins a text, -1 if there is none.
+func (t *Tokenizer) BOS() int32 { return t.bos }
+
+// EOS returns the token that ends a text, -1 if there is none.
+func (t *Tokenizer) EOS() int32 { return t.eos }
+
+// EOGs returns every token that ends a generation, ascending: the end of the
+// text, of a turn, of a message. The caller owns the slice.
+func (t *Tokenizer) EOGs() []int32 { return slices.Clone(t.eogs) }
+
+// IDToToken returns the token as the vocabulary spells it, which for
+// byte-level vocabularies is not the text it stands for.
+func (t *Tokenizer) IDToToken(id int32) (string, bool) {
+	if id < 0 || int(id) >= len(t.entries) || !t.entries[id].present {
+		return "", false
+	}
+	return t.entries[id].token, true
+}
+
+// TokenID finds a token by its spelling in the vocabulary.
+func (t *Tokenizer) TokenID(token string) (int32, bool) {
+	if id, ok := t.byContent[token]; ok {
+		return id, true
+	}
+	id, ok := t.model.vocab[token]
+	return id, ok
+}
+
+// IsSpecial says whether id is a control token: one that is never shown.
+func (t *Tokenizer) IsSpecial(id int32) bool {
+	return id >= 0 && int(id) < len(t.entries) && t.entries[id].special
+}
