@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// record is what the server says of itself now; mu is held.
+func (s *Server) record() swarm.Record {
+	r := swarm.Record{
+		Protocol: wire.Version, Peer: s.deps.Self, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
+		Digests: s.digests, PublicName: s.cfg.PublicName, Version: s.cfg.Version,
+		Rates: s.rates, Throughput: s.offered, Relay: s.cfg.Relay,
+	}
+	if s.deps.Addrs != nil {
+		r.Addrs = s.deps.Addrs()
+	}
+	if s.cache != nil {
+		c := s.cache.Stats()
+		r.CacheTotal, r.CacheLeft = c.TotalTokens, c.LeftTokens
+		r.MaxLength = s.maxLength(int(c.TotalTokens))
+	}
+	r.NextRTT = s.nextRTT
+	return r
+}
+
+// announce publishes the record.
+func (s *Server) announce(ctx context.Context) error {
+	s.mu.Lock()
+	r := s.record()
+	s.mu.Unlock()
+	return s.deps.Directory.Announce(ctx, r)
+}
+
+// announcer publishes the record every Timeouts.Update and soon after it has changed.
+func (s *Server) announcer(ctx context.Context) {
+	t := &s.cfg.Timeouts
+	next := time.NewTimer(0)
+	defer next.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.publish:
+			// Cache figures change with every session; states are worth a record at once.
+			if !s.changedState() && !sleep(ctx, time.Until(last.Add(t.Coalesce))) {
+				return
+			}
+		case <-next.C:
+			s.pingNext(ctx)
+			next.Reset(t.Update)
+		}
+		last = time.Now()
+		if err := s.announce(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("announcing failed, trying again", "in", t.Update, "reason", err)
+		}
+	}
+}
+
+// changedState tells whether the state differs from when it was last asked.
+func (s *Server) changedState() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.state != s.told
+	s.told = s.state
+	return changed
+}
+
+// maxNext is how many possible successors are measured.
+const maxNext = 5
+
+// pingNext measures the round trips to servers that could come after this one in a chain:
+// those that hold the block after the span.
+func (s *Server) pingNext(ctx context.Context) {
+	s.mu.Lock()
+	end := s.span.End
+	s.mu.Unlock()
+	if s.deps.Pinger == nil || end == s.cfg.Manifest.Blocks {
+		return
+	}
+	view, err := s.deps.Directory.View(ctx, s.uid)
+	if err != nil {
+		return
+	}
+	var peers []swarm.PeerID
+	for i := range view.Servers {
+		if r := &view.Servers[i]; r.State == swarm.Online && r.Span.Holds(end) && r.Peer != s.deps.Self {
+			peers = append(peers, r.Peer)
+		}
+	}
+	rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
+	peers = peers[:min(len(peers), maxNext)]
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeouts.Ping)
+	defer cancel()
+	var mu sync.Mutex // guards rtt
+	rtt := map[swarm.PeerID]float64{}
+	var pings sync.WaitGroup
+	for _, p := range peers {
+		pings.Go(func() {
+			if d, err := s.deps.Pinger.Ping(ctx, p); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				rtt[p] = float64(d.Microseconds()) / 1000
+			}
+		})
+	}
+	pings.Wait()
+	s.mu.Lock()
+	s.nextRTT = rtt
+	s.mu.Unlock()
+}

@@ -1,0 +1,25 @@
+package blocks
+
+import "time"
+
+// Info describes one loaded block.
+type Info struct {
+	Index  int
+	Bytes  int64 // memory on the device
+	Load   time.Duration
+	Digest string // of its weights and their canonical form
+}
+
+// Rates are tokens per second through one block.
+type Rates struct {
+	Inference float64 // decode: one row a step
+	Forward   float64 // prefill
+}
+
+// Sizes is what blocks take, in bytes.
+type Sizes struct {
+	Block     int64 // one block, as loaded
+	Token     int64 // keys and values of one position in one block
+	Workspace int64 // buffers of a step, shared by all blocks
+	Shared    bool  // query heads share key/value heads: cache is cheap
+}

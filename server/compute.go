@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"whorl/server/sched"
+	"whorl/swarm"
+	"whorl/swarm/codec"
+	"whorl/swarm/wire"
+	"whorl/tensor"
+)
+
+// job is one session's rows in an iteration, with what was true when it began.
+type job struct {
+	x     *session
+	f     *frame
+	at    int // first row in the batch
+	rows  int
+	pos   int // position of the first row
+	route wire.Route
+	push  *pusher
+
+	bad     bool // the outputs are not finite
+	out     *packet
+	journal []*packet
+}
+
+// computer is the compute loop's own memory; nobody else touches it.
+type computer struct {
+	s       *Server
+	engine  Engine
+	hidden  int
+	jobs    []job
+	batch   tensor.Batch
+	in, out []float32 // [StepRows][hidden]
+}
+
+func (s *Server) newComputer(e Engine) *computer {
+	n := s.cfg.StepRows * s.cfg.Manifest.Hidden
+	return &computer{s: s, engine: e, hidden: s.cfg.Manifest.Hidden, in: make([]float32, n), out: make([]float32, n)}
+}
+
+// run computes iterations until ctx ends.
+func (c *computer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !c.step() {
+			select {
+			case <-ctx.Done():
+			case <-c.s.work:
+			}
+		}
+	}
+}
+
+// step runs one iteration; false if there was nothing to do.
+func (c *computer) step() bool {
+	s := c.s
+	s.mu.Lock()
+	c.begin(s.queue.Next(s.cfg.StepRows))
+	s.mu.Unlock()
+	if len(c.jobs) == 0 {
+		return false
+	}
+	c.gather()
+	x := c.jobs[0].x
+	start := time.Now()
+	rows := len(c.batch.Rows)
+	err := c.engine.Step(&c.batch, x.span.Start, x.span.End, x.mode, c.in[:rows*c.hidden], c.out[:rows*c.hidden])
+	s.metrics.iteration(time.Since(start), rows, len(c.jobs))
+	if err != nil {
+		s.log.Error("step failed", "blocks", x.span.String(), "rows", rows, "reason", err)
+	} else {
+		c.encode()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps++
+	now := time.Now()
+	for i := range c.jobs {
+		c.deliver(&c.jobs[i], err, now)
+		c.jobs[i] = job{journal: c.jobs[i].journal[:0]}
+	}
+	return true
+}
+
+// begin turns grants into jobs; mu is held.
+func (c *computer) begin(grants []sched.Grant) {
+	c.jobs = c.jobs[:0]
+	at := 0
+	for _, g := range grants {
+		x := c.s.byKey[g.Session]
+		f := x.frames[0] // grants are from the front
+		x.run = f
+		journal := c.spareJournal()
+		c.jobs = append(c.jobs, job{x: x, f: f, at: at, rows: g.Rows, pos: f.start + f.done, route: x.route, push: x.push, journal: journal})
+		at += g.Rows
+	}
+}
+
+// spareJournal is the slice of a job of an earlier iteration.
+func (c *computer) spareJournal() []*packet {
+	if n := len(c.jobs); n < cap(c.jobs) {
+		return c.jobs[:n+1][n].journal[:0]
+	}
+	return nil
+}
+
+// gather builds the batch. Frames in work are not touched by others, so it needs no lock.
+func (c *computer) gather() {
+	c.batch.Rows, c.batch.Seqs = c.batch.Rows[:0], c.batch.Seqs[:0]
+	for i := range c.jobs {
+		j := &c.jobs[i]
+		from := j.f.done * c.hidden
+		copy(c.in[j.at*c.hidden:], j.f.rows[from:from+j.rows*c.hidden])
+		for r := range j.rows {
+			c.batch.Rows = append(c.batch.Rows, tensor.Row{Seq: int32(i), Pos: int32(j.pos + r)})
+		}
+		c.batch.Seqs = append(c.batch.Seqs, j.x.view)
+	}
+}
+
+// encode makes the frames that carry the outputs.
+func (c *computer) encode() {
+	for i := range c.jobs {
+		j := &c.jobs[i]
+		if j.bad = !codec.Finite(c.rows(j, j.pos)); j.bad {
+			continue
+		}
+		if j.route.Next == "" {
+			if from := max(j.pos, j.f.want); from < j.pos+j.rows {
+				j.out = c.packet(j, wire.TypeRows, from, j.pos+j.rows)
+			}
+			continue
+		}
+		if from := max(j.pos, j.route.Skip); from < j.pos+j.rows {
+			j.out = c.packet(j, wire.TypeRows, from, j.pos+j.rows)
+		}
+		if j.route.Journal < 0 {
+			continue
+		}
+		piece := max(1, journalPiece/(4*c.hidden))
+		for from := max(j.pos, j.route.Journal); from < j.pos+j.rows; from += piece {
+			j.journal = append(j.journal, c.packet(j, wire.TypeJournal, from, min(from+piece, j.pos+j.rows)))
+		}
+	}
+}
+
+// rows are the outputs of a job from a position on.
+func (c *computer) rows(j *job, from int) []float32 {
+	return c.out[(j.at+from-j.pos)*c.hidden : (j.at+j.rows)*c.hidden]
+}
+
+func (c *computer) packet(j *job, t wire.Type, from, to int) *packet {
+	h := wire.RowsHeader{
+		Session: j.x.id, Epoch: j.route.Epoch, Step: j.f.step,
+		Start: uint32(from), Count: uint32(to - from), Want: uint32(j.f.want),
+	}
+	return c.s.rowsPacket(t, h, c.rows(j, from)[:(to-from)*c.hidden])
+}
+
+// deliver ends a job: if its epoch still stands the session advances and the outputs go
+// to the writers. mu is held.
+func (c *computer) deliver(j *job, err error, now time.Time) {
+	s, x := c.s, j.x
+	x.run = nil
+	if x.phase == ended || x.route.Epoch != j.route.Epoch {
+		// The frame left the queue when the epoch or the session ended.
+		s.frames.put(j.f, j.f.bytes())
+		c.discard(j)
+		if x.phase == ended {
+			x.release()
+		}
+		return
+	}
+	if err != nil || j.bad {
+		s.frames.put(j.f, j.f.bytes())
+		x.frames = x.frames[:copy(x.frames, x.frames[1:])]
+		c.discard(j)
+		x.clear()
+		x.fail(c.broken(err))
+		return
+	}
+	x.length = j.pos + j.rows
+	x.step = j.f.step
+	x.steps++
+	x.active = now
+	j.f.done += j.rows
+	single := j.f.count == 1
+	if j.f.done == j.f.count {
+		x.queued[j.f.src] -= j.f.bytes()
+		x.frames = x.frames[:copy(x.frames, x.frames[1:])]
+		s.frames.put(j.f, j.f.bytes())
+		x.room.wake()
+	}
+	if j.out != nil && j.push != nil {
+		j.push.send(j.out)
+	} else if j.out != nil {
+		x.out.result(j.out)
+	}
+	x.out.computed(j.route.Epoch, x.length, x.step)
+	for _, p := range j.journal {
+		x.out.journal(p, single)
+	}
+	x.settle()
+}
+
+// discard recycles outputs that nobody gets.
+func (c *computer) discard(j *job) {
+	if j.out != nil {
+		c.s.packets.put(j.out, j.out.bytes())
+	}
+	for _, p := range j.journal {
+		c.s.packets.put(p, p.bytes())
+	}
+}
+
+// broken is what a client is told of an iteration that failed.
+func (c *computer) broken(err error) *swarm.Error {
+	self := c.s.deps.Self
+	e := swarm.Errorf(swarm.CodeBadOutput, swarm.Elsewhere, "server %s computed rows that are not finite", self.Short())
+	if err != nil {
+		e = swarm.Errorf(swarm.CodeInternal, swarm.Elsewhere, "server %s failed to compute a step", self.Short())
+	}
+	e.Peer = self
+	return e
+}

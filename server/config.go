@@ -1,0 +1,131 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// Measuring says where the announced throughput comes from.
+type Measuring uint8
+
+// The ways.
+const (
+	MeasureAuto   Measuring = iota // measure the loaded blocks
+	MeasureDryRun                  // measure, report, and end Run with ErrDryRun
+	MeasureNever                   // announce Config.Throughput, and no rates
+)
+
+// Config of a server. Manifest is required; DefaultConfig has the rest.
+type Config struct {
+	Manifest   swarm.Manifest
+	Span       *swarm.Span // blocks to hold; nil: the worst served ones
+	NumBlocks  int         // how many to choose; 0: as many as fit
+	Memory     int64       // bytes for weights, cache and buffers; 0: what the system has free
+	Spare      int64       // bytes to leave free
+	CacheToken int         // size of the cache in tokens; 0: by the model's kind of attention
+	MaxLength  int         // longest session; 0: the size of the cache
+	StepRows   int         // most rows of one iteration
+
+	MaxSessions  int     // of all peers
+	PeerSessions int     // of one peer
+	PeerCache    float64 // share of the cache that one peer may hold, 0 to 1
+
+	Measuring  Measuring
+	Throughput float64       // declared, with MeasureNever
+	MeasureFor time.Duration // time spent on each rate
+
+	PublicName string
+	Version    string
+	Device     string // for people
+	Relay      bool   // reachable through relays only
+
+	// JoinDelay is the longest random wait between announcing the intended span and
+	// loading it, so that servers that start together see each other's choice.
+	JoinDelay time.Duration
+	Seed      uint64
+	Timeouts  Timeouts
+	Queues    Queues
+}
+
+// Timeouts of a server.
+type Timeouts struct {
+	Open     time.Duration // for a stream's first frame
+	Cache    time.Duration // longest wait for cache, whatever a client asks
+	Lease    time.Duration // between Accept and Commit
+	Hello    time.Duration // a push stream may be early by this much
+	Dial     time.Duration // to open a push stream
+	Write    time.Duration // for a peer to take one frame
+	Linger   time.Duration // for a client to read why it was refused
+	Idle     time.Duration // a session without rows ends after this
+	Drain    time.Duration // sessions may go on this long once the server drains
+	Update   time.Duration // between announcements
+	Coalesce time.Duration // least time between announcements of changing figures
+	Ping     time.Duration // for a round trip to a possible successor
+}
+
+// Queues bounds what a session may have waiting, in bytes. At the bound its sender is
+// stopped, or the session is left out of iterations; the journal is thinned out instead.
+type Queues struct {
+	In      int // rows to compute, per source
+	Out     int // outputs to the successor or the client
+	Journal int // outputs kept for the client
+	// JournalRate paces prefill journals, in bytes a second per session; 0: no limit.
+	JournalRate int
+}
+
+// DefaultConfig has everything but the manifest.
+func DefaultConfig() Config {
+	return Config{
+		Spare: 256 << 20, StepRows: 512, MaxSessions: 256, PeerSessions: 64, PeerCache: 1,
+		MeasureFor: time.Second, JoinDelay: 2 * time.Second,
+		Timeouts: Timeouts{
+			Open: 10 * time.Second, Cache: 10 * time.Minute, Lease: wire.LeaseTime, Hello: 10 * time.Second,
+			Dial: 5 * time.Second, Write: 30 * time.Second, Linger: 2 * time.Second, Idle: 30 * time.Minute,
+			Drain: 10 * time.Second, Update: 30 * time.Second, Coalesce: 2 * time.Second, Ping: 2 * time.Second,
+		},
+		Queues: Queues{In: 16 << 20, Out: 8 << 20, Journal: 64 << 20, JournalRate: 64 << 20},
+	}
+}
+
+// Validate refuses values that mean nothing.
+func (c *Config) Validate() error {
+	if err := c.Manifest.Validate(); err != nil {
+		return err
+	}
+	n := c.Manifest.Blocks
+	switch {
+	case c.Span != nil && (c.Span.Start < 0 || c.Span.Start >= c.Span.End || c.Span.End > n):
+		return fmt.Errorf("blocks %v: %s has blocks 0:%d", *c.Span, c.Manifest.Name, n)
+	case c.Span != nil && c.NumBlocks != 0 && c.NumBlocks != c.Span.Len():
+		return fmt.Errorf("blocks %v and a number of %d blocks exclude each other: give one", *c.Span, c.NumBlocks)
+	case c.NumBlocks < 0 || c.Memory < 0 || c.Spare < 0 || c.CacheToken < 0 || c.MaxLength < 0:
+		return errors.New("server: a negative number of blocks, bytes or tokens")
+	case c.StepRows < 2 || c.MaxSessions < 1 || c.PeerSessions < 1:
+		return fmt.Errorf("server: iterations of %d rows (at least 2), %d sessions, %d per peer (at least 1)", c.StepRows, c.MaxSessions, c.PeerSessions)
+	case !(c.PeerCache > 0 && c.PeerCache <= 1):
+		return fmt.Errorf("server: share of the cache per peer %v, want above 0 and at most 1", c.PeerCache)
+	case !(c.Throughput >= 0):
+		return fmt.Errorf("server: throughput %v, want 0 or more", c.Throughput)
+	}
+	return nil
+}
+
+// Deps are the parts of a node that a server uses. All but Pinger, Addrs and Metrics are
+// required.
+type Deps struct {
+	Self      swarm.PeerID
+	Loader    Loader
+	Directory Directory
+	Dialer    Dialer
+	Pinger    Pinger                // nil: no round trips are announced
+	Addrs     func() []string       // multiaddrs to announce, without /p2p
+	Metrics   prometheus.Registerer // nil: not registered
+	Log       *slog.Logger          // nil: slog.Default
+}

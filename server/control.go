@@ -1,0 +1,153 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// readBuffer is the size of a stream's read buffer: some decode frames, a small part of a
+// prefill frame.
+const readBuffer = 32 << 10
+
+// ServeSession answers a control stream that a client opened (wire.ProtoSession). It
+// returns when the session is over and everything it held is freed; the stream is then
+// reset.
+func (s *Server) ServeSession(ctx context.Context, from swarm.PeerID, stream wire.Stream) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(ctx, func() { stream.Reset() })
+	defer stop()
+	defer stream.Reset()
+	defer cancel()
+
+	r := wire.NewReader(bufio.NewReaderSize(stream, readBuffer))
+	open, err := s.readOpen(stream, r)
+	if err != nil {
+		s.refuse(stream, 0, err)
+		return
+	}
+	x, err := s.admit(ctx, from, open, stream)
+	if err != nil {
+		s.refuse(stream, open.Route.Epoch, err)
+		return
+	}
+	s.log.Debug("session opens", "session", x.id.String(), "client", from, "blocks", x.span.String(), "max_length", x.maxLength)
+	x.tasks.Go(func() { x.out.run(ctx) })
+
+	x.read(ctx, r)
+	s.mu.Lock()
+	x.end()
+	s.mu.Unlock()
+	cancel()
+	x.tasks.Wait()
+}
+
+// readOpen reads the first frame of a control stream.
+func (s *Server) readOpen(stream wire.Stream, r *wire.Reader) (*wire.Open, error) {
+	stream.SetReadDeadline(time.Now().Add(s.cfg.Timeouts.Open))
+	defer stream.SetReadDeadline(time.Time{})
+	t, p, err := r.Next()
+	if err != nil {
+		return nil, err
+	}
+	if t != wire.TypeOpen {
+		return nil, fmt.Errorf("%w: type %d instead of open", wire.ErrFrame, t)
+	}
+	open := new(wire.Open)
+	return open, wire.Decode(t, p, open)
+}
+
+// refuse tells a client why there is no session and gives it time to read that.
+func (s *Server) refuse(stream wire.Stream, epoch uint32, err error) {
+	e := frameError(err)
+	if e == nil {
+		return // the stream is gone
+	}
+	s.metrics.failures.WithLabelValues(string(e.Code)).Inc()
+	s.log.Debug("session refused", "code", e.Code, "reason", e.Message)
+	stream.SetDeadline(time.Now().Add(s.cfg.Timeouts.Linger))
+	if _, err := stream.Write(wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(epoch, e))); err == nil {
+		io.Copy(io.Discard, stream)
+	}
+}
+
+// frameError is what a client is told about an error of its frames; nil for an error of
+// the stream itself, of which nobody can be told.
+func frameError(err error) *swarm.Error {
+	var e *swarm.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, wire.ErrFrame):
+		return swarm.Errorf(swarm.CodeBadFrame, swarm.Caller, "%w", err)
+	}
+	return nil
+}
+
+// read handles the frames of the control stream until it ends. After the session has
+// ended for another reason it goes on reading, and forgets, until the client has closed
+// or Linger is over: a reset would take the last frame from the client.
+func (x *session) read(ctx context.Context, r *wire.Reader) {
+	for {
+		t, p, err := r.Next()
+		if err == nil {
+			err = x.handle(ctx, t, p)
+		}
+		if err == nil {
+			continue
+		}
+		if e := frameError(err); e != nil {
+			x.srv.mu.Lock()
+			x.finish(e)
+			x.srv.mu.Unlock()
+			io.Copy(io.Discard, x.control)
+		}
+		return
+	}
+}
+
+// handle takes one frame in. An error breaks the protocol and ends the session.
+func (x *session) handle(ctx context.Context, t wire.Type, p []byte) error {
+	if t == wire.TypeRows {
+		return x.takeRows(ctx, fromClient, x.client, p)
+	}
+	x.srv.mu.Lock()
+	defer x.srv.mu.Unlock()
+	if x.phase == ended {
+		return nil
+	}
+	switch t {
+	case wire.TypeCommit:
+		return x.commit()
+	case wire.TypeAsk:
+		// Answered by the writer, at once even while rows are computed.
+		x.out.status = x.phase != opening
+		x.out.poke()
+		return nil
+	case wire.TypeRoute:
+		var r wire.Route
+		if err := wire.Decode(t, p, &r); err != nil {
+			return err
+		}
+		if err := checkRoute(&r, x.srv.deps.Self); err != nil {
+			return err
+		}
+		switch {
+		case x.phase == opening:
+			return fmt.Errorf("%w: route before the session was accepted", wire.ErrFrame)
+		case r.Epoch <= x.route.Epoch:
+			x.fail(swarm.Errorf(swarm.CodeStaleEpoch, swarm.Caller, "route of epoch %d after %d", r.Epoch, x.route.Epoch))
+			return nil
+		}
+		x.active = time.Now()
+		x.reroute(ctx, r)
+		return nil
+	}
+	return fmt.Errorf("%w: type %d is not for a server", wire.ErrFrame, t)
+}

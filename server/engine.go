@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"whorl/server/blocks"
+	"whorl/swarm"
+	"whorl/swarm/wire"
+	"whorl/tensor"
+)
+
+// Loader loads spans of one model. *blocks.Loader is one by way of FromBlocks.
+type Loader interface {
+	// Sizes says what a block takes, for the memory plan.
+	Sizes() blocks.Sizes
+	// Load loads blocks [start, end) with a KV pool of the given pages; loaded, which may
+	// be called from several goroutines, hears of every block.
+	Load(ctx context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error)
+}
+
+// Engine is a loaded span.
+type Engine interface {
+	// Step runs rows through blocks [from, to), which lie in the span: in and out are
+	// [len(b.Rows)][hidden] and may be the same. Not for concurrent use.
+	Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, out []float32) error
+	// Blocks describes the loaded blocks in order.
+	Blocks() []blocks.Info
+	// PageBytes is the memory of one KV page over all layers.
+	PageBytes() int64
+	// Measure runs steps on the blocks for about the given time each and returns tokens
+	// per second through one block. Sessions must not be served meanwhile.
+	Measure(ctx context.Context, each time.Duration) (blocks.Rates, error)
+	Close() error
+}
+
+// Directory is where servers find each other.
+type Directory interface {
+	// View is the present snapshot of a model's servers.
+	View(ctx context.Context, uid swarm.UID) (swarm.View, error)
+	// Announce publishes what this server says of itself; the directory sets the
+	// sequence number and the times, and signs.
+	Announce(ctx context.Context, r swarm.Record) error
+	// Accept verifies a signed record that a client presents.
+	Accept(signed []byte) (*swarm.Record, error)
+}
+
+// Dialer opens streams to peers.
+type Dialer interface {
+	Dial(ctx context.Context, peer swarm.PeerID, proto string) (wire.Stream, error)
+}
+
+// Pinger measures round trips.
+type Pinger interface {
+	Ping(ctx context.Context, peer swarm.PeerID) (time.Duration, error)
+}

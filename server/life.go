@@ -1,0 +1,238 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"whorl/server/blocks"
+	"whorl/server/kvcache"
+	"whorl/swarm"
+)
+
+// sweepEvery is how often sessions are looked after.
+const sweepEvery = 250 * time.Millisecond
+
+// Run is the server's life: plan memory, choose a span, announce it, load, measure, go
+// online and serve until ctx ends; then drain, announce OFFLINE and free everything. It
+// returns nil when ctx ended it, ErrDryRun after a dry run, or why it could not serve.
+// Stop it only when no more streams are handed in, or they are refused.
+func (s *Server) Run(ctx context.Context) error {
+	plan, err := s.plan()
+	if err != nil {
+		return err
+	}
+	s.log.Info("memory plan", "plan", plan.String())
+	span, err := s.join(ctx, plan.Blocks)
+	if err != nil {
+		return err
+	}
+	engine, err := s.load(ctx, span, plan)
+	if err != nil {
+		s.leave(ctx)
+		return err
+	}
+	defer engine.Close()
+	if err := s.measure(ctx, engine, span); err != nil {
+		s.leave(ctx)
+		return err
+	}
+	return s.serve(ctx, engine)
+}
+
+// plan finds out what fits into memory.
+func (s *Server) plan() (MemoryPlan, error) {
+	total := s.cfg.Memory
+	if total == 0 {
+		var err error
+		if total, err = availableMemory(); err != nil {
+			return MemoryPlan{}, err
+		}
+	}
+	asked := s.cfg.NumBlocks
+	if s.cfg.Span != nil {
+		asked = s.cfg.Span.Len()
+	}
+	n := s.cfg.Manifest.Blocks
+	return planMemory(s.deps.Loader.Sizes(), total, s.cfg.Spare, min(asked, n), n, s.cfg.CacheToken)
+}
+
+// join chooses the span and announces it before anything is loaded. Servers that start
+// together would all choose the same blocks: each says what it intends, waits a little,
+// and looks again.
+func (s *Server) join(ctx context.Context, n int) (swarm.Span, error) {
+	span, err := s.choose(ctx, n)
+	if err != nil {
+		return span, err
+	}
+	for again := s.cfg.Span == nil; ; again = false {
+		s.mu.Lock()
+		s.span, s.state = &span, swarm.Joining
+		s.mu.Unlock()
+		if err := s.announce(ctx); err != nil {
+			return span, err
+		}
+		s.log.Info("joining", "model", s.cfg.Manifest.Name, "blocks", span.String())
+		if !again {
+			return span, nil
+		}
+		rng := rand.New(rand.NewPCG(s.cfg.Seed, 0))
+		if !sleep(ctx, time.Duration(rng.Float64()*float64(s.cfg.JoinDelay))) {
+			return span, ctx.Err()
+		}
+		better, err := s.choose(ctx, n)
+		if err != nil || better == span {
+			return span, err
+		}
+		span = better
+	}
+}
+
+func (s *Server) choose(ctx context.Context, n int) (swarm.Span, error) {
+	if s.cfg.Span != nil {
+		return *s.cfg.Span, nil
+	}
+	return swarm.Span{}, fmt.Errorf("choose %d blocks: give --block-indices", n)
+}
+
+// load loads the blocks and makes the cache.
+func (s *Server) load(ctx context.Context, span swarm.Span, plan MemoryPlan) (Engine, error) {
+	start := time.Now()
+	s.mu.Lock()
+	for b := span.Start; b < span.End; b++ {
+		s.loading[b] = swarm.BlockStatus{Index: b, State: "loading"}
+	}
+	s.mu.Unlock()
+	pages := kvcache.PagesFor(plan.CacheToken)
+	engine, err := s.deps.Loader.Load(ctx, span.Start, span.End, pages, func(b blocks.Info) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.loading[b.Index] = blockStatus(b, "loaded")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load blocks %v of %s: %w", span, s.cfg.Manifest.Name, err)
+	}
+	cache, err := kvcache.New(kvcache.Config{
+		Pages: pages, PageBytes: engine.PageBytes(), MaxTokens: s.maxLength(plan.CacheToken),
+		PeerTokens: int64(s.cfg.PeerCache * float64(plan.CacheToken)), MaxWaiting: s.cfg.MaxSessions, MaxWait: s.cfg.Timeouts.Cache,
+	})
+	if err != nil {
+		engine.Close()
+		return nil, err
+	}
+	s.install(engine, span, cache)
+	s.log.Info("loaded", "blocks", span.String(), "took", time.Since(start).Round(time.Millisecond).String())
+	return engine, nil
+}
+
+// maxLength is the longest session the server takes.
+func (s *Server) maxLength(cache int) int {
+	if s.cfg.MaxLength > 0 {
+		return min(s.cfg.MaxLength, cache)
+	}
+	return cache
+}
+
+// measure finds the rates to announce.
+func (s *Server) measure(ctx context.Context, e Engine, span swarm.Span) error {
+	if s.cfg.Measuring == MeasureNever {
+		s.mu.Lock()
+		s.offered = s.cfg.Throughput
+		s.mu.Unlock()
+		return nil
+	}
+	r, err := e.Measure(ctx, s.cfg.MeasureFor)
+	if err != nil {
+		return fmt.Errorf("measure throughput: %w", err)
+	}
+	// A request enters a span anywhere, so on average it uses half of it.
+	offered := r.Forward / (float64(span.Len()+1) / 2)
+	s.mu.Lock()
+	s.rates.InferenceRPS, s.rates.ForwardRPS, s.offered = &r.Inference, &r.Forward, offered
+	s.mu.Unlock()
+	s.log.Info("throughput", "inference_tok_s_per_block", r.Inference, "forward_tok_s_per_block", r.Forward, "network", "not measured", "offered_tok_s", offered)
+	if s.cfg.Measuring == MeasureDryRun {
+		return ErrDryRun
+	}
+	return nil
+}
+
+// serve is online until ctx ends.
+func (s *Server) serve(ctx context.Context, e Engine) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	loops.Go(func() { s.newComputer(e).run(work) })
+	loops.Go(func() { s.announcer(work) })
+	loops.Go(func() { s.sweeper(work) })
+	defer loops.Wait()
+	defer stop()
+
+	s.setState(swarm.Online)
+	if err := s.announce(ctx); err != nil {
+		s.leave(ctx)
+		return err
+	}
+	s.log.Info("online", "model", s.cfg.Manifest.Name, "blocks", s.span.String(), "cache_tokens", s.cache.Stats().TotalTokens)
+	close(s.ready)
+	<-ctx.Done()
+
+	s.Drain()
+	s.log.Info("draining")
+	s.emptied(work)
+	s.leave(ctx)
+	return nil
+}
+
+// emptied waits until no session is left; the sweeper ends those that stay too long.
+func (s *Server) emptied(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		n, c := len(s.byKey), s.changed.next()
+		s.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// leave announces OFFLINE.
+func (s *Server) leave(ctx context.Context) {
+	s.setState(swarm.Offline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	if err := s.announce(ctx); err != nil {
+		s.log.Warn("could not announce leaving", "reason", err)
+	}
+}
+
+func (s *Server) sweeper(ctx context.Context) {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			s.sweep(now)
+		}
+	}
+}
+
+// sleep waits; false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"whorl/server/blocks"
+	"whorl/server/kvcache"
+	"whorl/tensor"
+)
+
+// MemoryPlan is what a server will take, in bytes.
+type MemoryPlan struct {
+	Blocks     int
+	CacheToken int // tokens of whole sessions
+	Weights    int64
+	Cache      int64
+	Buffers    int64
+	Spare      int64 // kept free, and what is left over
+	Total      int64
+}
+
+// String is the plan as it is printed before anything is loaded.
+func (p MemoryPlan) String() string {
+	return fmt.Sprintf("%d blocks: weights %s, cache %s (%d tokens), buffers %s, spare %s of %s",
+		p.Blocks, size(p.Weights), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Spare), size(p.Total))
+}
+
+func size(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// Cache sizes in tokens when none is given: Petals' figures. Where query heads share
+// key/value heads a token takes less room.
+const (
+	sharedCacheTokens = 16384
+	cacheTokens       = 4096
+)
+
+// planMemory decides how many blocks fit, or checks that the given number does. total is
+// what may be used in all; spare of it stays free.
+func planMemory(z blocks.Sizes, total, spare int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {
+	if tokens == 0 {
+		tokens = cacheTokens
+		if z.Shared {
+			tokens = sharedCacheTokens
+		}
+	}
+	tokens = kvcache.PagesFor(tokens) * tensor.PageTokens
+	perBlock := z.Block + z.Token*int64(tokens)
+	n := asked
+	if n == 0 {
+		n = int(min(max(0, (total-spare-z.Workspace)/max(perBlock, 1)), int64(modelBlocks)))
+		n = max(n, 1)
+	}
+	p := MemoryPlan{
+		Blocks: n, CacheToken: tokens, Total: total,
+		Weights: z.Block * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: z.Workspace,
+	}
+	p.Spare = total - p.Weights - p.Cache - p.Buffers
+	if p.Spare < spare {
+		need := total - p.Spare + spare
+		return p, fmt.Errorf("not enough memory: %d blocks need %s (weights %s, cache of %d tokens %s, buffers %s, spare %s) and %s is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)",
+			n, size(need), size(p.Weights), tokens, size(p.Cache), size(p.Buffers), size(spare), size(total))
+	}
+	return p, nil
+}
+
+// availableMemory is what the system can give without swapping, in bytes.
+func availableMemory() (int64, error) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, fmt.Errorf("cannot find out how much memory is free: %w: give the number of blocks and --memory", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var kb int64
+		if n, _ := fmt.Sscanf(strings.TrimSpace(lines.Text()), "MemAvailable: %d kB", &kb); n == 1 {
+			return kb << 10, nil
+		}
+	}
+	return 0, fmt.Errorf("cannot find out how much memory is free: no MemAvailable in /proc/meminfo: give --memory")
+}

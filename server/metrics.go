@@ -1,0 +1,75 @@
+package server
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the server's figures for Prometheus.
+type metrics struct {
+	steps          prometheus.Counter
+	rows           prometheus.Counter
+	parts          prometheus.Counter
+	stepTime       prometheus.Histogram
+	duplicates     prometheus.Counter
+	journalDropped prometheus.Counter
+	failures       *prometheus.CounterVec
+}
+
+// newMetrics makes the collectors, and registers them if there is a registry.
+func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "whorl", Subsystem: "server", Name: name, Help: help})
+	}
+	m := &metrics{
+		steps: counter("steps_total", "Iterations computed."),
+		rows:  counter("rows_total", "Rows computed: one is one position of one session through its blocks."),
+		parts: counter("step_sessions_total", "Sessions that took part in iterations; divided by steps this is the batch size."),
+		stepTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "whorl", Subsystem: "server", Name: "step_seconds", Help: "Time of an iteration.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}),
+		duplicates:     counter("duplicate_rows_total", "Rows that had arrived before."),
+		journalDropped: counter("journal_dropped_rows_total", "Journal rows that found no room."),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "whorl", Subsystem: "server", Name: "failures_total", Help: "Failures told to clients, by code.",
+		}, []string{"code"}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range append(s.gauges(), m.steps, m.rows, m.parts, m.stepTime, m.duplicates, m.journalDropped, m.failures) {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// gauges read the present state when they are scraped.
+func (s *Server) gauges() []prometheus.Collector {
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "whorl", Subsystem: "server", Name: name, Help: help}, func() float64 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return value()
+		})
+	}
+	return []prometheus.Collector{
+		gauge("sessions", "Sessions this server is a stage of.", func() float64 { return float64(len(s.byKey)) }),
+		gauge("queue_items", "Frames of rows that wait to be computed.", func() float64 { n, _ := s.queue.Len(); return float64(n) }),
+		gauge("queue_rows", "Rows that wait to be computed.", func() float64 { _, n := s.queue.Len(); return float64(n) }),
+		gauge("cache_tokens", "Size of the KV cache in tokens.", func() float64 { return float64(s.cacheStatus().TotalTokens) }),
+		gauge("cache_used_tokens", "Tokens of KV cache that sessions hold.", func() float64 { return float64(s.cacheStatus().UsedTokens) }),
+		gauge("cache_waiting", "Sessions that wait for KV cache.", func() float64 { return float64(s.cacheStatus().Waiting) }),
+	}
+}
+
+// iteration records one iteration.
+func (m *metrics) iteration(took time.Duration, rows, sessions int) {
+	m.steps.Inc()
+	m.rows.Add(float64(rows))
+	m.parts.Add(float64(sessions))
+	m.stepTime.Observe(took.Seconds())
+}

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"whorl/swarm/codec"
+	"whorl/swarm/wire"
+)
+
+// packet is a frame of rows on its way out, in one piece so that it takes one write.
+type packet struct {
+	buf  []byte
+	head wire.RowsHeader
+}
+
+func (p *packet) bytes() int { return cap(p.buf) }
+
+// rowsPacket encodes rows as a frame.
+func (s *Server) rowsPacket(t wire.Type, h wire.RowsHeader, rows []float32) *packet {
+	h.Codec = codec.F32
+	n := wire.RowsSize + codec.Size(h.Codec, len(rows))
+	p := s.packets.get(frameHead + n)
+	p.head = h
+	p.buf = wire.AppendHeader(p.buf[:0], t, n)
+	p.buf = h.Append(p.buf)
+	p.buf = codec.Append(p.buf, h.Codec, rows)
+	return p
+}
+
+// frameHead is the size of a frame's length and type.
+const frameHead = 5
+
+// restamp moves a packet to another epoch.
+func (p *packet) restamp(epoch uint32) {
+	p.head.Epoch = epoch
+	p.head.Append(p.buf[frameHead:frameHead])
+}
+
+// journalPiece bounds a frame of prefill journal: what a result may have to wait for.
+const journalPiece = 256 << 10
+
+// maxFails bounds the failures a client has not read yet; more are dropped.
+const maxFails = 16
+
+// outbox is all that goes to the client on the control stream, in order of urgency. One
+// goroutine writes. Everything but run is called with Server.mu held and never waits.
+type outbox struct {
+	x    *session
+	wake chan struct{}
+
+	accept, status bool // an answer is due: it is made when it is written
+	fails          []wire.Fail
+	results        []*packet
+	resultBytes    int // with the packet that is being written
+	done           wire.Done
+	doneDue        bool
+	urgent, bulk   []*packet // journal: of decodes, of prefill
+	journalBytes   int
+	bulkAfter      time.Time // pacing
+	since          time.Time // when the present write began; zero if none
+	closing        bool
+}
+
+func newOutbox(x *session) *outbox { return &outbox{x: x, wake: make(chan struct{}, 1)} }
+
+func (o *outbox) poke() { poke(o.wake) }
+
+func (o *outbox) fail(f wire.Fail) {
+	if len(o.fails) < maxFails {
+		o.fails = append(o.fails, f)
+	}
+	o.poke()
+}
+
+// computed reports the position. A report that was not written yet is replaced: the newer
+// one says all that it said.
+func (o *outbox) computed(epoch uint32, position int, step uint64) {
+	o.done, o.doneDue = wire.Done{Epoch: epoch, Position: uint32(position), Step: step}, true
+	o.poke()
+}
+
+func (o *outbox) result(p *packet) {
+	o.results = append(o.results, p)
+	o.resultBytes += p.bytes()
+	o.poke()
+}
+
+// journal keeps a packet for the client. Without room it is dropped, which leaves a gap
+// in the client's knowledge and costs recomputing, never correctness.
+func (o *outbox) journal(p *packet, urgent bool) {
+	s := o.x.srv
+	if o.journalBytes+p.bytes() > s.cfg.Queues.Journal {
+		s.metrics.journalDropped.Add(float64(p.head.Count))
+		s.packets.put(p, p.bytes())
+		return
+	}
+	o.journalBytes += p.bytes()
+	if urgent {
+		o.urgent = append(o.urgent, p)
+	} else {
+		o.bulk = append(o.bulk, p)
+	}
+	o.poke()
+}
+
+// reroute forgets what a new epoch makes worthless. Journal rows that are still true and
+// still unknown to the client go out under the new epoch.
+func (o *outbox) reroute(r wire.Route, length int) {
+	o.free(o.results)
+	o.results, o.doneDue = o.results[:0], false
+	for _, q := range []*[]*packet{&o.urgent, &o.bulk} {
+		kept := (*q)[:0]
+		for _, p := range *q {
+			if r.Next != "" && r.Journal >= 0 && p.head.End() > r.Journal && p.head.End() <= length {
+				p.restamp(r.Epoch)
+				kept = append(kept, p)
+				continue
+			}
+			o.journalBytes -= p.bytes()
+			o.x.srv.packets.put(p, p.bytes())
+		}
+		*q = kept
+	}
+}
+
+// free recycles results that are not sent.
+func (o *outbox) free(list []*packet) {
+	for _, p := range list {
+		o.resultBytes -= p.bytes()
+		o.x.srv.packets.put(p, p.bytes())
+	}
+}
+
+// drop empties the outbox.
+func (o *outbox) drop() {
+	o.accept, o.status = false, false
+	o.reroute(wire.Route{Journal: -1}, 0)
+}
+
+// close lets the writer end once the reason is written, and the reader once the client
+// has had time to read it.
+func (o *outbox) close() {
+	o.closing = true
+	o.x.control.SetDeadline(time.Now().Add(o.x.srv.cfg.Timeouts.Linger))
+	o.poke()
+}
+
+// hurry ends a write that takes longer than the limit.
+func (o *outbox) hurry(now time.Time, limit time.Duration) {
+	if !o.since.IsZero() && now.Sub(o.since) > limit {
+		o.x.control.SetWriteDeadline(now)
+	}
+}
+
+// run writes until ctx ends, a write fails (which ends the session), or all is written
+// after close.
+func (o *outbox) run(ctx context.Context) {
+	s := o.x.srv
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var scratch []byte
+	for {
+		s.mu.Lock()
+		p, b, pause := o.next(scratch[:0], time.Now())
+		closing := o.closing
+		s.mu.Unlock()
+		if len(b) == 0 {
+			if closing {
+				return
+			}
+			timer.Reset(pause)
+			select {
+			case <-ctx.Done():
+				return
+			case <-o.wake:
+			case <-timer.C:
+			}
+			continue
+		}
+		if p == nil {
+			scratch = b
+		}
+		_, err := o.x.control.Write(b)
+		s.mu.Lock()
+		o.written(p)
+		if err != nil {
+			o.x.end()
+			o.x.control.SetReadDeadline(time.Now()) // nobody listens: the reader may go
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// next takes the most urgent frame: a packet, or one made in scratch. Without any, pause
+// is how long to wait for a wake-up.
+func (o *outbox) next(scratch []byte, now time.Time) (p *packet, b []byte, pause time.Duration) {
+	x := o.x
+	switch {
+	case o.accept:
+		o.accept = false
+		b = wire.AppendJSON(scratch, wire.TypeAccept, x.report())
+	case o.status:
+		o.status = false
+		b = wire.AppendJSON(scratch, wire.TypeStatus, x.report())
+	case len(o.fails) > 0:
+		b = wire.AppendJSON(scratch, wire.TypeFail, o.fails[0])
+		o.fails = o.fails[:copy(o.fails, o.fails[1:])]
+	case len(o.results) > 0:
+		p = shift(&o.results)
+	case o.doneDue:
+		o.doneDue = false
+		b = wire.AppendHeader(scratch, wire.TypeDone, wire.DoneSize)
+		b = o.done.Append(b)
+	case len(o.urgent) > 0:
+		p = shift(&o.urgent)
+	case len(o.bulk) > 0 && (x.push == nil || x.push.bytes == 0):
+		if wait := o.bulkAfter.Sub(now); wait > 0 {
+			return nil, nil, wait
+		}
+		p = shift(&o.bulk)
+		if rate := x.srv.cfg.Queues.JournalRate; rate > 0 {
+			o.bulkAfter = now.Add(time.Duration(len(p.buf)) * time.Second / time.Duration(rate))
+		}
+	default:
+		return nil, nil, time.Hour
+	}
+	if p != nil {
+		b = p.buf
+	}
+	o.since = now
+	return p, b, 0
+}
+
+// written recycles what next gave out.
+func (o *outbox) written(p *packet) {
+	o.since = time.Time{}
+	if p == nil {
+		return
+	}
+	if wire.Type(p.buf[frameHead-1]) == wire.TypeRows {
+		o.resultBytes -= p.bytes()
+		o.x.settle()
+	} else {
+		o.journalBytes -= p.bytes()
+	}
+	o.x.srv.packets.put(p, p.bytes())
+}
+
+// report is the present state as Accept and Status carry it.
+func (x *session) report() wire.Status {
+	return wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step}
+}
+
+func shift(q *[]*packet) *packet {
+	p := (*q)[0]
+	n := copy(*q, (*q)[1:])
+	(*q)[n] = nil
+	*q = (*q)[:n]
+	return p
+}

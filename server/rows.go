@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"whorl/swarm"
+	"whorl/swarm/codec"
+	"whorl/swarm/wire"
+)
+
+// takeRows puts a frame of rows into the session's queue, after the rules of package wire.
+// It waits while the queue is full, which stops the sender. An error breaks the protocol;
+// everything else is reported to the client.
+func (x *session) takeRows(ctx context.Context, src source, sender swarm.PeerID, p []byte) error {
+	h, data, err := wire.ParseRows(p)
+	if err != nil {
+		return err
+	}
+	if h.Session != x.id {
+		return fmt.Errorf("%w: rows of session %s on the stream of %s", wire.ErrFrame, h.Session, x.id)
+	}
+	s := x.srv
+	s.mu.Lock()
+	ok, err := x.expects(src, &h)
+	s.mu.Unlock()
+	if !ok {
+		return err
+	}
+	f, bad := x.decode(&h, data, src, sender)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bad != nil {
+		if h.Epoch == x.route.Epoch {
+			x.fail(bad)
+		}
+		return nil
+	}
+	x.waitRoom(ctx, src, h.Epoch)
+	x.accept(f, &h)
+	return nil
+}
+
+// expects tells whether rows like these may come now; mu is held.
+func (x *session) expects(src source, h *wire.RowsHeader) (bool, error) {
+	switch {
+	case x.phase == opening:
+		return false, fmt.Errorf("%w: rows before the session was accepted", wire.ErrFrame)
+	case x.phase == ended || h.Epoch < x.route.Epoch:
+		return false, nil
+	case h.Epoch > x.route.Epoch:
+		// A client sends the route before the rows, and a push stream is not read before
+		// its epoch is here: nobody waits for this frame's route.
+		x.fail(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows of epoch %d, the route is of epoch %d", h.Epoch, x.route.Epoch))
+		return false, nil
+	case h.End() > x.maxLength:
+		x.fail(swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Maximum length exceeded: prefix %d + current %d exceeds pre-allocated maximum %d", h.Start, h.Count, x.maxLength))
+		return false, nil
+	}
+	return true, nil
+}
+
+// decode reads the rows of a frame. The error blames who sent them.
+func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swarm.PeerID) (*frame, *swarm.Error) {
+	verdict := swarm.Elsewhere
+	if src == fromClient {
+		verdict = swarm.Caller
+	}
+	blame := func(code swarm.Code, format string, a ...any) (*frame, *swarm.Error) {
+		e := swarm.Errorf(code, verdict, format, a...)
+		e.Peer = sender
+		return nil, e
+	}
+	n := int(h.Count) * x.srv.cfg.Manifest.Hidden
+	size := codec.Size(h.Codec, n)
+	switch {
+	case size < 0:
+		_, err := codec.Decode(nil, h.Codec, nil)
+		return blame(swarm.CodeUnsupported, "%w", err)
+	case size != len(data):
+		return blame(swarm.CodeBadOutput, "%d rows from %s in %d bytes, want %d", h.Count, sender.Short(), len(data), size)
+	}
+	f := x.srv.frames.get(4 * n)
+	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), rows: f.rows[:0]}
+	var err error
+	if f.rows, err = codec.Decode(f.rows, h.Codec, data); err != nil {
+		return blame(swarm.CodeBadOutput, "%w", err)
+	}
+	if !codec.Finite(f.rows) {
+		x.srv.frames.put(f, f.bytes())
+		return blame(swarm.CodeBadOutput, "rows %d to %d from %s are not finite", h.Start, h.End()-1, sender.Short())
+	}
+	return f, nil
+}
+
+// waitRoom waits until the queue of a source has room, or the rows do not matter any more;
+// mu is held, and released while waiting.
+func (x *session) waitRoom(ctx context.Context, src source, epoch uint32) {
+	for x.phase != ended && x.route.Epoch == epoch && x.queued[src] >= x.srv.cfg.Queues.In && ctx.Err() == nil {
+		c := x.room.next()
+		x.srv.mu.Unlock()
+		select {
+		case <-c:
+		case <-ctx.Done():
+		}
+		x.srv.mu.Lock()
+	}
+}
+
+// accept queues a frame where its rows continue the session; mu is held.
+func (x *session) accept(f *frame, h *wire.RowsHeader) {
+	s := x.srv
+	end := f.start + f.count
+	if x.phase == ended || h.Epoch < x.route.Epoch {
+		s.frames.put(f, f.bytes())
+		return
+	}
+	x.active = time.Now()
+	if f.start > x.next {
+		x.fail(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows from position %d, the session has %d", f.start, x.next))
+		s.frames.put(f, f.bytes())
+		return
+	}
+	if f.start < x.next {
+		x.out.computed(x.route.Epoch, x.length, x.step)
+		s.metrics.duplicates.Add(float64(min(end, x.next) - f.start))
+		if end <= x.next {
+			s.frames.put(f, f.bytes())
+			return
+		}
+		f.done = x.next - f.start
+	}
+	x.failed = ""
+	s.ids++
+	f.id = s.ids
+	x.frames = append(x.frames, f)
+	x.queued[f.src] += f.bytes()
+	x.next = end
+	s.queue.Push(x.key, f.id, f.count-f.done)
+	if x.ready() {
+		poke(s.work)
+	}
+}

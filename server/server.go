@@ -1,0 +1,200 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"whorl/server/blocks"
+	"whorl/server/kvcache"
+	"whorl/server/sched"
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// ErrDryRun ends Run when only a measurement was asked for.
+var ErrDryRun = errors.New("throughput measured, as asked by --throughput dry-run")
+
+// Server holds a span and computes it for sessions. Make one with New, then call Run once;
+// the other methods may be called from anywhere at any time.
+type Server struct {
+	cfg     Config
+	deps    Deps
+	uid     swarm.UID
+	log     *slog.Logger
+	metrics *metrics
+	started time.Time
+	ready   chan struct{} // closed when online
+	work    chan struct{} // the queue has something for the compute loop
+	publish chan struct{} // the record should be announced anew
+	frames  pool[frame]
+	packets pool[packet]
+
+	mu       sync.Mutex // guards all below, and all protocol state of sessions
+	state    swarm.State
+	told     swarm.State // last announced
+	nextRTT  map[swarm.PeerID]float64
+	draining time.Time // when sessions that still run are ended; zero if not draining
+	span     *swarm.Span
+	loading  map[int]swarm.BlockStatus
+	engine   Engine
+	digests  []string
+	rates    swarm.Rates
+	offered  float64 // throughput as announced
+	cache    *kvcache.Cache
+	queue    *sched.Queue
+	keys     sched.Session
+	byKey    map[sched.Session]*session
+	byID     map[wire.SessionID][]*session
+	killed   map[wire.SessionID]time.Time // ended by the operator: not taken again for a while
+	hellos   map[swarm.PeerID]int         // push streams that wait for their session
+	early    int                          // all of them
+	ids      uint64                       // of frames
+	changed  broadcast                    // of sessions and their routes
+	steps    uint64
+}
+
+// New makes a server that does nothing yet.
+func New(cfg Config, deps Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Self == "" || deps.Loader == nil || deps.Directory == nil || deps.Dialer == nil {
+		return nil, errors.New("server: own peer id, loader, directory and dialer are required")
+	}
+	if deps.Log == nil {
+		deps.Log = slog.Default()
+	}
+	s := &Server{
+		cfg: cfg, deps: deps, uid: cfg.Manifest.UID(), log: deps.Log, started: time.Now(),
+		ready: make(chan struct{}), work: make(chan struct{}, 1), publish: make(chan struct{}, 1),
+		loading: map[int]swarm.BlockStatus{}, queue: sched.New(),
+		byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{},
+		killed: map[wire.SessionID]time.Time{}, hellos: map[swarm.PeerID]int{},
+	}
+	var err error
+	s.metrics, err = newMetrics(s, deps.Metrics)
+	return s, err
+}
+
+// Ready is closed once the server is ONLINE.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// install makes the server able to serve: engine and cache are there.
+func (s *Server) install(e Engine, span swarm.Span, c *kvcache.Cache) {
+	infos := e.Blocks()
+	digests := make([]string, len(infos))
+	for i, b := range infos {
+		digests[i] = b.Digest
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine, s.span, s.cache, s.digests = e, &span, c, digests
+}
+
+// setState changes the announced state.
+func (s *Server) setState(state swarm.State) {
+	s.mu.Lock()
+	s.state = state
+	s.mu.Unlock()
+	poke(s.publish)
+}
+
+// Drain stops taking sessions. Those that run may go on for Timeouts.Drain; then they are
+// told to go elsewhere.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == swarm.Online {
+		s.state, s.draining = swarm.Draining, time.Now().Add(s.cfg.Timeouts.Drain)
+		poke(s.publish)
+	}
+}
+
+// Resume takes sessions again after a Drain.
+func (s *Server) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == swarm.Draining {
+		s.state, s.draining = swarm.Online, time.Time{}
+		poke(s.publish)
+	}
+}
+
+// Kill ends a session in the name of the operator and refuses it for a while; its client
+// is told to go elsewhere. False if there is none of that id.
+func (s *Server) Kill(id string) bool {
+	var sid wire.SessionID
+	if sid.UnmarshalText([]byte(id)) != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.byID[sid]
+	if len(list) == 0 {
+		return false
+	}
+	s.killed[sid] = time.Now()
+	for _, x := range append([]*session(nil), list...) {
+		x.finish(errKilled(s.deps.Self))
+	}
+	return true
+}
+
+func errKilled(self swarm.PeerID) *swarm.Error {
+	return swarm.Errorf(swarm.CodeCancelled, swarm.Elsewhere, "the operator of server %s ended the session", self.Short())
+}
+
+// poke wakes the reader of a channel of capacity one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// broadcast wakes all who wait for a change of something guarded by the same lock.
+type broadcast struct{ c chan struct{} }
+
+// next is closed at the next change.
+func (b *broadcast) next() <-chan struct{} {
+	if b.c == nil {
+		b.c = make(chan struct{})
+	}
+	return b.c
+}
+
+func (b *broadcast) wake() {
+	if b.c != nil {
+		close(b.c)
+		b.c = nil
+	}
+}
+
+// pool keeps buffers for reuse, small ones (of decodes) apart from large ones.
+type pool[T any] struct{ small, large sync.Pool }
+
+// smallRows is the size in bytes up to which a buffer counts as small.
+const smallRows = 128 << 10
+
+func (p *pool[T]) of(bytes int) *sync.Pool {
+	if bytes <= smallRows {
+		return &p.small
+	}
+	return &p.large
+}
+
+func (p *pool[T]) get(bytes int) *T {
+	if v, _ := p.of(bytes).Get().(*T); v != nil {
+		return v
+	}
+	return new(T)
+}
+
+func (p *pool[T]) put(v *T, bytes int) { p.of(bytes).Put(v) }
+
+// blockStatus is how operators see a loaded block.
+func blockStatus(b blocks.Info, state string) swarm.BlockStatus {
+	return swarm.BlockStatus{Index: b.Index, State: state, Bytes: b.Bytes, Load: b.Load, Digest: b.Digest}
+}

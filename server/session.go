@@ -1,0 +1,240 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"whorl/server/kvcache"
+	"whorl/server/sched"
+	"whorl/swarm"
+	"whorl/swarm/wire"
+	"whorl/tensor"
+)
+
+// phase is how far a session has come.
+type phase uint8
+
+const (
+	opening   phase = iota // waits for cache
+	leased                 // accepted, not committed
+	committed              // runs
+	ended                  // everything is freed; its client may still be told why
+)
+
+// session is this server's part in somebody's session: one stage. Fields after the first
+// group are guarded by Server.mu.
+type session struct {
+	srv       *Server
+	key       sched.Session
+	id        wire.SessionID
+	client    swarm.PeerID
+	span      swarm.Span
+	mode      tensor.Activations
+	maxLength int
+	opened    time.Time
+	control   wire.Stream
+	out       *outbox
+	tasks     sync.WaitGroup // writers; the reader of the control stream waits for them
+
+	phase   phase
+	lease   *kvcache.Lease
+	view    tensor.KVView
+	route   wire.Route
+	unroute context.CancelFunc // ends what belongs to the present epoch
+	push    *pusher            // nil for the last stage
+	pushed  context.CancelFunc // ends the push stream that is being read; nil if none
+
+	length int      // rows computed: the KV cache holds them
+	next   int      // position the next row to arrive must have
+	step   uint64   // of the last rows computed
+	frames []*frame // rows to compute, in order
+	queued [numSources]int
+	run    *frame // in the present iteration
+	room   broadcast
+	active time.Time
+	steps  uint64
+	failed swarm.Code // last failure reported and not made good since
+}
+
+// source is where rows came from.
+type source uint8
+
+const (
+	fromClient source = iota
+	fromPrev
+	numSources
+)
+
+// frame is rows that wait to be computed.
+type frame struct {
+	id    uint64
+	src   source
+	step  uint64
+	start int
+	count int
+	done  int // rows already computed
+	want  int
+	rows  []float32 // [count][hidden]
+}
+
+func (f *frame) bytes() int { return 4 * cap(f.rows) }
+
+// ready tells whether the session may take part in iterations; mu is held.
+func (x *session) ready() bool {
+	limit := x.srv.cfg.Queues.Out
+	return x.phase == committed && x.out.resultBytes < limit && (x.push == nil || !x.push.failed && x.push.bytes < limit)
+}
+
+// settle tells the queue whether the session is ready; mu is held.
+func (x *session) settle() {
+	ready := x.ready()
+	x.srv.queue.Ready(x.key, ready)
+	if ready && len(x.frames) > 0 {
+		poke(x.srv.work)
+	}
+}
+
+// clear drops the rows that wait, and what an iteration in flight makes of others; mu is
+// held. The next row must follow those computed.
+func (x *session) clear() {
+	x.srv.queue.Clear(x.key)
+	for _, f := range x.frames {
+		if f != x.run {
+			x.srv.frames.put(f, f.bytes())
+		}
+	}
+	x.frames = x.frames[:0]
+	x.queued = [numSources]int{}
+	x.next = x.length
+	x.room.wake()
+}
+
+// reroute begins a new epoch; mu is held. The caller has checked r. Rows in flight belong
+// to the old epoch: when their iteration ends they are thrown away, so what they write to
+// the cache beyond length is overwritten by the rows that follow.
+func (x *session) reroute(ctx context.Context, r wire.Route) {
+	x.leave()
+	x.route = r
+	x.length = min(x.length, r.Truncate)
+	x.failed = ""
+	x.clear()
+	x.out.reroute(r, x.length)
+	x.enter(ctx)
+	x.settle()
+	x.out.status = true
+	x.out.poke()
+	x.srv.changed.wake()
+}
+
+// enter starts what belongs to the epoch of x.route, and returns the context that ends
+// with it; mu is held. Only the reader of the control stream calls it.
+func (x *session) enter(ctx context.Context) context.Context {
+	ctx, x.unroute = context.WithCancel(ctx)
+	x.push = nil
+	if x.route.Next != "" {
+		p := newPusher(x)
+		x.push = p
+		x.tasks.Go(func() { p.run(ctx) })
+	}
+	return ctx
+}
+
+// leave ends what belongs to the epoch; mu is held.
+func (x *session) leave() {
+	x.unroute()
+	if x.pushed != nil {
+		x.pushed()
+		x.pushed = nil
+	}
+}
+
+// fail reports an error to the client; the session goes on. mu is held. The same failure
+// is not repeated until rows were accepted again: a sender that has not heard of it yet
+// may have many frames on the way.
+func (x *session) fail(err *swarm.Error) {
+	if x.phase == ended || x.failed == err.Code {
+		return
+	}
+	x.failed = err.Code
+	x.srv.metrics.failures.WithLabelValues(string(err.Code)).Inc()
+	x.out.fail(wire.NewFail(x.route.Epoch, err))
+}
+
+// finish ends the session and tells the client why; mu is held. Everything is freed at
+// once, only the stream lives on until the client has read the reason.
+func (x *session) finish(err *swarm.Error) {
+	if x.phase == ended {
+		return
+	}
+	x.out.drop()
+	x.out.fail(wire.NewFail(x.route.Epoch, err))
+	x.srv.metrics.failures.WithLabelValues(string(err.Code)).Inc()
+	x.srv.log.Info("session ended", "session", x.id.String(), "client", x.client, "code", err.Code, "reason", err.Message)
+	x.end()
+	x.out.close()
+}
+
+// end frees everything; mu is held. Pages that an iteration writes to are freed when it
+// is over.
+func (x *session) end() {
+	if x.phase == ended {
+		return
+	}
+	x.phase = ended
+	x.leave()
+	x.clear()
+	s := x.srv
+	s.queue.Close(x.key)
+	delete(s.byKey, x.key)
+	list := slices.DeleteFunc(s.byID[x.id], func(y *session) bool { return y == x })
+	if s.byID[x.id] = list; len(list) == 0 {
+		delete(s.byID, x.id)
+	}
+	if x.run == nil {
+		x.release()
+	}
+	s.changed.wake()
+	poke(s.publish)
+}
+
+// release gives the pages back; mu is held.
+func (x *session) release() {
+	if x.lease != nil {
+		x.lease.Release()
+		x.lease, x.view = nil, tensor.KVView{}
+	}
+}
+
+// sweep looks after sessions that nothing else would notice.
+func (s *Server) sweep(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.cfg.Timeouts
+	for _, x := range s.byKey {
+		switch {
+		case !s.draining.IsZero() && now.After(s.draining):
+			x.finish(errDraining(s.deps.Self))
+		case x.phase == committed && now.Sub(x.active) > t.Idle:
+			x.finish(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was idle for %v and was closed", t.Idle))
+		default:
+			x.out.hurry(now, t.Write)
+			if x.push != nil {
+				x.push.hurry(now, t.Write)
+			}
+		}
+	}
+	for id, at := range s.killed {
+		if now.Sub(at) > killedFor {
+			delete(s.killed, id)
+		}
+	}
+}
+
+// killedFor is how long a session that the operator ended is not taken again.
+const killedFor = time.Minute
+
+func errDraining(self swarm.PeerID) *swarm.Error {
+	return swarm.Errorf(swarm.CodeDraining, swarm.Elsewhere, "server %s is draining", self.Short())
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+
+	"whorl/swarm"
+)
+
+// Status is what the server contributes to its node's status: all fields but addresses,
+// roles, peers and the swarm's name.
+func (s *Server) Status() swarm.NodeStatus {
+	blocks := s.Blocks()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.cfg.Manifest
+	return swarm.NodeStatus{
+		Peer: s.deps.Self, Version: s.cfg.Version, Started: s.started, Manifest: &m, UID: s.uid,
+		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: s.rates, Throughput: s.offered,
+		Cache: s.cacheStatus(), Sessions: len(s.byKey), Steps: s.steps, Device: s.cfg.Device, Blocks: blocks,
+	}
+}
+
+// cacheStatus is called with mu held.
+func (s *Server) cacheStatus() swarm.CacheStatus {
+	if s.cache == nil {
+		return swarm.CacheStatus{}
+	}
+	c := s.cache.Stats()
+	return swarm.CacheStatus{
+		TotalTokens: c.TotalTokens, UsedTokens: c.UsedTokens, LeftTokens: c.LeftTokens,
+		TotalBytes: c.TotalBytes, UsedBytes: c.UsedBytes, Waiting: c.Waiting,
+	}
+}
+
+// Blocks lists the blocks that are loaded or being loaded, in order.
+func (s *Server) Blocks() []swarm.BlockStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]swarm.BlockStatus, 0, len(s.loading))
+	for _, b := range s.loading {
+		for _, x := range s.byKey {
+			if x.span.Holds(b.Index) {
+				b.Session++
+			}
+		}
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b swarm.BlockStatus) int { return a.Index - b.Index })
+	return out
+}
+
+// Sessions lists the sessions this server is a stage of, oldest first.
+func (s *Server) Sessions() []swarm.SessionStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]swarm.SessionStatus, 0, len(s.byKey))
+	for _, x := range s.byKey {
+		span, bytes := x.span, int64(0)
+		if x.lease != nil {
+			bytes = x.lease.Bytes()
+		}
+		out = append(out, swarm.SessionStatus{
+			ID: x.id.String(), Role: "server", Model: s.cfg.Manifest.Name, Peer: x.client, Span: &span, Epoch: x.route.Epoch,
+			Position: x.length, MaxLength: x.maxLength, Bytes: bytes, Opened: x.opened, Steps: x.steps,
+		})
+	}
+	slices.SortFunc(out, func(a, b swarm.SessionStatus) int {
+		return cmp.Or(a.Opened.Compare(b.Opened), cmp.Compare(a.ID, b.ID), a.Span.Start-b.Span.Start)
+	})
+	return out
+}
