@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"reflect"
 
 	"whorl/tensor"
 )
@@ -121,3 +122,6 @@ func (r Rope) llama3(freq float32) float32 {
 	slow := float32(float32(1-smooth)*freq) / r.Factor
 	return slow + float32(smooth*freq)
 }
+
+// Equal compares all parameters.
+func (r Rope) Equal(o Rope) bool { return reflect.DeepEqual(r, o) }

@@ -1,0 +1,97 @@
+package model
+
+import (
+	"fmt"
+
+	"whorl/tensor"
+)
+
+// LoadOptions say how weights are to be held, in the words of the command line.
+type LoadOptions struct {
+	// DType is "auto" (or ""), which keeps weights exactly as they are stored, or a
+	// float type: weights are then rounded to it. The arithmetic is float32 either way.
+	DType string
+	// Quant is "none" (or ""), which keeps weights as they are stored, or a format that
+	// the matrices of blocks are quantised to at load. Norms, biases, embeddings and
+	// the LM head are not quantised.
+	Quant string
+}
+
+// Class is how the weights of a served model are held; servers of one class, one config
+// and one arithmetic give the same bits.
+type Class struct {
+	DType string // "f32", "bf16" or "f16"; "f32" for files of quantised weights
+	Quant string // "none", or the format of the blocks' matrices, such as "q4_1"
+}
+
+// scheme is a Class resolved for one checkpoint.
+type scheme struct {
+	class Class
+	// float is what float tensors are rounded to; as they are stored if keep.
+	float tensor.DType
+	keep  bool
+	// quant is what blocks' matrices are quantised to, if quantise.
+	quant    tensor.DType
+	quantise bool
+}
+
+// quantisers are the formats that float checkpoints can be quantised to at load.
+var quantisers []tensor.DType
+
+// Class resolves load options for this checkpoint; the error says what it can be had in.
+func (c *Checkpoint) Class(o LoadOptions) (Class, error) {
+	s, err := c.resolve(o)
+	return s.class, err
+}
+
+func (c *Checkpoint) resolve(o LoadOptions) (scheme, error) {
+	s, err := c.resolveDType(o.DType)
+	if err != nil {
+		return scheme{}, err
+	}
+	switch {
+	case o.Quant == "" || o.Quant == "none" || o.Quant == s.class.Quant:
+		return s, nil
+	case c.stored.Quantised():
+		return scheme{}, fmt.Errorf("quant %q: the weights of %s are stored as %s and are not quantised again: use none", o.Quant, c.Name, c.stored)
+	}
+	for _, d := range quantisers {
+		if o.Quant == d.String() {
+			s.quant, s.quantise, s.class.Quant = d, true, d.String()
+			return s, nil
+		}
+	}
+	return scheme{}, fmt.Errorf("quant %q is not supported: use none or one of %v", o.Quant, quantisers)
+}
+
+func (c *Checkpoint) resolveDType(name string) (scheme, error) {
+	auto := scheme{class: Class{DType: c.stored.String(), Quant: "none"}, keep: true}
+	if c.stored.Quantised() {
+		auto.class = Class{DType: tensor.F32.String(), Quant: c.stored.String()}
+	}
+	if name == "" || name == "auto" {
+		return auto, nil
+	}
+	d, err := tensor.ParseDType(name)
+	if err != nil || d.Quantised() {
+		return scheme{}, fmt.Errorf("dtype %q is not supported: use auto, float32, bfloat16 or float16", name)
+	}
+	if c.stored.Quantised() {
+		if d == tensor.F32 { // what the arithmetic is in any case
+			return auto, nil
+		}
+		return scheme{}, fmt.Errorf("dtype %s: the weights of %s are stored as %s: use auto", d, c.Name, c.stored)
+	}
+	return scheme{class: Class{DType: d.String(), Quant: "none"}, float: d}, nil
+}
+
+// matrix is the type that a block's or the head's matrix stored as d is loaded in.
+func (s scheme) matrix(d tensor.DType, inBlock bool) tensor.DType {
+	switch {
+	case inBlock && s.quantise:
+		return s.quant
+	case s.keep || d.Quantised():
+		return d
+	}
+	return s.float
+}

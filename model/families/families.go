@@ -1,0 +1,33 @@
+// Package families is the list of model families, and the way to open a model of any of
+// them. It is not where families live: each has a folder beside this one.
+package families
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+
+	"whorl/model"
+	"whorl/model/llama"
+)
+
+// All lists the families; a new one is a new line.
+func All() []model.Family {
+	return []model.Family{
+		llama.Family(),
+	}
+}
+
+// hubName is owner/name[@revision], as model hubs write it.
+var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?$`)
+
+// Open opens a local model: a folder with config.json and safetensors, or a .gguf file. It
+// reads headers only and checks that every tensor that the configuration needs is there.
+func Open(path string) (*model.Checkpoint, error) {
+	c, err := model.Open(path, All())
+	if errors.Is(err, fs.ErrNotExist) && hubName.MatchString(path) {
+		return nil, fmt.Errorf("open model: no such file or folder %s; if it is the name of a model on a hub, downloads are not supported yet: fetch it and give the local path", path)
+	}
+	return c, err
+}

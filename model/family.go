@@ -1,0 +1,91 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"whorl/model/nn"
+)
+
+// The parts of model/nn that callers of this package hold.
+type (
+	// Block is one transformer layer on a device.
+	Block = nn.Block
+	// Workspace holds a step's buffers.
+	Workspace = nn.Workspace
+)
+
+// Family says how to read the models of one architecture.
+type Family struct {
+	Name string // of Config.Family, such as "llama"
+	// Architectures are the names in config.json's list "architectures"; ModelType is
+	// asked where a config has no such list.
+	Architectures []string
+	ModelType     string
+	// GGUF is the value of general.architecture; "" if GGUF does not know the family.
+	GGUF string
+
+	FromJSON func(*Fields) (Config, error)
+	FromGGUF func(*Keys) (Config, error)
+
+	SafetensorsNames, GGUFNames Names
+}
+
+// Names says what the tensors of a family are called in one file format.
+type Names struct {
+	// Prefixes occur in the wild in front of the same names; the first that fits is used.
+	Prefixes []Prefix
+	// Block is the format of a block's prefix, such as "layers.%d.", and Param what
+	// follows; ".weight" or ".bias" comes after it.
+	Block string
+	Param [nn.NumParams]string
+	// Embed, Norm and Head are the tensors outside of blocks.
+	Embed, Norm, Head string
+	// Ignore are endings of tensors inside blocks that carry no information, such as
+	// stored rotary tables.
+	Ignore []string
+	// Interleaved are the parameters whose rows pair element 2i with 2i+1 of a head
+	// in this format, where the graph pairs i with i+Dim/2.
+	Interleaved []nn.Param
+}
+
+// Prefix is put before the names of blocks, embeddings and final norm (Body), and before
+// that of the LM head (Head).
+type Prefix struct{ Body, Head string }
+
+// tensorName is the full name of a block's tensor.
+func (n Names) tensorName(p Prefix, block int, need nn.Need) string {
+	return p.Body + fmt.Sprintf(n.Block, block) + n.paramName(need)
+}
+
+// paramName is the name inside the block.
+func (n Names) paramName(need nn.Need) string {
+	if need.Bias {
+		return n.Param[need.Param] + ".bias"
+	}
+	return n.Param[need.Param] + ".weight"
+}
+
+// blocks is what the names of all tensors inside blocks begin with.
+func (n Names) blocks(p Prefix) string {
+	head, _, _ := strings.Cut(n.Block, "%d")
+	return p.Body + head
+}
+
+func (n Names) interleaved(p nn.Param) bool {
+	for _, x := range n.Interleaved {
+		if x == p {
+			return true
+		}
+	}
+	return false
+}
+
+func (n Names) ignored(tensor string) bool {
+	for _, end := range n.Ignore {
+		if strings.HasSuffix(tensor, end) {
+			return true
+		}
+	}
+	return false
+}

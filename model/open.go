@@ -1,0 +1,233 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"whorl/model/weights"
+	"whorl/tensor"
+)
+
+// maxConfig bounds config.json and generation_config.json; real ones have a few KB.
+const maxConfig = 4 << 20
+
+// Open opens a local model of one of the families: a folder with config.json and
+// safetensors, or a .gguf file. It reads headers only.
+func Open(path string, families []Family) (*Checkpoint, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
+	}
+	var c *Checkpoint
+	switch {
+	case st.IsDir():
+		c, err = openFolder(path, families)
+	case isGGUF(path):
+		c, err = openGGUF(path, families)
+	case strings.HasSuffix(path, ".safetensors"):
+		err = fmt.Errorf("%s: give the folder that holds this file and config.json", path)
+	default:
+		err = fmt.Errorf("%s is neither a model folder nor a GGUF file", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
+	}
+	return c, nil
+}
+
+// isGGUF looks at the name and, for other names, at the first bytes.
+func isGGUF(path string) bool {
+	if strings.HasSuffix(path, ".gguf") {
+		return true
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	_, err = io.ReadFull(f, magic)
+	return err == nil && bytes.Equal(magic, []byte("GGUF"))
+}
+
+func openFolder(dir string, families []Family) (*Checkpoint, error) {
+	where := filepath.Join(dir, "config.json")
+	raw, err := readConfig(where)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s holds no config.json: want a model folder or a .gguf file", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fields, err := ParseFields(where, raw)
+	if err != nil {
+		return nil, err
+	}
+	fam, err := familyOf(fields, families)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := fam.FromJSON(fields)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	eos, err := folderEOS(dir, fields)
+	if err != nil {
+		return nil, err
+	}
+	file, err := weights.OpenSafetensors(dir)
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		abs = dir
+	}
+	return finish(&Checkpoint{
+		Name: filepath.Base(abs), Path: dir, TokenizerDir: dir, Config: cfg,
+		file: file, names: fam.SafetensorsNames, canon: fam.SafetensorsNames, eos: eos,
+	})
+}
+
+func openGGUF(path string, families []Family) (*Checkpoint, error) {
+	file, err := weights.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := checkpointOfGGUF(path, file, families)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return finish(c)
+}
+
+func checkpointOfGGUF(path string, file *weights.File, families []Family) (*Checkpoint, error) {
+	arch, ok := file.Metadata().String("general.architecture")
+	if !ok {
+		return nil, fmt.Errorf("%s: metadata key \"general.architecture\" is missing", path)
+	}
+	i := slices.IndexFunc(families, func(f Family) bool { return f.GGUF != "" && f.GGUF == arch })
+	if i < 0 {
+		var known []string
+		for _, f := range families {
+			if f.GGUF != "" {
+				known = append(known, f.GGUF)
+			}
+		}
+		return nil, fmt.Errorf("%s: unknown architecture %q: supported are %s", path, arch, strings.Join(known, ", "))
+	}
+	keys := newKeys(arch, file)
+	cfg, err := families[i].FromGGUF(keys)
+	if err == nil {
+		err = cfg.Validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &Checkpoint{
+		Name: strings.TrimSuffix(filepath.Base(path), ".gguf"), Path: path, Config: cfg,
+		file: file, names: families[i].GGUFNames, canon: families[i].SafetensorsNames,
+		eos: ggufEOS(file.Metadata()),
+	}, nil
+}
+
+// finish checks the tensors; it owns the file.
+func finish(c *Checkpoint) (*Checkpoint, error) {
+	c.Source = c.file.Format()
+	c.ropes = map[tensor.Device]tensor.Rope{}
+	if err := c.check(); err != nil {
+		c.file.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// familyOf finds the family by the config's list of architectures, or by its model type.
+func familyOf(f *Fields, families []Family) (Family, error) {
+	var known []string
+	archs := f.Strings("architectures")
+	kind := f.StringOr("model_type", "")
+	if err := f.Err(); err != nil {
+		return Family{}, err
+	}
+	for _, fam := range families {
+		known = append(known, fam.Architectures...)
+		for _, a := range archs {
+			if slices.Contains(fam.Architectures, a) {
+				return fam, nil
+			}
+		}
+		if len(archs) == 0 && kind != "" && kind == fam.ModelType {
+			return fam, nil
+		}
+	}
+	name := strings.Join(archs, ", ")
+	if name == "" {
+		name = kind
+	}
+	return Family{}, fmt.Errorf("%s: unknown architecture %q: supported are %s", f.where, name, strings.Join(known, ", "))
+}
+
+// folderEOS reads the ids that end an answer: those of generation_config.json if it has
+// any, else those of config.json.
+func folderEOS(dir string, config *Fields) ([]int32, error) {
+	where := filepath.Join(dir, "generation_config.json")
+	raw, err := readConfig(where)
+	if err == nil {
+		fields, err := ParseFields(where, raw)
+		if err != nil {
+			return nil, err
+		}
+		if fields.Has("eos_token_id") {
+			return eosOf(fields)
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return eosOf(config)
+}
+
+// eosOf reads eos_token_id: a number, a list of numbers, or absent.
+func eosOf(f *Fields) ([]int32, error) {
+	raw, ok := f.raw["eos_token_id"]
+	if !ok {
+		return nil, nil
+	}
+	var one int32
+	if json.Unmarshal(raw, &one) == nil {
+		return []int32{one}, nil
+	}
+	var many []int32
+	if json.Unmarshal(raw, &many) != nil {
+		f.Fail("eos_token_id", "is %s, want an id or a list of ids", clip(raw))
+		return nil, f.Err()
+	}
+	return many, nil
+}
+
+func readConfig(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(raw) > maxConfig {
+		return nil, fmt.Errorf("read %s: larger than %d bytes", path, maxConfig)
+	}
+	return raw, nil
+}
