@@ -26,7 +26,7 @@ type golden struct {
 	SequencesSkipped []string  `json:"sequences_skipped"`
 }
 
-var goldenNames = []string{"smollm2", "gpt2", "llama3", "qwen2", "llama2", "metaspace", "mixed", "falcon", "bloom"}
+var goldenNames = []string{"smollm2", "gpt2", "llama3", "qwen2", "llama2", "metaspace", "scored", "mixed", "falcon", "bloom"}
 
 func readGolden(t testing.TB, name string, into any) {
 	t.Helper()

@@ -38,7 +38,6 @@ var mutators = []string{"append", "clear", "extend", "insert", "pop", "popitem",
 var (
 	replacedMethods = []string{"strip", "lstrip", "rstrip", "split", "replace"}
 	replacedFilters = []string{"trim", "replace", "join", "indent", "int", "tojson"}
-	refusedFilters  = []string{"batch", "center", "format", "pprint", "urlize", "wordwrap", "xmlattr"}
 )
 
 // guardTemplate checks a template and writes it again so that every loop,
@@ -150,8 +149,10 @@ func guardTokens(in []token) ([]token, error) {
 			return nil, fmt.Errorf("the name %s is reserved", t.text)
 		case t.kind == numberToken && !smallNumber(t.text, maxLiteral):
 			return nil, fmt.Errorf("the number %s is above %d", t.text, maxLiteral)
-		case t.kind == nameToken && before.is("|") && slices.Contains(refusedFilters, t.text):
-			return nil, fmt.Errorf("the filter %s is not supported", t.text)
+		case t.is("map") && before.is("|") && after.is("(") && i+2 < len(in) && in[i+2].kind == stringToken:
+			return nil, fmt.Errorf("map with a filter is not supported (with an attribute it is)")
+		case t.is("format") && before.is(".") && after.is("("):
+			return nil, fmt.Errorf("format() is not supported: join the parts with ~")
 		case t.kind == nameToken && before.is("|") && slices.Contains(replacedFilters, t.text):
 			out[i].text = reservedName + t.text
 		case t.kind == nameToken && before.is(".") && after.is("(") && slices.Contains(mutators, t.text):

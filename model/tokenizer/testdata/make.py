@@ -144,6 +144,18 @@ def sentencepiece(legacy):
     return tok
 
 
+def scored():
+    """As a GGUF file has it: no merges, but a score for each token (here less
+    its id), from which the library derives the merges."""
+    from transformers.tokenization_utils_base import generate_merges
+
+    def change(spec):
+        vocab = spec["model"]["vocab"]
+        spec["model"]["merges"] = generate_merges(vocab, {t: -float(i) for t, i in vocab.items()})
+
+    return edit(sentencepiece(True), change)
+
+
 def mixed():
     """The parts that the others do not have."""
     tok = train(
@@ -182,7 +194,7 @@ def bloom():
 
 TOKENIZERS = dict(
     smollm2=smollm2, gpt2=gpt2, llama3=llama3, qwen2=qwen2, llama2=lambda: sentencepiece(True),
-    metaspace=lambda: sentencepiece(False), mixed=mixed, falcon=falcon, bloom=bloom,
+    metaspace=lambda: sentencepiece(False), scored=scored, mixed=mixed, falcon=falcon, bloom=bloom,
 )  # fmt: skip
 
 

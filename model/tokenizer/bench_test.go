@@ -1,0 +1,74 @@
+package tokenizer
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestPushAllocates: a token costs the string it returns and nothing else.
+func TestPushAllocates(t *testing.T) {
+	for _, name := range []string{"gpt2", "llama2", "metaspace", "mixed"} {
+		tok, _ := loadGolden(t, name)
+		ids := encode(t, tok, strings.Repeat("the whorl of petals, 日本語 😀 ", 50), EncodeOptions{})
+		s := tok.NewStream(true)
+		for _, id := range ids { // grows the scratch
+			s.Push(id)
+		}
+		i := 0
+		if n := testing.AllocsPerRun(len(ids), func() { s.Push(ids[i%len(ids)]); i++ }); n > 1 {
+			t.Errorf("%s: Push makes %v allocations, want 1 at most", name, n)
+		}
+	}
+}
+
+// TestConcurrentUse lets the race detector look at the shared word cache.
+func TestConcurrentUse(t *testing.T) {
+	tok, g := loadGolden(t, "smollm2")
+	texts := readTexts(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i, text := range texts {
+				ids, err := tok.Encode(text, EncodeOptions{})
+				if err != nil || len(ids) != len(g.Plain[i]) {
+					t.Errorf("%q: %d ids, %v", text, len(ids), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func benchText() string {
+	return strings.Repeat("The whorl of a flower has 5 petals; it's well-known. Größe 日本語 \n", 2000)
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, name := range []string{"smollm2", "llama3", "llama2", "bloom"} {
+		b.Run(name, func(b *testing.B) {
+			tok, _ := loadGolden(b, name)
+			text := benchText()
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				encode(b, tok, text, EncodeOptions{})
+			}
+		})
+	}
+}
+
+func BenchmarkPush(b *testing.B) {
+	for _, name := range []string{"smollm2", "llama2"} {
+		b.Run(name, func(b *testing.B) {
+			tok, _ := loadGolden(b, name)
+			ids := encode(b, tok, benchText(), EncodeOptions{})
+			s := tok.NewStream(true)
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				s.Push(ids[i%len(ids)])
+				i++
+			}
+		})
+	}
+}
