@@ -1,0 +1,501 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"whorl/server/blocks"
+	"whorl/swarm"
+	"whorl/swarm/codec"
+	"whorl/swarm/wire"
+	"whorl/tensor"
+)
+
+// The tests run in synctest bubbles: time is virtual, and a goroutine that outlives its
+// test fails it.
+
+const (
+	hidden     = 4
+	modelSize  = 6
+	cachePages = 16
+)
+
+var manifest = swarm.Manifest{Name: "fake", Blocks: modelSize, Hidden: hidden,
+	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "fake"}}
+
+// fakeEngine has an arithmetic in which every row depends on all rows before it, read
+// through the session's pages: a lost, doubled, misplaced or foreign row changes the bits.
+type fakeEngine struct {
+	start, end int
+	kv         [][]float32   // [layer][page*PageTokens+offset]
+	hold       chan struct{} // if not nil, a step takes one value first
+	began      chan int      // if not nil, hears of every step's rows before hold
+	fail       error
+	poison     bool // outputs are not finite
+	batches    []int
+	closed     bool
+}
+
+func newFakeEngine(start, end, pages int) *fakeEngine {
+	e := &fakeEngine{start: start, end: end, kv: make([][]float32, end-start)}
+	for i := range e.kv {
+		e.kv[i] = make([]float32, pages*tensor.PageTokens)
+	}
+	return e
+}
+
+func (e *fakeEngine) Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, out []float32) error {
+	if e.began != nil {
+		e.began <- len(b.Rows)
+	}
+	if e.hold != nil {
+		<-e.hold
+	}
+	if e.fail != nil {
+		return e.fail
+	}
+	e.batches = append(e.batches, len(b.Rows))
+	copy(out, in)
+	for block := from; block < to; block++ {
+		kv := e.kv[block-e.start]
+		for i, r := range b.Rows {
+			row := out[i*hidden : (i+1)*hidden]
+			pages := b.Seqs[r.Seq].Pages
+			slot := func(p int) *float32 {
+				return &kv[int(pages[p/tensor.PageTokens])*tensor.PageTokens+p%tensor.PageTokens]
+			}
+			*slot(int(r.Pos)) = row[0] + row[1]
+			mix := float32(0)
+			for p := range int(r.Pos) + 1 {
+				mix = mix*0.5 + *slot(p)
+			}
+			for c := range row {
+				row[c] = row[(c+1)%hidden]*0.5 + mix*0.25 + float32(block)*0.125 + float32(mode)
+			}
+		}
+	}
+	if e.poison {
+		out[0] = float32(math.NaN())
+	}
+	return nil
+}
+
+func (e *fakeEngine) Blocks() []blocks.Info {
+	var out []blocks.Info
+	for b := e.start; b < e.end; b++ {
+		out = append(out, blocks.Info{Index: b, Bytes: 1000, Digest: fmt.Sprint("digest ", b)})
+	}
+	return out
+}
+
+func (e *fakeEngine) PageBytes() int64 { return int64(e.end-e.start) * 64 }
+
+func (e *fakeEngine) Measure(context.Context, time.Duration) (blocks.Rates, error) {
+	return blocks.Rates{Inference: 100, Forward: 700}, nil
+}
+
+func (e *fakeEngine) Close() error { e.closed = true; return nil }
+
+// reference computes rows 0..n-1 of a session through blocks in one go.
+func reference(rows []float32, from, to int) []float32 {
+	n := len(rows) / hidden
+	e := newFakeEngine(from, to, cachePages)
+	b := &tensor.Batch{Seqs: []tensor.KVView{{}}}
+	for p := range cachePages {
+		b.Seqs[0].Pages = append(b.Seqs[0].Pages, int32(p))
+	}
+	for p := range n {
+		b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
+	}
+	out := make([]float32, len(rows))
+	e.Step(b, from, to, 0, rows, out)
+	return out
+}
+
+// input makes n rows of a session with the given seed.
+func input(seed, n int) []float32 {
+	out := make([]float32, n*hidden)
+	for i := range out {
+		out[i] = float32((i*i*7+i*3+seed*11)%23) - 11
+	}
+	return out
+}
+
+type fakeLoader struct {
+	engine *fakeEngine
+	sizes  blocks.Sizes
+	err    error
+}
+
+func (l *fakeLoader) Sizes() blocks.Sizes { return l.sizes }
+
+func (l *fakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	l.engine.start, l.engine.end = start, end
+	l.engine.kv = newFakeEngine(start, end, pages).kv
+	for _, b := range l.engine.Blocks() {
+		loaded(b)
+	}
+	return l.engine, nil
+}
+
+// world is a few servers whose dials find each other.
+type world struct {
+	t       *testing.T
+	mu      sync.Mutex // guards all below
+	servers map[swarm.PeerID]*node
+	records map[swarm.PeerID][]swarm.Record
+	dialled []swarm.PeerID
+	tasks   sync.WaitGroup
+	ctx     context.Context
+	end     context.CancelFunc
+}
+
+type node struct {
+	*Server
+	engine *fakeEngine
+	stop   context.CancelFunc
+	done   chan error
+	// accept, if set, takes push streams in place of the server.
+	accept func(from swarm.PeerID, s wire.Stream)
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, servers: map[swarm.PeerID]*node{}, records: map[swarm.PeerID][]swarm.Record{}}
+	w.ctx, w.end = context.WithCancel(t.Context())
+	return w
+}
+
+// close ends every stream and server and waits for all of them.
+func (w *world) close() {
+	w.end()
+	for _, n := range w.servers {
+		if n.stop != nil {
+			n.stop()
+			<-n.done
+		}
+	}
+	w.tasks.Wait()
+}
+
+func (w *world) View(_ context.Context, uid swarm.UID) (swarm.View, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []swarm.Record
+	for _, list := range w.records {
+		all = append(all, list[len(list)-1])
+	}
+	return swarm.NewView(manifest, time.Now(), all), nil
+}
+
+func (w *world) Announce(_ context.Context, r swarm.Record) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.Issued, r.Seq = time.Now().UnixMilli(), uint64(len(w.records[r.Peer])+1)
+	r.Expires = r.Issued + 60_000
+	w.records[r.Peer] = append(w.records[r.Peer], r)
+	return r.Validate()
+}
+
+// Accept takes "record of PEER" for a signed record.
+func (w *world) Accept(b []byte) (*swarm.Record, error) {
+	var p swarm.PeerID
+	if n, _ := fmt.Sscanf(string(b), "record of %s", &p); n != 1 {
+		return nil, errors.New("bad signature")
+	}
+	return &swarm.Record{Peer: p}, nil
+}
+
+type fakeDialer struct {
+	w    *world
+	from swarm.PeerID
+}
+
+func (d fakeDialer) Dial(ctx context.Context, to swarm.PeerID, proto string) (wire.Stream, error) {
+	d.w.mu.Lock()
+	d.w.dialled = append(d.w.dialled, to)
+	n := d.w.servers[to]
+	d.w.mu.Unlock()
+	if n == nil {
+		return nil, errors.New("connection refused")
+	}
+	a, b := wire.Pipe()
+	d.w.tasks.Go(func() {
+		if n.accept != nil {
+			n.accept(d.from, b)
+			return
+		}
+		n.ServePush(d.w.ctx, d.from, b)
+	})
+	return a, nil
+}
+
+// serve starts a server that holds a span and is online; change may be nil.
+func (w *world) serve(id swarm.PeerID, span swarm.Span, change func(*Config, *node)) *node {
+	w.t.Helper()
+	n := w.start(id, func(c *Config, n *node) {
+		c.Span = &span
+		if change != nil {
+			change(c, n)
+		}
+	})
+	select {
+	case <-n.Ready():
+	case err := <-n.done:
+		w.t.Fatalf("server %s ended: %v", id, err)
+	}
+	return n
+}
+
+// start runs a server.
+func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
+	w.t.Helper()
+	n := &node{engine: &fakeEngine{}, done: make(chan error, 1)}
+	cfg := DefaultConfig()
+	cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<20, 0, cachePages*tensor.PageTokens
+	loader := &fakeLoader{engine: n.engine, sizes: blocks.Sizes{Block: 1000, Token: 1, Workspace: 10}}
+	if change != nil {
+		change(&cfg, n)
+	}
+	var err error
+	n.Server, err = New(cfg, Deps{
+		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(w.ctx))
+	n.stop = stop
+	w.mu.Lock()
+	w.servers[id] = n
+	w.mu.Unlock()
+	go func() {
+		n.done <- n.Run(ctx)
+		close(n.done)
+	}()
+	return n
+}
+
+// idle checks that a server holds nothing of any session.
+func (n *node) idle(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	items, rows := n.queue.Len()
+	if used := n.cache.Stats().UsedTokens; used != 0 || len(n.byKey) != 0 || len(n.byID) != 0 || items != 0 || rows != 0 || n.early != 0 || len(n.hellos) != 0 {
+		t.Errorf("left behind: %d tokens of cache, %d sessions, %d items with %d rows, %d early push streams", used, len(n.byKey), items, rows, n.early)
+	}
+}
+
+// peer is a scripted end of a stream: a client's, or a predecessor's.
+type peer struct {
+	t      *testing.T
+	stream wire.Stream
+	r      *wire.Reader
+	id     wire.SessionID
+	epoch  uint32
+	step   uint64
+}
+
+// dial opens a control stream to a server.
+func (w *world) dial(n *node, from swarm.PeerID) *peer {
+	a, b := wire.Pipe()
+	w.tasks.Go(func() { n.ServeSession(w.ctx, from, b) })
+	return &peer{t: w.t, stream: a, r: wire.NewReader(a), id: wire.SessionID{1}}
+}
+
+func (p *peer) write(b []byte) {
+	p.t.Helper()
+	if _, err := p.stream.Write(b); err != nil {
+		p.t.Fatalf("write: %v", err)
+	}
+}
+
+func (p *peer) send(t wire.Type, v any) {
+	p.t.Helper()
+	p.write(wire.AppendJSON(nil, t, v))
+}
+
+// openMsg is a plain Open for blocks of a one-stage chain.
+func openMsg(span swarm.Span) wire.Open {
+	return wire.Open{
+		Version: wire.Version, Session: wire.SessionID{1}, UID: manifest.UID(), Span: span, MaxLength: 200, Activations: "auto",
+		Route: wire.Route{Epoch: 1, Journal: -1},
+	}
+}
+
+// opened opens and commits a session on a server; change may be nil.
+func (w *world) opened(n *node, from swarm.PeerID, span swarm.Span, change func(*wire.Open)) *peer {
+	w.t.Helper()
+	p := w.dial(n, from)
+	o := openMsg(span)
+	if change != nil {
+		change(&o)
+	}
+	p.id, p.epoch = o.Session, o.Route.Epoch
+	p.send(wire.TypeOpen, o)
+	p.expect(wire.TypeAccept)
+	p.write(wire.AppendFrame(nil, wire.TypeCommit))
+	return p
+}
+
+func (p *peer) header(start, n, want int) wire.RowsHeader {
+	p.step++
+	return wire.RowsHeader{Session: p.id, Epoch: p.epoch, Step: p.step, Start: uint32(start), Count: uint32(n), Want: uint32(want), Codec: codec.F32}
+}
+
+func rowsFrame(h wire.RowsHeader, rows []float32) []byte {
+	return wire.AppendFrame(nil, wire.TypeRows, h.Append(nil), codec.Append(nil, codec.F32, rows))
+}
+
+// rows sends positions [from, to) of all, whose outputs are wanted from want on.
+func (p *peer) rows(all []float32, from, to, want int) {
+	p.t.Helper()
+	p.write(rowsFrame(p.header(from, to-from, want), all[from*hidden:to*hidden]))
+}
+
+// heard is a frame that arrived.
+type heard struct {
+	t      wire.Type
+	status wire.Status
+	done   wire.Done
+	fail   wire.Fail
+	head   wire.RowsHeader
+	rows   []float32
+}
+
+func (h heard) String() string {
+	switch h.t {
+	case wire.TypeAccept, wire.TypeStatus:
+		return fmt.Sprintf("status %+v", h.status)
+	case wire.TypeDone:
+		return fmt.Sprintf("done %+v", h.done)
+	case wire.TypeFail:
+		return fmt.Sprintf("fail %+v", h.fail)
+	case wire.TypeRows, wire.TypeJournal:
+		return fmt.Sprintf("type %d rows %d:%d of epoch %d", h.t, h.head.Start, h.head.End(), h.head.Epoch)
+	}
+	return fmt.Sprintf("type %d", h.t)
+}
+
+// next reads a frame; it fails the test after a virtual minute.
+func (p *peer) next() heard {
+	p.t.Helper()
+	h, err := p.read(time.Minute)
+	if err != nil {
+		p.t.Fatalf("read: %v", err)
+	}
+	return h
+}
+
+func (p *peer) read(limit time.Duration) (heard, error) {
+	p.stream.SetReadDeadline(time.Now().Add(limit))
+	t, b, err := p.r.Next()
+	if err != nil {
+		return heard{}, err
+	}
+	h := heard{t: t}
+	switch t {
+	case wire.TypeAccept, wire.TypeStatus:
+		err = wire.Decode(t, b, &h.status)
+	case wire.TypeFail:
+		err = wire.Decode(t, b, &h.fail)
+	case wire.TypeDone:
+		h.done, err = wire.ParseDone(b)
+	case wire.TypeRows, wire.TypeJournal:
+		var data []byte
+		if h.head, data, err = wire.ParseRows(b); err == nil {
+			h.rows, err = codec.Decode(nil, h.head.Codec, data)
+		}
+	}
+	return h, err
+}
+
+// expect reads the next frame, which must be of the given type.
+func (p *peer) expect(t wire.Type) heard {
+	p.t.Helper()
+	h := p.next()
+	if h.t != t {
+		p.t.Fatalf("got %v, want type %d", h, t)
+	}
+	return h
+}
+
+// until reads frames up to one of the given type and returns it and all before it.
+func (p *peer) until(t wire.Type) (heard, []heard) {
+	p.t.Helper()
+	var before []heard
+	for {
+		h := p.next()
+		if h.t == t {
+			return h, before
+		}
+		before = append(before, h)
+	}
+}
+
+// position reads until a Done of the given position and returns what came before.
+func (p *peer) position(n int) []heard {
+	p.t.Helper()
+	var all []heard
+	for {
+		h, before := p.until(wire.TypeDone)
+		if all = append(all, before...); int(h.done.Position) == n {
+			return all
+		}
+	}
+}
+
+// refusal reads until a Fail and checks its code and verdict.
+func (p *peer) refusal(code swarm.Code, v swarm.Verdict) wire.Fail {
+	p.t.Helper()
+	h, _ := p.until(wire.TypeFail)
+	if h.fail.Code != code || h.fail.Verdict != v {
+		p.t.Fatalf("got %v, want code %s and verdict %v", h, code, v)
+	}
+	return h.fail
+}
+
+// quiet checks that nothing arrives for a second.
+func (p *peer) quiet() {
+	p.t.Helper()
+	if h, err := p.read(time.Second); err == nil {
+		p.t.Fatalf("got %v, want nothing", h)
+	}
+	p.r = wire.NewReader(p.stream)
+}
+
+func (p *peer) close() { p.stream.Reset() }
+
+func equalBits(a, b []float32) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// bubble runs a test in a synctest bubble with a world that is closed at its end.
+func bubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.close()
+		f(t, w)
+	})
+}
