@@ -1,0 +1,55 @@
+// Package balance chooses which blocks a server should hold: those that are served worst.
+// Pure: a view in, a span out. It does not load or announce anything (server).
+package balance
+
+import (
+	"slices"
+
+	"whorl/swarm"
+)
+
+// Throughputs sums, per block, the throughput of the servers that hold it or are about
+// to, in the order of their peer ids so that every peer reaches the same sums. self is
+// left out. A server that declares no throughput counts as one token per second: it
+// serves, however slowly.
+func Throughputs(v swarm.View, self swarm.PeerID) []float64 {
+	const unmeasured = 1
+	t := make([]float64, v.Manifest.Blocks)
+	for i := range v.Servers { // sorted by peer
+		r := &v.Servers[i]
+		if r.Peer == self || r.State < swarm.Joining {
+			continue
+		}
+		rps := r.Throughput
+		if rps <= 0 {
+			rps = unmeasured
+		}
+		for b := r.Span.Start; b < min(r.Span.End, len(t)); b++ {
+			t[b] += rps
+		}
+	}
+	return t
+}
+
+// BestStart is the first block of the n consecutive ones that need a server most: among
+// all windows the one whose sorted throughputs are lexicographically least, so that the
+// worst block counts first, then the next; the leftmost on a tie. n is at most len(t).
+func BestStart(t []float64, n int) int {
+	var best []float64
+	at := 0
+	for i := 0; i+n <= len(t); i++ {
+		w := slices.Clone(t[i : i+n])
+		slices.Sort(w)
+		if best == nil || slices.Compare(w, best) < 0 {
+			best, at = w, i
+		}
+	}
+	return at
+}
+
+// Choose is the span of n blocks (at most all of them) that self should hold.
+func Choose(v swarm.View, self swarm.PeerID, n int) swarm.Span {
+	n = max(1, min(n, v.Manifest.Blocks))
+	start := BestStart(Throughputs(v, self), n)
+	return swarm.Span{Start: start, End: start + n}
+}
