@@ -804,7 +804,7 @@ type CompletionRequest struct {
 	// BestOf Only n is supported.
 	BestOf *int `json:"best_of,omitempty"`
 
-	// Echo Put the prompt before the text; without logprobs.
+	// Echo Only false is supported.
 	Echo *bool `json:"echo,omitempty"`
 
 	// FrequencyPenalty Only 0 is supported.

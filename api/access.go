@@ -1,0 +1,166 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/websocket"
+)
+
+// CheckListen refuses an address beyond loopback without a token: whoever reaches a
+// listener without one may use all of it. addr is HOST:PORT; an empty host is all.
+func CheckListen(addr, token string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("listen address %q: want HOST:PORT, such as 127.0.0.1:8300", addr)
+	}
+	if token == "" && !loopback(host) {
+		return fmt.Errorf("listen address %q can be reached from other machines: give a token, or listen on 127.0.0.1", addr)
+	}
+	return nil
+}
+
+// loopback tells whether a host, name or address, is this machine alone.
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// site is one listener's rules.
+type site struct {
+	Listener
+	admin bool
+}
+
+// hostAllowed refuses names that are not the listener's. A page of another site can make
+// its own name resolve to this machine (DNS rebinding); the browser then takes us for that
+// site, but the Host header still says its name.
+func (s *site) hostAllowed(r *http.Request) bool {
+	host := hostname(r.Host)
+	if loopback(host) || slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap() == local.AddrPort().Addr().Unmap()
+}
+
+// hostname is a Host header without its port and brackets.
+func hostname(hostport string) string {
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		return h
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+// changes tells whether a request can do something, so that another site must not make a
+// browser send it.
+func changes(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions || websocket.IsWebSocketUpgrade(r)
+}
+
+// sameOrigin tells whether a request comes from a page of this very listener, or from no
+// page at all.
+func sameOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// guest tells whether pages of the request's origin may use the inference routes:
+// configured sites, and pages of this machine.
+func (s *site) guest(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if slices.Contains(s.Origins, "*") || slices.ContainsFunc(s.Origins, func(o string) bool { return strings.EqualFold(o, origin) }) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && loopback(u.Hostname())
+}
+
+// open tells whether a route needs no token: liveness and what the swarm publishes anyway.
+func open(tag, pattern string) bool {
+	return tag == "swarm" || tag == "health" && pattern != "/metrics" || pattern == "/api/v1/state"
+}
+
+// inference tells whether a route generates, which only the public listener does.
+func inference(tag, pattern string) bool {
+	return tag == "openai" || tag == "legacy" && pattern != "/api/v1/state"
+}
+
+// tokenOf is the token a request shows, in the header or as a sub-protocol of a
+// WebSocket: browsers cannot set headers there.
+func tokenOf(r *http.Request) string {
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if websocket.IsWebSocketUpgrade(r) {
+		for _, p := range websocket.Subprotocols(r) {
+			if token, ok := strings.CutPrefix(p, "bearer."); ok {
+				return token
+			}
+		}
+	}
+	return ""
+}
+
+// tokenAllowed compares in constant time, whatever the lengths.
+func (s *site) tokenAllowed(r *http.Request) bool {
+	if s.Token == "" {
+		return true
+	}
+	want, got := sha256.Sum256([]byte(s.Token)), sha256.Sum256([]byte(tokenOf(r)))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// authorise decides whether a request may reach an operation.
+func (s *site) authorise(r *http.Request, tag, pattern string) error {
+	switch {
+	case tag == "control" && !s.admin:
+		return refused(codeNoRoute, "%s %s is only on the admin listener", r.Method, r.URL.Path)
+	case inference(tag, pattern) && s.admin:
+		return refused(codeNoRoute, "%s is only on the public listener", r.URL.Path)
+	case changes(r) && !sameOrigin(r) && !(inference(tag, pattern) && s.guest(r)):
+		return refused(codeForbiddenOrigin, "pages of %q may not do this here", clip(r.Header.Get("Origin")))
+	case !open(tag, pattern) && !s.tokenAllowed(r):
+		return refused(codeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN")
+	}
+	return nil
+}
+
+// cors tells browsers which pages may read the answer: all of them what the swarm
+// publishes anyway, guests the inference routes, none the rest.
+func (s *site) cors(w http.ResponseWriter, r *http.Request, tag, pattern string) {
+	h, origin := w.Header(), r.Header.Get("Origin")
+	switch {
+	case origin == "":
+		return
+	case open(tag, pattern) && !s.admin:
+		h.Set("Access-Control-Allow-Origin", "*")
+	case inference(tag, pattern) && !s.admin:
+		h.Add("Vary", "Origin")
+		if !sameOrigin(r) && !s.guest(r) {
+			return
+		}
+		h.Set("Access-Control-Allow-Origin", origin)
+	default:
+		return
+	}
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Warning, Retry-After")
+}

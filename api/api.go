@@ -1,0 +1,220 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"whorl/api/gen"
+	"whorl/client"
+	"whorl/swarm"
+)
+
+// Engine generates with one model. Serve makes one of a client.Engine.
+type Engine interface {
+	Model() client.Model
+	Encode(text string, special bool) ([]int32, error)
+	EncodeChat(messages []client.Message) ([]int32, error)
+	TokenText(id int32) string
+	Open(ctx context.Context, o client.SessionOptions) (Session, error)
+}
+
+// Session is a generation context; see client.Session.
+type Session interface {
+	ID() string
+	IDs() []int32
+	Generate(ctx context.Context, r client.Request, emit func(client.Delta) error) (client.Result, error)
+	Truncate(pos int) error
+	Close() error
+}
+
+// Node tells of this node. Safe for concurrent use, and fast: no network.
+type Node interface {
+	Status() swarm.NodeStatus
+	Sessions() []swarm.SessionStatus
+	Peers() []swarm.PeerStatus
+	Blocks() []swarm.BlockStatus
+	// Ready holds one entry per check, nil where all is well.
+	Ready() map[string]error
+}
+
+// Control changes this node.
+type Control interface {
+	// Drain stops new sessions. It returns at once; running sessions go on.
+	Drain(ctx context.Context, reason string) error
+	Resume(ctx context.Context) error
+	// Shutdown begins the end of the process and returns at once.
+	Shutdown()
+	// KillSession ends a session; an unknown id is an error of code no_session.
+	KillSession(id string) error
+}
+
+// Directory tells of the swarm.
+type Directory interface {
+	// Views are snapshots of all models known.
+	Views() []swarm.View
+}
+
+// Listener is what the handler of one listener needs to know of it.
+type Listener struct {
+	// Token is asked for, if not empty, on all routes but those about liveness and the
+	// swarm. A listener beyond loopback must have one (CheckListen).
+	Token string
+	// Hosts are further names in Host headers, beside loopback and the listener's own
+	// address: the names a proxy or a port mapping is reached by.
+	Hosts []string
+	// Origins are sites whose pages may use the inference routes, such as
+	// "https://chat.example.org"; "*" for all. Pages of loopback always may.
+	Origins []string
+}
+
+// Limits of requests. Zero fields take the defaults.
+type Limits struct {
+	BodyBytes    int64         // of a request body
+	FrameBytes   int64         // of a WebSocket frame
+	Queue        int           // WebSocket frames waiting to be worked on
+	Choices      int           // answers of one request
+	AnswerTokens int           // of a chat answer whose request sets no limit
+	Timeout      time.Duration // of a request that sets none
+	KeepAlive    time.Duration // of silence in an event stream before a comment
+	Ping         time.Duration // between WebSocket pings
+	Idle         time.Duration // of a WebSocket with nothing to do, before it is closed
+	Write        time.Duration // a reader may keep us waiting, before it is dropped
+}
+
+// DefaultLimits follow the Petals gateway where it has the number (ping, idle), and
+// client libraries (10 min) otherwise.
+func DefaultLimits() Limits {
+	return Limits{
+		BodyBytes: 8 << 20, FrameBytes: 1 << 20, Queue: 16, Choices: 4, AnswerTokens: 512, Timeout: 10 * time.Minute,
+		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second,
+	}
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	fill(&l.BodyBytes, d.BodyBytes)
+	fill(&l.FrameBytes, d.FrameBytes)
+	fill(&l.Queue, d.Queue)
+	fill(&l.Choices, d.Choices)
+	fill(&l.AnswerTokens, d.AnswerTokens)
+	fill(&l.Timeout, d.Timeout)
+	fill(&l.KeepAlive, d.KeepAlive)
+	fill(&l.Ping, d.Ping)
+	fill(&l.Idle, d.Idle)
+	fill(&l.Write, d.Write)
+	return l
+}
+
+func fill[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Config is what an API needs. All interfaces are required.
+type Config struct {
+	// Engines are the models that requests may name, by Model().Name.
+	Engines   func() []Engine
+	Node      Node
+	Control   Control
+	Directory Directory
+	// Registry gets this package's metrics and is what /metrics shows; nil for a new one.
+	Registry *prometheus.Registry
+	Public   Listener
+	Admin    Listener
+	// Pages serves what no route of the public handler matches: the dashboard. nil for none.
+	Pages  http.Handler
+	Limits Limits
+	Log    *slog.Logger // nil for the default
+}
+
+// API serves the routes. Safe for concurrent use.
+type API struct {
+	cfg     Config
+	limits  Limits
+	log     *slog.Logger
+	doc     *openapi3.T
+	tags    map[string]string // of an operation, by "METHOD /path/{pattern}"
+	metrics *metrics
+}
+
+var _ gen.ServerInterface = (*API)(nil)
+
+// New makes an API; it starts nothing.
+func New(cfg Config) (*API, error) {
+	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil {
+		return nil, errors.New("api: engines, node, control and directory are required")
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = prometheus.NewRegistry()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(gen.Document)
+	if err != nil {
+		return nil, fmt.Errorf("api: openapi.yaml: %w", err)
+	}
+	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, tags: map[string]string{}}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			a.tags[method+" "+path] = op.Tags[0]
+		}
+	}
+	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
+		return nil, fmt.Errorf("api: metrics: %w", err)
+	}
+	return a, nil
+}
+
+// Public is the handler of the public listener: everything but control.
+func (a *API) Public() http.Handler { return a.handler(&site{Listener: a.cfg.Public}) }
+
+// Admin is the handler of the admin listener: everything but inference and pages.
+func (a *API) Admin() http.Handler { return a.handler(&site{Listener: a.cfg.Admin, admin: true}) }
+
+// Serve makes an Engine of a client's.
+func Serve(e *client.Engine) Engine { return served{e} }
+
+type served struct{ *client.Engine }
+
+func (s served) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
+	session, err := s.Engine.Open(ctx, o)
+	if err != nil {
+		return nil, err // not a nil pointer in a Session
+	}
+	return session, nil
+}
+
+// engine finds the model that a request names. No name will do where one model is served.
+func (a *API) engine(name string) (Engine, error) {
+	all := a.cfg.Engines()
+	if name == "" && len(all) == 1 {
+		return all[0], nil
+	}
+	names := make([]string, len(all))
+	for i, e := range all {
+		if names[i] = e.Model().Name; names[i] == name {
+			return e, nil
+		}
+	}
+	if name == "" && len(all) > 1 {
+		return nil, invalid("model", "model is missing: this gateway serves %q", names)
+	}
+	return nil, &paramError{"model", swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "the model %q is not served here: this gateway serves %q", clip(name), names)}
+}
+
+// clip shortens foreign text for a message.
+func clip(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "…"
+	}
+	return s
+}

@@ -1,0 +1,180 @@
+package api
+
+import (
+	"net/http"
+
+	"whorl/api/gen"
+	"whorl/client"
+)
+
+// CreateChatCompletion answers a conversation.
+func (a *API) CreateChatCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateChatCompletionParams) {
+	var req gen.ChatRequest
+	if err := a.readJSON(w, r, "ChatRequest", &req); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	o := options{
+		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
+		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
+		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
+		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: params.XRequestTimeout,
+	}
+	e, turns, err := a.chatTurns(&req, &o)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	ctx, cancel, err := a.withDeadline(r, o.timeout, o.timeoutHeader)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	defer cancel()
+	c := &chat{envelope: newEnvelope("chatcmpl-", e.Model(), &o), engine: e, turns: turns}
+	if value(o.stream, false) {
+		a.stream(ctx, w, r, turns, c)
+		return
+	}
+	results, err := a.runAll(ctx, turns)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	reply(w, c.whole(results))
+}
+
+// chatTurns checks a request and makes its choices.
+func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error) {
+	if err := chatSupported(req); err != nil {
+		return nil, nil, err
+	}
+	e, err := a.engine(value(o.model, ""))
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err := o.request()
+	if err != nil {
+		return nil, nil, err
+	}
+	if value(req.Logprobs, false) {
+		base.TopLogprobs = value(req.TopLogprobs, 0)
+	} else if value(req.TopLogprobs, 0) > 0 {
+		return nil, nil, invalid("top_logprobs", "top_logprobs needs logprobs: true")
+	}
+	ids, err := e.EncodeChat(chatMessages(req.Messages))
+	if err != nil {
+		return nil, nil, encodeError("messages", err)
+	}
+	model := e.Model()
+	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {
+		base.MaxNewTokens = max(1, min(a.limits.AnswerTokens, model.MaxLength-len(ids)))
+	}
+	if err := checkPrompt(model, "messages", ids, base.MaxNewTokens); err != nil {
+		return nil, nil, err
+	}
+	turns, err := a.turns(e, base, [][]int32{ids}, value(o.n, 1))
+	return e, turns, err
+}
+
+func chatMessages(in []gen.ChatMessage) []client.Message {
+	out := make([]client.Message, len(in))
+	for i, m := range in {
+		out[i].Role = string(m.Role)
+		if m.Role == gen.ChatMessageRoleDeveloper { // the newer name of the same thing
+			out[i].Role = "system"
+		}
+		if m.Content != nil {
+			out[i].Content = string(*m.Content)
+		}
+	}
+	return out
+}
+
+// chatSupported refuses what would have to be ignored in silence.
+func chatSupported(req *gen.ChatRequest) error {
+	none := func(v any) bool { s, ok := v.(string); return v == nil || ok && (s == "none" || s == "auto") }
+	switch {
+	case len(req.Tools) > 0 && req.ToolChoice != "none":
+		return unsupported("tools", "tools are not supported")
+	case !none(req.ToolChoice):
+		return unsupported("tool_choice", "tool_choice is not supported")
+	case len(req.Functions) > 0 && req.FunctionCall != "none":
+		return unsupported("functions", "functions are not supported")
+	case !none(req.FunctionCall):
+		return unsupported("function_call", "function_call is not supported")
+	case req.ResponseFormat != nil && req.ResponseFormat.Type != "text":
+		return unsupported("response_format", "response_format %q is not supported: only text is", clip(req.ResponseFormat.Type))
+	}
+	for _, m := range req.Modalities {
+		if m != "text" {
+			return unsupported("modalities", "the modality %q is not supported: only text is", clip(m))
+		}
+	}
+	return nil
+}
+
+// chat shapes answers of the chat route.
+type chat struct {
+	envelope
+	engine     Engine
+	turns      []turn
+	completion int // tokens of all choices
+}
+
+func (c *chat) whole(results []client.Result) gen.ChatCompletion {
+	out := gen.ChatCompletion{
+		Id: c.id, Object: gen.ChatCompletionObjectChatCompletion, Created: c.created, Model: c.model, SystemFingerprint: c.fingerprint,
+		Choices: []gen.ChatChoice{},
+	}
+	for i, r := range results {
+		c.completion += len(r.IDs)
+		choice := gen.ChatChoice{
+			Index: i, Message: gen.ChatAnswer{Role: gen.ChatAnswerRoleAssistant, Content: r.Text}, FinishReason: finishReason(r.Finish),
+			Logprobs: chatLogprobs(c.engine, r.Logprobs), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.tokenIDs(c.turns[i].req.Prompt),
+		}
+		out.Choices = append(out.Choices, choice)
+	}
+	out.Usage = usageOf(c.turns, len(c.turns), c.completion)
+	return out
+}
+
+func (c *chat) chunk(choices ...gen.ChatChunkChoice) gen.ChatChunk {
+	if choices == nil {
+		choices = []gen.ChatChunkChoice{}
+	}
+	return gen.ChatChunk{
+		Id: c.id, Object: gen.ChatChunkObjectChatCompletionChunk, Created: c.created, Model: c.model, SystemFingerprint: c.fingerprint, Choices: choices,
+	}
+}
+
+func (c *chat) begin() []any {
+	var out []any
+	for i := range c.turns {
+		role, empty := gen.ChatDeltaRoleAssistant, ""
+		out = append(out, c.chunk(gen.ChatChunkChoice{Index: i, Delta: gen.ChatDelta{Role: &role, Content: &empty}}))
+	}
+	return out
+}
+
+func (c *chat) delta(index int, d client.Delta) any {
+	if d.Text == "" && !c.ids && d.Logprobs == nil {
+		return nil
+	}
+	return c.chunk(gen.ChatChunkChoice{Index: index, Delta: gen.ChatDelta{Content: &d.Text}, Logprobs: chatLogprobs(c.engine, d.Logprobs), TokenIds: c.tokenIDs(d.IDs)})
+}
+
+func (c *chat) finish(index int, r client.Result) any {
+	c.completion += len(r.IDs)
+	reason := gen.ChatChunkChoiceFinishReason(finishReason(r.Finish))
+	return c.chunk(gen.ChatChunkChoice{Index: index, FinishReason: &reason})
+}
+
+func (c *chat) end() []any {
+	if !c.usage {
+		return nil
+	}
+	out, usage := c.chunk(), usageOf(c.turns, len(c.turns), c.completion)
+	out.Usage = &usage
+	return []any{out}
+}

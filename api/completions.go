@@ -1,0 +1,154 @@
+package api
+
+import (
+	"net/http"
+
+	"whorl/api/gen"
+	"whorl/client"
+)
+
+// completionTokens is how many tokens a completion has if the request does not say: the
+// default of the API this route follows.
+const completionTokens = 16
+
+// CreateCompletion continues a text.
+func (a *API) CreateCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateCompletionParams) {
+	var req gen.CompletionRequest
+	if err := a.readJSON(w, r, "CompletionRequest", &req); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	o := options{
+		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
+		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
+		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
+		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: params.XRequestTimeout,
+	}
+	e, turns, err := a.completionTurns(&req, &o)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	ctx, cancel, err := a.withDeadline(r, o.timeout, o.timeoutHeader)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	defer cancel()
+	c := &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.n, 1), offsets: make([]int, len(turns))}
+	if value(o.stream, false) {
+		a.stream(ctx, w, r, turns, c)
+		return
+	}
+	results, err := a.runAll(ctx, turns)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	reply(w, c.whole(results))
+}
+
+// completionTurns checks a request and makes its choices.
+func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, []turn, error) {
+	n := value(o.n, 1)
+	switch {
+	case value(req.Echo, false):
+		return nil, nil, unsupported("echo", "echo is not supported")
+	case value(req.Suffix, "") != "":
+		return nil, nil, unsupported("suffix", "suffix is not supported")
+	case value(req.BestOf, n) != n:
+		return nil, nil, unsupported("best_of", "best_of is not supported beside n")
+	}
+	e, err := a.engine(value(o.model, ""))
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err := o.request()
+	if err != nil {
+		return nil, nil, err
+	}
+	if req.Logprobs != nil {
+		base.TopLogprobs = *req.Logprobs
+	}
+	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {
+		base.MaxNewTokens = completionTokens
+	}
+	if count := max(len(req.Prompt.Texts), len(req.Prompt.IDs)); count*n > a.limits.Choices { // before the work of encoding
+		return nil, nil, unsupported("prompt", "%d answers are asked for: this gateway gives at most %d in one request", count*n, a.limits.Choices)
+	}
+	prompts := req.Prompt.IDs
+	for _, text := range req.Prompt.Texts {
+		ids, err := e.Encode(text, true)
+		if err != nil {
+			return nil, nil, encodeError("prompt", err)
+		}
+		prompts = append(prompts, ids)
+	}
+	for _, p := range prompts {
+		if err := checkPrompt(e.Model(), "prompt", p, base.MaxNewTokens); err != nil {
+			return nil, nil, err
+		}
+	}
+	turns, err := a.turns(e, base, prompts, n)
+	return e, turns, err
+}
+
+// completion shapes answers of the completions route.
+type completion struct {
+	envelope
+	engine     Engine
+	turns      []turn
+	n          int   // choices of one prompt
+	completion int   // tokens of all choices
+	offsets    []int // where the next token of a choice stands, in characters
+}
+
+func (c *completion) object(choices ...gen.CompletionChoice) gen.Completion {
+	if choices == nil {
+		choices = []gen.CompletionChoice{}
+	}
+	return gen.Completion{
+		Id: c.id, Object: gen.CompletionObjectTextCompletion, Created: c.created, Model: c.model, SystemFingerprint: c.fingerprint, Choices: choices,
+	}
+}
+
+func (c *completion) whole(results []client.Result) gen.Completion {
+	var choices []gen.CompletionChoice
+	for i, r := range results {
+		c.completion += len(r.IDs)
+		reason := gen.CompletionChoiceFinishReason(finishReason(r.Finish))
+		lps, _ := completionLogprobs(c.engine, r.Logprobs, 0)
+		choices = append(choices, gen.CompletionChoice{
+			Index: i, Text: r.Text, FinishReason: &reason, Logprobs: lps, TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.tokenIDs(c.turns[i].req.Prompt),
+		})
+	}
+	out, usage := c.object(choices...), usageOf(c.turns, c.n, c.completion)
+	out.Usage = &usage
+	return out
+}
+
+func (c *completion) begin() []any { return nil }
+
+func (c *completion) delta(index int, d client.Delta) any {
+	if d.Text == "" && !c.ids && d.Logprobs == nil {
+		return nil
+	}
+	choice := gen.CompletionChoice{Index: index, Text: d.Text, TokenIds: c.tokenIDs(d.IDs)}
+	choice.Logprobs, c.offsets[index] = completionLogprobs(c.engine, d.Logprobs, c.offsets[index])
+	return c.object(choice)
+}
+
+func (c *completion) finish(index int, r client.Result) any {
+	c.completion += len(r.IDs)
+	reason := gen.CompletionChoiceFinishReason(finishReason(r.Finish))
+	return c.object(gen.CompletionChoice{Index: index, FinishReason: &reason})
+}
+
+func (c *completion) end() []any {
+	if !c.usage {
+		return nil
+	}
+	out, usage := c.object(), usageOf(c.turns, c.n, c.completion)
+	out.Usage = &usage
+	return []any{out}
+}

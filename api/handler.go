@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/gorilla/websocket"
+
+	"whorl/api/gen"
+)
+
+// handler builds the routes of one listener.
+func (a *API) handler(s *site) http.Handler {
+	router := chi.NewRouter()
+	gen.HandlerWithOptions(a, gen.ChiServerOptions{
+		BaseRouter:       router,
+		Middlewares:      []gen.MiddlewareFunc{func(next http.Handler) http.Handler { return a.authorised(s, next) }},
+		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { a.fail(w, r, invalid("", "%w", err)) },
+	})
+	// OpenAPI has no parameter over several path segments, but model names have slashes.
+	router.Get("/v1/models/*", a.authorised(s, http.HandlerFunc(a.getSlashedModel)).ServeHTTP)
+	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		if a.cfg.Pages != nil && !s.admin && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/v1/") {
+			if changes(r) && !sameOrigin(r) {
+				a.fail(w, r, refused(codeForbiddenOrigin, "pages of %q may not do this here", clip(r.Header.Get("Origin"))))
+				return
+			}
+			a.cfg.Pages.ServeHTTP(w, r)
+			return
+		}
+		a.fail(w, r, refused(codeNoRoute, "no such route: %s %s", r.Method, clip(r.URL.Path)))
+	})
+	router.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", strings.Join(methodsOf(router, r.URL.Path), ", "))
+		a.fail(w, r, refused(codeMethod, "%s is not possible on %s", r.Method, clip(r.URL.Path)))
+	})
+	return a.observed(a.recovered(a.named(s, router)))
+}
+
+// named lets only requests through that name this listener, and answers preflights.
+func (a *API) named(s *site, router chi.Router) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.hostAllowed(r) {
+			a.fail(w, r, refused(codeForbiddenHost, "the Host %q is not a name of this listener: use its address, or configure the name", clip(r.Host)))
+			return
+		}
+		if method := r.Header.Get("Access-Control-Request-Method"); r.Method == http.MethodOptions && method != "" {
+			a.preflight(s, router, w, r, method)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
+}
+
+// preflight tells a browser what a page may send. Without the headers it sends nothing.
+func (a *API) preflight(s *site, router chi.Router, w http.ResponseWriter, r *http.Request, method string) {
+	at := chi.NewRouteContext()
+	if router.Match(at, method, r.URL.Path) {
+		tag, pattern := a.operation(method, at.RoutePattern())
+		s.cors(w, r, tag, pattern)
+	}
+	if h := w.Header(); h.Get("Access-Control-Allow-Origin") != "" {
+		h.Set("Access-Control-Allow-Methods", method)
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Request-Timeout")
+		h.Set("Access-Control-Max-Age", "600")
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// operation is the tag and the path of a matched route in the contract.
+func (a *API) operation(method, pattern string) (tag, path string) {
+	if pattern == "/v1/models/*" {
+		pattern = "/v1/models/{id}"
+	}
+	return a.tags[method+" "+pattern], pattern
+}
+
+func (a *API) authorised(s *site, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tag, pattern := a.operation(r.Method, chi.RouteContext(r.Context()).RoutePattern())
+		s.cors(w, r, tag, pattern)
+		if err := s.authorise(r, tag, pattern); err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func methodsOf(router chi.Router, path string) []string {
+	var out []string
+	for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		if router.Match(chi.NewRouteContext(), m, path) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+type idKey struct{}
+
+// requestID is the name of a request in logs and replies.
+func requestID(r *http.Request) string {
+	id, _ := r.Context().Value(idKey{}).(string)
+	return id
+}
+
+// newRequestID takes the caller's id if it is harmless.
+func newRequestID(given string) string {
+	ok := given != "" && len(given) <= 64 && !strings.ContainsFunc(given, func(c rune) bool {
+		return !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.')
+	})
+	if ok {
+		return given
+	}
+	return "req_" + randomHex(12)
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// observed names, counts and logs requests. Nothing of what is said in them is logged.
+func (a *API) observed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := newRequestID(r.Header.Get("X-Request-Id"))
+		w.Header().Set("X-Request-Id", id)
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		at := chi.NewRouteContext()
+		ctx := context.WithValue(context.WithValue(r.Context(), idKey{}, id), chi.RouteCtxKey, at)
+		begin := time.Now()
+		next.ServeHTTP(ww, r.WithContext(ctx))
+		route := at.RoutePattern()
+		if route == "" || route == "/*" {
+			route = "other"
+		}
+		status, took := ww.Status(), time.Since(begin)
+		if status == 0 {
+			status = http.StatusOK
+			if websocket.IsWebSocketUpgrade(r) {
+				status = http.StatusSwitchingProtocols // written behind the writer's back
+			}
+		}
+		if r.Context().Err() != nil && ww.BytesWritten() == 0 {
+			status = 499 // the client went away before it was answered
+		}
+		a.metrics.request(route, r.Method, status, took)
+		a.log.Debug("request", "id", id, "method", r.Method, "route", route, "status", status, "took", took)
+	})
+}
+
+// recovered turns a panic into an error: one broken request does not end the node.
+func (a *API) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			a.log.Error("a handler panicked", "id", requestID(r), "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			if ww, ok := w.(middleware.WrapResponseWriter); ok && ww.Status() == 0 {
+				a.fail(w, r, fmt.Errorf("panic: %v", p))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// getSlashedModel is getOpenAIModel for names written with their slashes.
+func (a *API) getSlashedModel(w http.ResponseWriter, r *http.Request) {
+	name := chi.URLParam(r, "*")
+	if r.URL.RawPath != "" {
+		plain, err := url.PathUnescape(name)
+		if err != nil {
+			a.fail(w, r, invalid("id", "the model's name is not well escaped"))
+			return
+		}
+		name = plain
+	}
+	a.GetOpenAIModel(w, r, name)
+}

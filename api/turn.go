@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"golang.org/x/sync/errgroup"
+
+	"whorl/client"
+	"whorl/swarm"
+)
+
+// turn is one answer of a one-shot request: a session of its own that ends with it.
+type turn struct {
+	index  int // of the choice
+	engine Engine
+	req    client.Request
+}
+
+// run opens the session, generates and closes it.
+func (a *API) run(ctx context.Context, t turn, emit func(client.Delta) error) (client.Result, error) {
+	s, err := t.engine.Open(ctx, client.SessionOptions{MaxLength: len(t.req.Prompt) + t.req.MaxNewTokens})
+	if err != nil {
+		return client.Result{}, err
+	}
+	defer s.Close()
+	return a.generate(ctx, t.engine, s, t.req, emit)
+}
+
+// generate runs one turn of a session and counts it.
+func (a *API) generate(ctx context.Context, e Engine, s Session, r client.Request, emit func(client.Delta) error) (client.Result, error) {
+	res, err := s.Generate(ctx, r, emit)
+	a.metrics.turn(e.Model().Name, res, err)
+	return res, err
+}
+
+// runAll runs the turns side by side; the first failure ends all.
+func (a *API) runAll(ctx context.Context, turns []turn) ([]client.Result, error) {
+	results := make([]client.Result, len(turns))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, t := range turns {
+		group.Go(func() (err error) {
+			results[i], err = a.run(ctx, t, nil)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// checkPrompt refuses what can be refused before a session is opened: a prompt that says
+// nothing, ids that are none, and more positions than the model has.
+func checkPrompt(m client.Model, param string, prompt []int32, asked int) error {
+	if len(prompt) == 0 {
+		return invalid(param, "%s is empty: there is nothing to continue", param)
+	}
+	for _, id := range prompt {
+		if id < 0 || int(id) >= m.Vocab {
+			return invalid(param, "%s has the id %d, which is outside the vocabulary of %d", param, id, m.Vocab)
+		}
+	}
+	if len(prompt)+asked > m.MaxLength {
+		return &paramError{param, swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
+			"this model's maximum context length is %d tokens, but the request needs %d: %d of the prompt and %d of the answer",
+			m.MaxLength, len(prompt)+asked, len(prompt), asked)}
+	}
+	return nil
+}
+
+// encodeError makes what goes wrong with a text the caller's concern.
+func encodeError(param string, err error) error {
+	var coded *swarm.Error
+	switch {
+	case errors.As(err, &coded):
+		return err
+	case errors.Is(err, client.ErrNoTemplate), errors.Is(err, client.ErrNoTokenizer):
+		return unsupported(param, "%w", err)
+	}
+	return invalid(param, "%s cannot be turned into tokens: %w", param, err)
+}
+
+// seedOr is the seed given, or a fresh one.
+func seedOr(seed *int64) uint64 {
+	if seed != nil {
+		return uint64(*seed)
+	}
+	return rand.Uint64()
+}
+
+// fingerprint changes when equal seeds may give other answers.
+func fingerprint(m client.Model) string { return "fp_" + string(m.UID[:min(12, len(m.UID))]) }
+
+func value[T any](p *T, d T) T {
+	if p == nil {
+		return d
+	}
+	return *p
+}
