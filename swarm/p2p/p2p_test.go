@@ -16,7 +16,7 @@ import (
 	"whorl/swarm/wire"
 )
 
-func host(t *testing.T, cfg Config) *Host {
+func newHost(t *testing.T, cfg Config) *Host {
 	t.Helper()
 	cfg.HostMaddrs, cfg.Log = []string{"/ip4/127.0.0.1/tcp/0"}, slog.New(slog.DiscardHandler)
 	h, err := New(cfg)
@@ -28,7 +28,7 @@ func host(t *testing.T, cfg Config) *Host {
 }
 
 func TestStreamsAndPings(t *testing.T) {
-	a, b := host(t, Config{Agent: "whorl/a"}), host(t, Config{})
+	a, b := newHost(t, Config{Agent: "whorl/a"}), newHost(t, Config{})
 	b.Handle("/echo", func(_ context.Context, from swarm.PeerID, s wire.Stream) {
 		if from == a.ID() {
 			io.Copy(s, s)
@@ -59,7 +59,7 @@ func TestStreamsAndPings(t *testing.T) {
 	if p := a.Peers(); len(p) != 1 || p[0].Peer != b.ID() || p[0].RTTMillis == nil {
 		t.Errorf("peers %+v", p)
 	}
-	_, err = a.Dial(t.Context(), host(t, Config{}).ID(), "/echo")
+	_, err = a.Dial(t.Context(), newHost(t, Config{}).ID(), "/echo")
 	if e := swarm.AsError(err); e.Code != swarm.CodePeerLost || e.Verdict != swarm.Elsewhere {
 		t.Errorf("dial of a peer without addresses: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestStreamsAndPings(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys", "identity")
-	a := host(t, Config{IdentityPath: path})
+	a := newHost(t, Config{IdentityPath: path})
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("identity file: %v %v", st, err)
 	}
@@ -76,7 +76,7 @@ func TestIdentity(t *testing.T) {
 	}
 	id := a.ID()
 	a.Close()
-	if b := host(t, Config{IdentityPath: path}); b.ID() != id {
+	if b := newHost(t, Config{IdentityPath: path}); b.ID() != id {
 		t.Error("the identity changed with a restart")
 	}
 	bad := filepath.Join(t.TempDir(), "bad")
@@ -87,7 +87,7 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestSignatures(t *testing.T) {
-	a, b := host(t, Config{}), host(t, Config{})
+	a, b := newHost(t, Config{}), newHost(t, Config{})
 	sig, err := a.Sign("x", []byte("payload"))
 	if err != nil {
 		t.Fatal(err)
@@ -109,14 +109,14 @@ func TestSignatures(t *testing.T) {
 
 // The first answer wins; dead addresses are named only if nobody answers.
 func TestBootstrap(t *testing.T) {
-	a, b := host(t, Config{}), host(t, Config{})
+	a, b := newHost(t, Config{}), newHost(t, Config{})
 	l, err := net.Listen("tcp4", "127.0.0.1:0") // accepts and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	mute := strings.Replace("/ip4/127.0.0.1/tcp/PORT/p2p/"+string(host(t, Config{}).ID()), "PORT", strings.Split(l.Addr().String(), ":")[1], 1)
-	closed := "/ip4/127.0.0.1/tcp/1/p2p/" + string(host(t, Config{}).ID())
+	mute := strings.Replace("/ip4/127.0.0.1/tcp/PORT/p2p/"+string(newHost(t, Config{}).ID()), "PORT", strings.Split(l.Addr().String(), ":")[1], 1)
+	closed := "/ip4/127.0.0.1/tcp/1/p2p/" + string(newHost(t, Config{}).ID())
 	begin := time.Now()
 	if err := a.Bootstrap(t.Context(), append([]string{mute, closed}, b.Addrs()...)); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestSwarmKey(t *testing.T) {
 		return p
 	}
 	one := key("a")
-	a, b, c := host(t, Config{SwarmKeyPath: one}), host(t, Config{SwarmKeyPath: one}), host(t, Config{SwarmKeyPath: key("b")})
+	a, b, c := newHost(t, Config{SwarmKeyPath: one}), newHost(t, Config{SwarmKeyPath: one}), newHost(t, Config{SwarmKeyPath: key("b")})
 	if err := a.Bootstrap(t.Context(), b.Addrs()); err != nil {
 		t.Error(err)
 	}
