@@ -10,7 +10,7 @@ import (
 	"whorl/tensor"
 )
 
-// Loader loads spans of one model. *blocks.Loader is one by way of FromBlocks.
+// Loader loads spans of one model. *blocks.Loader is one wrapped by FromBlocks.
 type Loader interface {
 	// Sizes says what a block takes, for the memory plan.
 	Sizes() blocks.Sizes
@@ -19,7 +19,16 @@ type Loader interface {
 	Load(ctx context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error)
 }
 
-// Engine is a loaded span.
+// FromBlocks makes a Loader of the real one.
+func FromBlocks(l *blocks.Loader) Loader { return fromBlocks{l} }
+
+type fromBlocks struct{ *blocks.Loader }
+
+func (l fromBlocks) Load(ctx context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error) {
+	return l.Loader.Load(ctx, start, end, pages, loaded)
+}
+
+// Engine is a loaded span. *blocks.Span is one.
 type Engine interface {
 	// Step runs rows through blocks [from, to), which lie in the span: in and out are
 	// [len(b.Rows)][hidden] and may be the same. Not for concurrent use.

@@ -10,6 +10,7 @@ import (
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/swarm"
+	"whorl/swarm/balance"
 )
 
 // sweepEvery is how often sessions are looked after.
@@ -94,7 +95,12 @@ func (s *Server) choose(ctx context.Context, n int) (swarm.Span, error) {
 	if s.cfg.Span != nil {
 		return *s.cfg.Span, nil
 	}
-	return swarm.Span{}, fmt.Errorf("choose %d blocks: give --block-indices", n)
+	view, err := s.deps.Directory.View(ctx, s.uid)
+	if err != nil {
+		return swarm.Span{}, fmt.Errorf("choose blocks: %w", err)
+	}
+	view.Manifest = s.cfg.Manifest // an empty swarm has none
+	return balance.Choose(view, s.deps.Self, n), nil
 }
 
 // load loads the blocks and makes the cache.

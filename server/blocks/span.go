@@ -1,0 +1,111 @@
+package blocks
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"whorl/model"
+	"whorl/tensor"
+)
+
+// Span is loaded blocks with their KV pool and workspace. One goroutine uses it at a time.
+type Span struct {
+	dev    tensor.Device
+	start  int
+	hidden int
+	pages  int
+	blocks []*model.Block
+	infos  []Info
+	ws     *model.Workspace
+	kv     tensor.KV
+}
+
+// Blocks describes the blocks in order.
+func (s *Span) Blocks() []Info { return s.infos }
+
+// PageBytes is the memory of one KV page over all layers.
+func (s *Span) PageBytes() int64 { return s.kv.PageBytes() }
+
+// Step runs the rows of a batch through blocks [from, to): in and out are
+// [len(b.Rows)][hidden] and may be the same. The batch's pages are pages of this span's
+// pool; blocks write keys and values there at each row's position.
+func (s *Span) Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, out []float32) error {
+	n := len(b.Rows)
+	switch {
+	case from < s.start || from >= to || to > s.start+len(s.blocks):
+		return fmt.Errorf("step through blocks %d:%d: %d:%d are loaded", from, to, s.start, s.start+len(s.blocks))
+	case n < 1 || n > s.ws.MaxRows:
+		return fmt.Errorf("step of %d rows, want 1 to %d", n, s.ws.MaxRows)
+	case len(in) != n*s.hidden || len(out) != n*s.hidden:
+		return fmt.Errorf("step of %d rows with %d values in and %d out, want %d", n, len(in), len(out), n*s.hidden)
+	}
+	s.dev.Upload(s.ws.X, 0, in)
+	for i := from - s.start; i < to-s.start; i++ {
+		s.blocks[i].Forward(s.ws, b, s.ws.X, s.kv, i, mode)
+	}
+	s.dev.Download(out, s.ws.X, 0)
+	return s.dev.Sync()
+}
+
+// Close lets go of everything. The device stays open.
+func (s *Span) Close() error {
+	s.blocks, s.ws, s.kv = nil, nil, nil
+	return nil
+}
+
+// Sizes of a measurement.
+const (
+	decodeContext = 256 // positions a measured decode grows to before it starts over
+	prefillRows   = 256
+)
+
+// Measure runs decode steps and then prefill steps through all blocks, each for about the
+// given time but at least one step, after one that is not timed. It writes to the first
+// pages of the pool: nobody may hold cache meanwhile.
+func (s *Span) Measure(ctx context.Context, each time.Duration) (Rates, error) {
+	room := min(s.pages*tensor.PageTokens, decodeContext)
+	rows := min(s.ws.MaxRows, s.pages*tensor.PageTokens, prefillRows)
+	view := tensor.KVView{}
+	for p := range (max(room, rows) + tensor.PageTokens - 1) / tensor.PageTokens {
+		view.Pages = append(view.Pages, int32(p))
+	}
+	in := make([]float32, rows*s.hidden)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range in {
+		in[i] = float32(rng.NormFloat64())
+	}
+	out := make([]float32, len(in))
+	b := &tensor.Batch{Seqs: []tensor.KVView{view}}
+	timed := func(n int, place func(step int)) (float64, error) {
+		var began time.Time
+		for step := 0; ; step++ {
+			if step == 1 {
+				began = time.Now()
+			}
+			place(step)
+			if err := s.Step(b, s.start, s.start+len(s.blocks), tensor.Act8, in[:n*s.hidden], out[:n*s.hidden]); err != nil {
+				return 0, err
+			}
+			if err := ctx.Err(); err != nil {
+				return 0, context.Cause(ctx)
+			}
+			if took := time.Since(began); step > 0 && took >= each && took > 0 {
+				return float64(n*step*len(s.blocks)) / took.Seconds(), nil
+			}
+		}
+	}
+	var r Rates
+	var err error
+	b.Rows = make([]tensor.Row, 1, rows)
+	if r.Inference, err = timed(1, func(step int) { b.Rows[0].Pos = int32(step % room) }); err != nil {
+		return r, err
+	}
+	b.Rows = b.Rows[:rows]
+	for i := range b.Rows {
+		b.Rows[i] = tensor.Row{Pos: int32(i)}
+	}
+	r.Forward, err = timed(rows, func(int) {})
+	return r, err
+}
