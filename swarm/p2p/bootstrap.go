@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 )
 
@@ -42,6 +43,11 @@ func (h *Host) Bootstrap(ctx context.Context, addrs []string) error {
 	}
 	if len(infos) == 1 && infos[0].ID == h.h.ID() {
 		return errors.New("the only initial peer is this node itself")
+	}
+	if sw, ok := h.h.Network().(*p2pswarm.Swarm); ok {
+		for _, info := range infos { // whoever asks to join wants a dial now, not its absence
+			sw.Backoff().Clear(info.ID)
+		}
 	}
 	type outcome struct {
 		addr string
