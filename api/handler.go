@@ -21,6 +21,7 @@ import (
 // handler builds the routes of one listener.
 func (a *API) handler(s *site) http.Handler {
 	router := chi.NewRouter()
+	router.Use(middleware.GetHead)
 	gen.HandlerWithOptions(a, gen.ChiServerOptions{
 		BaseRouter:       router,
 		Middlewares:      []gen.MiddlewareFunc{func(next http.Handler) http.Handler { return a.authorised(s, next) }},
@@ -81,12 +82,18 @@ func (a *API) operation(method, pattern string) (tag, path string) {
 	if pattern == "/v1/models/*" {
 		pattern = "/v1/models/{id}"
 	}
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
 	return a.tags[method+" "+pattern], pattern
 }
 
 func (a *API) authorised(s *site, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tag, pattern := a.operation(r.Method, chi.RouteContext(r.Context()).RoutePattern())
+		if p, ok := r.Context().Value(passportKey{}).(*passport); ok {
+			p.route = pattern
+		}
 		s.cors(w, r, tag, pattern)
 		if err := s.authorise(r, tag, pattern); err != nil {
 			a.fail(w, r, err)
@@ -106,12 +113,20 @@ func methodsOf(router chi.Router, path string) []string {
 	return out
 }
 
-type idKey struct{}
+// passport is what is known of a request.
+type passport struct {
+	id    string // in logs and replies
+	route string // the pattern it matched, for metrics
+}
+
+type passportKey struct{}
 
 // requestID is the name of a request in logs and replies.
 func requestID(r *http.Request) string {
-	id, _ := r.Context().Value(idKey{}).(string)
-	return id
+	if p, ok := r.Context().Value(passportKey{}).(*passport); ok {
+		return p.id
+	}
+	return ""
 }
 
 // newRequestID takes the caller's id if it is harmless.
@@ -137,14 +152,9 @@ func (a *API) observed(next http.Handler) http.Handler {
 		id := newRequestID(r.Header.Get("X-Request-Id"))
 		w.Header().Set("X-Request-Id", id)
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		at := chi.NewRouteContext()
-		ctx := context.WithValue(context.WithValue(r.Context(), idKey{}, id), chi.RouteCtxKey, at)
+		p := &passport{id: id, route: "other"}
 		begin := time.Now()
-		next.ServeHTTP(ww, r.WithContext(ctx))
-		route := at.RoutePattern()
-		if route == "" || route == "/*" {
-			route = "other"
-		}
+		next.ServeHTTP(ww, r.WithContext(context.WithValue(r.Context(), passportKey{}, p)))
 		status, took := ww.Status(), time.Since(begin)
 		if status == 0 {
 			status = http.StatusOK
@@ -155,8 +165,8 @@ func (a *API) observed(next http.Handler) http.Handler {
 		if r.Context().Err() != nil && ww.BytesWritten() == 0 {
 			status = 499 // the client went away before it was answered
 		}
-		a.metrics.request(route, r.Method, status, took)
-		a.log.Debug("request", "id", id, "method", r.Method, "route", route, "status", status, "took", took)
+		a.metrics.request(p.route, r.Method, status, took)
+		a.log.Debug("request", "id", id, "method", r.Method, "route", p.route, "status", status, "took", took)
 	})
 }
 

@@ -164,7 +164,8 @@ func completionLogprobs(e Engine, lps []sample.Logprob, offset int) (*gen.Comple
 	for _, lp := range lps {
 		text, top := e.TokenText(lp.ID), map[string]float64{}
 		for _, alt := range lp.Top {
-			if s := e.TokenText(alt.ID); top[s] == 0 { // two ids may look alike: the likelier stays
+			s := e.TokenText(alt.ID)
+			if _, twice := top[s]; !twice { // of ids that look alike the likelier stays
 				top[s] = alt.Logprob
 			}
 		}

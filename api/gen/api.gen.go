@@ -746,7 +746,7 @@ type ChatRequest struct {
 	// ToolChoice Anything but none and auto is refused.
 	ToolChoice interface{} `json:"tool_choice,omitempty"`
 
-	// Tools Only empty is supported
+	// Tools Only empty is supported, or tool_choice none.
 	Tools []map[string]interface{} `json:"tools,omitempty"`
 
 	// TopK 0 or -1 for all.
@@ -1502,7 +1502,7 @@ type SocketStateType string
 
 // SocketUsage defines model for SocketUsage.
 type SocketUsage struct {
-	// CachedTokens Of `messages`
+	// CachedTokens Of `messages`, those that the session already held.
 	CachedTokens     *int `json:"cached_tokens,omitempty"`
 	CompletionTokens int  `json:"completion_tokens"`
 
