@@ -1,0 +1,146 @@
+package swarmtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"whorl/server"
+	"whorl/server/blocks"
+	"whorl/swarm"
+	"whorl/tensor"
+)
+
+// The fake model: four columns; every block mixes a row with the mean of all rows before
+// it, so that a lost, doubled or misplaced row changes everything after it.
+const (
+	FakeBlocks = 6
+	fakeHidden = 4
+	FakeVocab  = 23
+)
+
+// FakeManifest is the fake model's.
+var FakeManifest = swarm.Manifest{Name: "fake", Blocks: FakeBlocks, Hidden: fakeHidden,
+	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "fake"}}
+
+// FakeLoader loads spans of the fake model, whose steps take Delay.
+type FakeLoader struct{ Delay time.Duration }
+
+// Sizes are small.
+func (FakeLoader) Sizes() blocks.Sizes {
+	return blocks.Sizes{Block: 1 << 10, Token: 4 * fakeHidden, Workspace: 1 << 10}
+}
+
+// Load makes a span.
+func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
+	e := &fakeEngine{start: start, delay: l.Delay, seen: make([][][fakeHidden]float32, end-start)}
+	for b := start; b < end; b++ {
+		e.infos = append(e.infos, blocks.Info{Index: b, Bytes: 1 << 10, Digest: fmt.Sprint("digest of block ", b)})
+		e.seen[b-start] = make([][fakeHidden]float32, pages*tensor.PageTokens)
+		loaded(e.infos[b-start])
+	}
+	return e, nil
+}
+
+// fakeEngine keeps the inputs of every position where a real one keeps keys and values.
+type fakeEngine struct {
+	start int
+	delay time.Duration
+	infos []blocks.Info
+	mu    sync.Mutex // guards seen: [block][page*PageTokens+slot]
+	seen  [][][fakeHidden]float32
+}
+
+func (e *fakeEngine) Step(b *tensor.Batch, from, to int, _ tensor.Activations, in, out []float32) error {
+	if e.delay > 0 {
+		<-time.After(e.delay)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	copy(out, in)
+	for block := from; block < to; block++ {
+		cache := e.seen[block-e.start]
+		for i, r := range b.Rows {
+			row := (*[fakeHidden]float32)(out[i*fakeHidden:])
+			pages := b.Seqs[r.Seq].Pages
+			at := func(pos int32) *[fakeHidden]float32 {
+				return &cache[int(pages[pos/tensor.PageTokens])*tensor.PageTokens+int(pos%tensor.PageTokens)]
+			}
+			*at(r.Pos) = *row
+			var sum [fakeHidden]float32
+			for p := int32(0); p <= r.Pos; p++ {
+				for c, v := range at(p) {
+					sum[c] += v
+				}
+			}
+			for c := range row {
+				row[c] = row[c]*0.75 + sum[(c+1)%fakeHidden]/float32(r.Pos+1)*0.5 + float32(block%3)*0.125
+			}
+		}
+	}
+	return nil
+}
+
+func (e *fakeEngine) Blocks() []blocks.Info { return e.infos }
+func (e *fakeEngine) PageBytes() int64 {
+	return 4 * fakeHidden * tensor.PageTokens * int64(len(e.infos))
+}
+func (e *fakeEngine) Close() error { return nil }
+
+func (e *fakeEngine) Measure(context.Context, time.Duration) (blocks.Rates, error) {
+	return blocks.Rates{Inference: 1000, Forward: 10000}, nil
+}
+
+// FakeHead embeds and scores for the fake model.
+type FakeHead struct{}
+
+// Embed writes the rows of ids.
+func (FakeHead) Embed(dst []float32, ids []int32) error {
+	for i, id := range ids {
+		for c := range fakeHidden {
+			dst[i*fakeHidden+c] = float32((int(id)*7+c*3)%11) - 5
+		}
+	}
+	return nil
+}
+
+// Logits scores hidden rows.
+func (FakeHead) Logits(dst, rows []float32, n int, _ tensor.Activations) error {
+	for i := range n {
+		for v := range FakeVocab {
+			s := float32(0)
+			for c := range fakeHidden {
+				s += rows[i*fakeHidden+c] * float32((v*5+c*c)%13-6)
+			}
+			dst[i*FakeVocab+v] = s
+		}
+	}
+	return nil
+}
+
+// FakeGreedy is the reference: n greedy ids after a prompt, computed in one place.
+func FakeGreedy(prompt []int32, n int) []int32 {
+	e, _ := FakeLoader{}.Load(context.Background(), 0, FakeBlocks, (len(prompt)+n)/tensor.PageTokens+1, func(blocks.Info) {})
+	b := &tensor.Batch{Seqs: make([]tensor.KVView, 1)}
+	for i := range (len(prompt)+n)/tensor.PageTokens + 1 {
+		b.Seqs[0].Pages = append(b.Seqs[0].Pages, int32(i))
+	}
+	ids, row, logits := append([]int32(nil), prompt...), make([]float32, fakeHidden), make([]float32, FakeVocab)
+	for p := 0; p < len(prompt)+n-1; p++ {
+		FakeHead{}.Embed(row, ids[p:p+1])
+		b.Rows = []tensor.Row{{Pos: int32(p)}}
+		e.Step(b, 0, FakeBlocks, 0, row, row)
+		if p >= len(prompt)-1 {
+			FakeHead{}.Logits(logits, row, 1, 0)
+			best := 0
+			for v := range logits {
+				if logits[v] > logits[best] {
+					best = v
+				}
+			}
+			ids = append(ids, int32(best))
+		}
+	}
+	return ids[len(prompt):]
+}
