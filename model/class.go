@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"whorl/tensor"
+	"whorl/tensor/quant"
 )
 
 // LoadOptions say how weights are to be held, in the words of the command line.
@@ -36,7 +37,7 @@ type scheme struct {
 }
 
 // quantisers are the formats that float checkpoints can be quantised to at load.
-var quantisers []tensor.DType
+var quantisers = []tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1}
 
 // Class resolves load options for this checkpoint; the error says what it can be had in.
 func (c *Checkpoint) Class(o LoadOptions) (Class, error) {
@@ -58,10 +59,23 @@ func (c *Checkpoint) resolve(o LoadOptions) (scheme, error) {
 	for _, d := range quantisers {
 		if o.Quant == d.String() {
 			s.quant, s.quantise, s.class.Quant = d, true, d.String()
-			return s, nil
+			return s, c.fits(d)
 		}
 	}
 	return scheme{}, fmt.Errorf("quant %q is not supported: use none or one of %v", o.Quant, quantisers)
+}
+
+// fits checks that the rows of every matrix are whole groups of a format.
+func (c *Checkpoint) fits(d tensor.DType) error {
+	for _, need := range c.Config.Spec().Needs() {
+		if need.Vector() {
+			continue
+		}
+		if _, err := quant.RowBytes(d, need.Cols); err != nil {
+			return fmt.Errorf("quant %s does not fit %s: %s: %w", d, c.Name, c.names.paramName(need), err)
+		}
+	}
+	return nil
 }
 
 func (c *Checkpoint) resolveDType(name string) (scheme, error) {

@@ -55,7 +55,7 @@ func (c *Checkpoint) loadMatrix(dev tensor.Device, name string, param nn.Param, 
 	if inBlock && c.names.interleaved(param) {
 		m.Data = pairHalves(m.Data, m.Rows, c.Config.HeadDim)
 	}
-	if m, err = convert(m, s.matrix(m.DType, inBlock)); err != nil {
+	if m, err = convert(m, s.matrix(m.DType, inBlock), s); err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", name, err)
 	}
 	w, err := dev.Load(m)
