@@ -1,0 +1,170 @@
+package lint
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrow says what a package may import of ours. Anything not listed is forbidden.
+type arrow struct {
+	from string
+	to   []string
+	why  string
+}
+
+// arrows is section 2 of docs/architecture.md. The first row that fits a folder counts.
+var arrows = []arrow{
+	{"swarm", nil, "the vocabulary: plain data that everything may import"},
+	{"tensor", nil, "the Device contract: models and devices meet here and nowhere else"},
+	{"server/sched", nil, "decides about steps without tensors or streams"},
+	{"client/sample", nil, "turns logits into tokens: pure"},
+	{"model/tokenizer", nil, "text and ids, no tensors"},
+	{"migrations", nil, "SQL files"},
+	{"api/gen", nil, "made from openapi.yaml"},
+	{"web/view", nil, "components draw plain view models: they fetch nothing"},
+
+	{"tensor/quant", []string{"tensor"}, "formats, for every device"},
+	{"tensor/tensortest", []string{"tensor", "tensor/quant", "tensor/ref"}, "one suite that every device runs"},
+	{"tensor/cpu/...", []string{"tensor", "tensor/quant"}, "a device knows operations, not models"},
+	{"tensor/ref", []string{"tensor", "tensor/quant"}, "a device knows operations, not models"},
+	{"gpu/...", []string{"tensor", "tensor/quant"}, "a device knows operations, not models"},
+	{"model/nn", []string{"tensor", "tensor/quant"}, "layers are composed of device operations"},
+	{"model/weights", []string{"tensor", "tensor/quant"}, "files hold matrices"},
+	{"model", []string{"model/nn", "model/weights", "tensor", "tensor/quant"}, "a checkpoint becomes blocks on a device"},
+	{"model/families", []string{"model", "model/..."}, "the list of families, and nobody else's business"},
+	{"model/...", []string{"model", "model/nn", "tensor"}, "a family maps names and fields; it reads no files"},
+
+	{"swarm/route", []string{"swarm"}, "policy over snapshots"},
+	{"swarm/balance", []string{"swarm"}, "policy over snapshots"},
+	{"swarm/wire", []string{"swarm"}, "bytes between nodes, whoever sends them"},
+	{"swarm/codec", []string{"tensor"}, "activations as bytes: the only swarm package that knows tensor"},
+	{"swarm/p2p", []string{"swarm", "swarm/wire"}, "streams, whatever they carry"},
+	{"swarm/dir", []string{"swarm", "swarm/wire", "swarm/p2p"}, "records travel in wire frames; the DHT needs the libp2p host itself, and signatures its key"},
+
+	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
+	{"client", []string{"client/sample", "client/plan", "model", "model/tokenizer", "swarm", "swarm/route", "swarm/wire", "swarm/codec", "tensor"},
+		"a user's side sees no network library and no server"},
+	{"server/kvcache", []string{"tensor"}, "hands out views of pages"},
+	{"server/blocks", []string{"model", "server/kvcache", "tensor", "tensor/quant"}, "blocks on one device"},
+	{"server", []string{"server/sched", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/wire", "swarm/codec", "tensor", "tensor/quant"},
+		"a swarm server sees no network library and no client"},
+
+	{"store", []string{"swarm", "migrations"}, "history of what the swarm said"},
+	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
+	{"web", []string{"web/view", "store", "swarm"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
+	{"api", []string{"api/gen", "client", "client/sample", "store", "swarm"}, "requests become sessions; sampling parameters are part of a request"},
+
+	{"internal/swarmtest", []string{"client", "client/plan", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
+	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
+	{"cmd/whorl", []string{"..."}, "all wiring"},
+}
+
+// never are arrows whose absence carries the design, with the reason to give to whoever
+// wants one.
+var never = []struct{ from, to, why string }{
+	{"client/...", "server/...", "they share swarm/wire, not each other"},
+	{"server/...", "client/...", "they share swarm/wire, not each other"},
+	{"api/...", "web/...", "two faces of a node that cmd puts on one listener"},
+	{"web/...", "api/...", "two faces of a node that cmd puts on one listener"},
+	{"swarm/...", "model/...", "a swarm serves blocks of anything: the manifest is all it knows"},
+	{"swarm/...", "server/...", "the swarm's packages are below both sides"},
+	{"tensor/...", "model/...", "a device computes what it is told"},
+	{"gpu/...", "model/...", "a device computes what it is told"},
+	{"...", "cmd/...", "wiring imports the parts, never the other way round"},
+}
+
+func arrowOf(folder string) (arrow, bool) {
+	for _, a := range arrows {
+		if matches(a.from, folder) {
+			return a, true
+		}
+	}
+	return arrow{}, false
+}
+
+func allowed(a arrow, to string) bool {
+	return slices.Contains(a.to, "...") || matchesAny(a.to, to)
+}
+
+// below is everything that arrows reach from a folder: what its tests may use as well.
+func below(folders map[string][]*file, from string) map[string]bool {
+	seen := map[string]bool{from: true}
+	for todo := []string{from}; len(todo) > 0; todo = todo[1:] {
+		a, _ := arrowOf(todo[0])
+		for to := range folders {
+			if !seen[to] && allowed(a, to) {
+				seen[to] = true
+				todo = append(todo, to)
+			}
+		}
+	}
+	return seen
+}
+
+// testOnly are packages that tests of any package may use.
+var testOnly = []string{"internal/golden", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
+
+func TestArrows(t *testing.T) {
+	folders := packages(t)
+	for _, from := range slices.Sorted(maps.Keys(folders)) {
+		a, ok := arrowOf(from)
+		if !ok {
+			t.Errorf("%s has no row in the table of arrows: add one, with its reason, here and in docs/architecture.md", from)
+			continue
+		}
+		reach := below(folders, from)
+		for _, f := range folders[from] {
+			for _, im := range f.imports {
+				to, ours := strings.CutPrefix(im, module+"/")
+				if !ours || to == from || allowed(a, to) || f.test && (reach[to] || matchesAny(testOnly, to)) || f.ast.Name.Name == "main" && from != "cmd/whorl" && reach[to] {
+					continue
+				}
+				t.Errorf("%s imports %s, which is no arrow of %s (%s)", f.path, to, from, a.why)
+			}
+		}
+	}
+}
+
+func TestNever(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, im := range f.imports {
+			to, ours := strings.CutPrefix(im, module+"/")
+			for _, n := range never {
+				if ours && !f.test && (n.from == "..." && f.pkg != "cmd/whorl" || matches(n.from, f.pkg)) && matches(n.to, to) {
+					t.Errorf("%s imports %s: never, because %s", f.path, to, n.why)
+				}
+			}
+		}
+	}
+}
+
+// The table itself must not allow what is never allowed.
+func TestTableKeepsItsWord(t *testing.T) {
+	folders := packages(t)
+	for from := range folders {
+		a, _ := arrowOf(from)
+		for to := range folders {
+			for _, n := range never {
+				if from != "cmd/whorl" && matches(n.from, from) && matches(n.to, to) && allowed(a, to) {
+					t.Errorf("the row of %s allows %s: never, because %s", from, to, n.why)
+				}
+			}
+		}
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		pattern, folder string
+		want            bool
+	}{
+		{"client", "client", true}, {"client", "client/plan", false}, {"client/...", "client", true},
+		{"client/...", "client/plan", true}, {"client/...", "clients", false},
+	} {
+		if got := matches(c.pattern, c.folder); got != c.want {
+			t.Errorf("matches(%q, %q) = %v", c.pattern, c.folder, got)
+		}
+	}
+}
