@@ -1,0 +1,105 @@
+package tensortest
+
+import (
+	"fmt"
+
+	"whorl/tensor"
+)
+
+// attend is an attention case: sequences of the given lengths, the last rows of each
+// in one batch on top of what was written before.
+type attend struct {
+	heads, kvHeads, dim, rotary int
+	lengths                     []int // positions of each sequence
+	rows                        []int // how many of them come in the last batch
+}
+
+var attends = []attend{
+	{1, 1, 16, 0, []int{1}, []int{1}},
+	{4, 2, 16, 16, []int{9}, []int{9}},
+	{9, 3, 64, 64, []int{70}, []int{3}},
+	{4, 4, 32, 16, []int{5, 130, 1}, []int{5, 1, 1}},
+	{6, 2, 40, 40, []int{300}, []int{300}},
+	{4, 1, 128, 128, []int{600, 257}, []int{1, 2}},
+}
+
+func (a attend) testCase() testCase {
+	return testCase{
+		name: fmt.Sprintf("attend/%dx%d/%d/%d/%v", a.heads, a.kvHeads, a.dim, a.rotary, a.lengths), tol: 256 * 0x1p-24,
+		run: func(dev tensor.Device) ([]float32, float64) { return a.run(dev, 1<<20), 4 },
+	}
+}
+
+// run feeds the sequences in chunks of at most chunk rows, then the last batch, whose
+// outputs it returns. Pages are handed out in a shuffled order.
+func (a attend) run(dev tensor.Device, chunk int) []float32 {
+	spec := tensor.AttendSpec{Layer: 1, Heads: a.heads, KVHeads: a.kvHeads, HeadDim: a.dim, Scale: 0.3}
+	if a.rotary > 0 {
+		freq := make([]float32, a.rotary/2)
+		for i := range freq {
+			freq[i] = 1 / float32(1+i*i)
+		}
+		spec.Rope = must(dev.NewRope(tensor.RopeSpec{HeadDim: a.dim, RotaryDim: a.rotary, InvFreq: freq, Scale: 1}))
+	}
+	pages := 0
+	var views []tensor.KVView
+	for _, n := range a.lengths {
+		var v tensor.KVView
+		for range (n + tensor.PageTokens - 1) / tensor.PageTokens {
+			v.Pages = append(v.Pages, int32(pages))
+			pages++
+		}
+		views = append(views, v)
+	}
+	for _, v := range views { // 7 is prime to no count it meets here but multiples of itself
+		for i, p := range v.Pages {
+			v.Pages[i] = int32((int(p)*5 + 3) % pagePrime(pages))
+		}
+	}
+	kv := must(dev.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: pagePrime(pages)}))
+	for seq, n := range a.lengths {
+		for from := 0; from < n-a.rows[seq]; from += chunk {
+			b := &tensor.Batch{Seqs: views}
+			for p := from; p < min(from+chunk, n-a.rows[seq]); p++ {
+				b.Rows = append(b.Rows, tensor.Row{Seq: int32(seq), Pos: int32(p)})
+			}
+			a.step(dev, kv, b, spec)
+		}
+	}
+	last := &tensor.Batch{Seqs: views}
+	for seq, n := range a.lengths {
+		for p := n - a.rows[seq]; p < n; p++ {
+			last.Rows = append(last.Rows, tensor.Row{Seq: int32(seq), Pos: int32(p)})
+		}
+	}
+	return a.step(dev, kv, last, spec)
+}
+
+// step runs one batch; the values of a row depend only on its sequence and position.
+func (a attend) step(dev tensor.Device, kv tensor.KV, b *tensor.Batch, s tensor.AttendSpec) []float32 {
+	n := len(b.Rows)
+	rows := func(kind uint64, width int) tensor.Buffer {
+		var all []float32
+		for _, r := range b.Rows {
+			all = append(all, floats(kind<<40|uint64(r.Seq)<<32|uint64(r.Pos), width, 1)...)
+		}
+		return up(dev, n, width, all)
+	}
+	dst := must(dev.NewBuffer(n, a.heads*a.dim))
+	dev.Attend(dst, rows(1, a.heads*a.dim), rows(2, a.kvHeads*a.dim), rows(3, a.kvHeads*a.dim), kv, b, s)
+	return down(dev, dst)
+}
+
+// pagePrime is the smallest prime above n that 5 does not divide: multiplying by 5 then
+// permutes the pages.
+func pagePrime(n int) int {
+	for p := max(n+1, 7); ; p++ {
+		prime := true
+		for q := 2; q*q <= p; q++ {
+			prime = prime && p%q != 0
+		}
+		if prime {
+			return p
+		}
+	}
+}
