@@ -118,8 +118,8 @@ func (r *Record) Validate() error {
 		return bad("cache of %d of %d tokens, sessions of %d", r.CacheLeft, r.CacheTotal, r.MaxLength)
 	case len(r.NextRTT) > maxNextRTT:
 		return bad("%d round trips, at most %d", len(r.NextRTT), maxNextRTT)
-	case r.Expires <= r.Issued || r.Expires-r.Issued > MaxLifetime.Milliseconds():
-		return bad("lifetime of %d ms, want 1 to %d", r.Expires-r.Issued, MaxLifetime.Milliseconds())
+	case r.Issued < 0 || r.Expires <= r.Issued || r.Expires-r.Issued > MaxLifetime.Milliseconds():
+		return bad("issued at %d ms and expiring at %d, want a lifetime of 1 to %d", r.Issued, r.Expires, MaxLifetime.Milliseconds())
 	case !rate(&r.Throughput) || !rate(r.Rates.InferenceRPS) || !rate(r.Rates.ForwardRPS) || !rate(r.Rates.NetworkRPS):
 		return bad("a rate that is negative or no number")
 	}
@@ -129,7 +129,7 @@ func (r *Record) Validate() error {
 		}
 	}
 	for _, d := range r.Digests {
-		if len(d) > maxShortText {
+		if len(d) == 0 || len(d) > maxShortText {
 			return bad("digest of %d bytes", len(d))
 		}
 	}

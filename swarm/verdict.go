@@ -39,6 +39,7 @@ const (
 	CodeGap           Code = "gap"                // rows ahead of the session's length
 	CodeNoSession     Code = "no_session"         // unknown, expired or closed
 	CodeWrongModel    Code = "wrong_model"        // not the manifest or span held
+	CodeWrongSwarm    Code = "wrong_swarm"        // the peer belongs to a swarm of another name
 	CodeCacheFull     Code = "cache_full"         // no pages within the wait limit
 	CodeTooLong       Code = "max_length"         // the session's budget is exceeded
 	CodeTooMany       Code = "too_many_sessions"  // the caller's share is used up
@@ -62,7 +63,9 @@ type Error struct {
 	Message string // one sentence for people
 	Peer    PeerID // who is to blame, if known
 	Missing []Span // with CodeBlocksMissing
-	Err     error  // cause, not sent over the wire
+	Err     error  // cause, appended to the message; not sent over the wire
+
+	cause error // what Errorf wrapped: already part of the message
 }
 
 // Error is the message, with the cause where there is one.
@@ -74,7 +77,12 @@ func (e *Error) Error() string {
 }
 
 // Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error {
+	if e.Err != nil {
+		return e.Err
+	}
+	return e.cause
+}
 
 // Is matches errors of the same code, so that errors.Is(err, &Error{Code: c}) works.
 func (e *Error) Is(target error) bool {
@@ -82,10 +90,15 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Message == ""
 }
 
-// Errorf makes an Error; a %w argument becomes its cause chain through the message.
+// Errorf makes an Error. What %w wraps is the cause, for errors.Is and errors.As.
 func Errorf(code Code, v Verdict, format string, a ...any) *Error {
-	wrapped := fmt.Errorf(format, a...)
-	return &Error{Code: code, Verdict: v, Message: wrapped.Error()}
+	text := fmt.Errorf(format, a...)
+	e := &Error{Code: code, Verdict: v, Message: text.Error()}
+	switch text.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		e.cause = text
+	}
+	return e
 }
 
 // AsError finds the Error in a chain; anything else is internal and fatal.

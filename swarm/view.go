@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,13 +20,7 @@ type View struct {
 func NewView(m Manifest, at time.Time, records []Record) View {
 	v := View{Manifest: m, At: at, Servers: slices.Clone(records)}
 	slices.SortFunc(v.Servers, func(a, b Record) int {
-		if c := strings.Compare(string(a.Peer), string(b.Peer)); c != 0 {
-			return c
-		}
-		if a.Seq > b.Seq {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.Peer, b.Peer), cmp.Compare(b.Seq, a.Seq))
 	})
 	v.Servers = slices.CompactFunc(v.Servers, func(a, b Record) bool { return a.Peer == b.Peer })
 	return v
@@ -34,7 +29,7 @@ func NewView(m Manifest, at time.Time, records []Record) View {
 // Server finds a peer's record.
 func (v View) Server(p PeerID) (*Record, bool) {
 	i, ok := slices.BinarySearchFunc(v.Servers, p, func(r Record, p PeerID) int {
-		return strings.Compare(string(r.Peer), string(p))
+		return cmp.Compare(r.Peer, p)
 	})
 	if !ok {
 		return nil, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func start(t *testing.T, bootstrap ...string) (*p2p.Host, *Directory) {
 }
 
 func record(span swarm.Span, state swarm.State) swarm.Record {
-	return swarm.Record{Manifest: model, Span: span, State: state, Digests: make([]string, span.Len()), Version: "test", CacheTotal: 9, CacheLeft: 9}
+	return swarm.Record{Manifest: model, Span: span, State: state, Digests: slices.Repeat([]string{"digest"}, span.Len()), Version: "test", CacheTotal: 9, CacheLeft: 9}
 }
 
 // until waits for a view that satisfies the condition.

@@ -92,13 +92,14 @@ func (r *Reader) Next() (Type, []byte, error) {
 	if _, err := io.ReadFull(r.r, r.hdr[:]); err != nil {
 		return 0, nil, err
 	}
-	n, t := int(binary.LittleEndian.Uint32(r.hdr[:4])), Type(r.hdr[4])
+	size, t := binary.LittleEndian.Uint32(r.hdr[:4]), Type(r.hdr[4])
 	if t == 0 || t >= numTypes {
 		return 0, nil, fmt.Errorf("%w: unknown type %d", ErrFrame, t)
 	}
-	if n > t.limit() {
-		return 0, nil, fmt.Errorf("%w: type %d with %d bytes, at most %d", ErrFrame, t, n, t.limit())
+	if int64(size) > int64(t.limit()) {
+		return 0, nil, fmt.Errorf("%w: type %d with %d bytes, at most %d", ErrFrame, t, size, t.limit())
 	}
+	n := int(size)
 	if err := r.fill(n); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -113,7 +114,7 @@ func (r *Reader) Next() (Type, []byte, error) {
 func (r *Reader) fill(n int) error {
 	const piece = 1 << 20
 	for have := 0; have < n; {
-		want := min(n, max(have+piece, cap(r.buf)))
+		want := min(n, max(2*have, piece, cap(r.buf)))
 		if cap(r.buf) < want {
 			grown := make([]byte, want)
 			copy(grown, r.buf[:have])

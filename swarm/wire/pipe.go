@@ -26,8 +26,16 @@ type half struct {
 	off    int  // bytes of buf already read
 	eof    bool // writer closed
 	reset  bool
-	rd, wd time.Time
+	rd, wd deadline
 }
+
+// deadline of one kind of call; the timer wakes those who wait when it passes.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
 func newHalf() *half {
 	h := &half{}
@@ -54,7 +62,7 @@ func (h *half) read(p []byte) (int, error) {
 			return 0, io.EOF
 		case len(p) == 0:
 			return 0, nil
-		case passed(h.rd):
+		case h.rd.passed():
 			return 0, os.ErrDeadlineExceeded
 		}
 		h.cond.Wait()
@@ -71,7 +79,7 @@ func (h *half) write(p []byte) (int, error) {
 			return done, io.ErrClosedPipe
 		case done == len(p):
 			return done, nil
-		case passed(h.wd):
+		case h.wd.passed():
 			return done, os.ErrDeadlineExceeded
 		}
 		if room := pipeWindow - (len(h.buf) - h.off); room > 0 {
@@ -89,18 +97,19 @@ func (h *half) write(p []byte) (int, error) {
 	}
 }
 
-func passed(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
-
-// deadline sets one of the two deadlines and wakes waiters when it passes.
-func (h *half) deadline(which *time.Time, t time.Time) {
+// set moves one of the two deadlines, of which there is at most one timer.
+func (h *half) set(d *deadline, t time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	*which = t
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	*d = deadline{at: t}
 	h.cond.Broadcast()
 	if t.IsZero() {
 		return
 	}
-	time.AfterFunc(time.Until(t), func() {
+	d.timer = time.AfterFunc(time.Until(t), func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.cond.Broadcast()
@@ -135,12 +144,12 @@ func (e *pipeEnd) Reset() error {
 }
 
 func (e *pipeEnd) SetReadDeadline(t time.Time) error {
-	e.in.deadline(&e.in.rd, t)
+	e.in.set(&e.in.rd, t)
 	return nil
 }
 
 func (e *pipeEnd) SetWriteDeadline(t time.Time) error {
-	e.out.deadline(&e.out.wd, t)
+	e.out.set(&e.out.wd, t)
 	return nil
 }
 

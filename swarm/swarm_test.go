@@ -1,0 +1,243 @@
+package swarm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func manifest() Manifest {
+	return Manifest{
+		Name: "SmolLM2-135M-Instruct", Revision: "r1", Blocks: 30, Hidden: 576,
+		Class: Class{ConfigHash: "0123456789abcdef", DType: "f32", Quant: "q4_1", KVDType: "f32", Arithmetic: "cpu1"},
+	}
+}
+
+func record() Record {
+	decode, prefill := 812.5, 4000.25
+	return Record{
+		Protocol: 1, Peer: "12D3KooWA", Addrs: []string{"/ip4/10.0.0.1/tcp/4001"}, Manifest: manifest(),
+		Span: Span{10, 12}, State: Online, Seq: 1_800_000_000_000, Issued: 1_800_000_000_000, Expires: 1_800_000_060_000,
+		Digests: []string{"d10", "d11"}, PublicName: "Ada's <box>", Version: "whorl/0.1",
+		Rates: Rates{InferenceRPS: &decode, ForwardRPS: &prefill}, Throughput: 400,
+		CacheTotal: 8192, CacheLeft: 4096, MaxLength: 2048, Relay: true, NextRTT: map[PeerID]float64{"12D3KooWB": 1.25},
+	}
+}
+
+// The UID is agreed between nodes of all versions: a change splits every swarm.
+func TestUIDGolden(t *testing.T) {
+	if got := manifest().UID(); got != "0f16570f82979f29b1b3661964a30f79" {
+		t.Errorf("UID %s", got)
+	}
+	seen := map[UID]string{manifest().UID(): "none"}
+	for name, change := range map[string]func(*Manifest){
+		"name": func(m *Manifest) { m.Name += "x" }, "revision": func(m *Manifest) { m.Revision = "" },
+		"blocks": func(m *Manifest) { m.Blocks++ }, "hidden": func(m *Manifest) { m.Hidden++ },
+		"config": func(m *Manifest) { m.Class.ConfigHash = "x" }, "dtype": func(m *Manifest) { m.Class.DType = "bf16" },
+		"quant": func(m *Manifest) { m.Class.Quant = "none" }, "kv": func(m *Manifest) { m.Class.KVDType = "f16" },
+		"arithmetic": func(m *Manifest) { m.Class.Arithmetic = "gpu" },
+	} {
+		m := manifest()
+		change(&m)
+		if other, ok := seen[m.UID()]; ok {
+			t.Errorf("changing %s gives the UID of changing %s", name, other)
+		}
+		seen[m.UID()] = name
+	}
+}
+
+// Records are signed as bytes and read by nodes of other versions. What the present
+// version writes is the newest file; every older file must still decode.
+func TestRecordGolden(t *testing.T) {
+	got, err := json.MarshalIndent(record(), "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const newest = "testdata/record_v1.json"
+	want, err := os.ReadFile(newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(append(got, '\n'), want) {
+		t.Errorf("a record is written in another form than %s (keep that file and add one): %s", newest, got)
+	}
+	r, err := DecodeRecord(want)
+	if err != nil || !reflect.DeepEqual(*r, record()) {
+		t.Errorf("%+v %v", r, err)
+	}
+	old, err := filepath.Glob("testdata/record_*.json")
+	if err != nil || len(old) < 3 {
+		t.Fatal(old, err)
+	}
+	for _, f := range old {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := DecodeRecord(b)
+		if err != nil {
+			t.Errorf("%s: %v", f, err)
+			continue
+		}
+		if r.Peer != "12D3KooWA" || r.Manifest.UID() != manifest().UID() || r.Span != (Span{10, 12}) || r.Seq != 1_800_000_000_000 {
+			t.Errorf("%s: read as %+v", f, r)
+		}
+	}
+}
+
+func TestRecordValidate(t *testing.T) {
+	many := func(n int) []string { return strings.Split(strings.Repeat("x,", n-1)+"x", ",") }
+	for name, spoil := range map[string]func(*Record){
+		"no peer":               func(r *Record) { r.Peer = "" },
+		"long peer":             func(r *Record) { r.Peer = PeerID(strings.Repeat("x", 129)) },
+		"empty span":            func(r *Record) { r.Span.End = r.Span.Start },
+		"negative span":         func(r *Record) { r.Span = Span{-2, 0} },
+		"span beyond the model": func(r *Record) { r.Span = Span{29, 31} },
+		"digests short":         func(r *Record) { r.Digests = r.Digests[:1] },
+		"digests missing":       func(r *Record) { r.Digests = nil },
+		"digest empty":          func(r *Record) { r.Digests[1] = "" },
+		"digest long":           func(r *Record) { r.Digests[1] = strings.Repeat("x", 129) },
+		"addresses":             func(r *Record) { r.Addrs = many(33) },
+		"address long":          func(r *Record) { r.Addrs = []string{strings.Repeat("x", 257)} },
+		"name":                  func(r *Record) { r.PublicName = strings.Repeat("x", 129) },
+		"version":               func(r *Record) { r.Version = strings.Repeat("x", 129) },
+		"cache":                 func(r *Record) { r.CacheLeft = r.CacheTotal + 1 },
+		"negative cache":        func(r *Record) { r.CacheLeft = -1 },
+		"length":                func(r *Record) { r.MaxLength = -1 },
+		"born dead":             func(r *Record) { r.Expires = r.Issued },
+		"far-future expiry":     func(r *Record) { r.Expires = r.Issued + MaxLifetime.Milliseconds() + 1 },
+		"times that overflow":   func(r *Record) { r.Issued, r.Expires = math.MinInt64, math.MaxInt64 },
+		"throughput":            func(r *Record) { r.Throughput = math.Inf(1) },
+		"rate":                  func(r *Record) { x := -1.0; r.Rates.NetworkRPS = &x },
+		"round trip":            func(r *Record) { r.NextRTT = map[PeerID]float64{"p": math.NaN()} },
+		"manifest":              func(r *Record) { r.Manifest.Blocks = 0 },
+		"manifest name":         func(r *Record) { r.Manifest.Name = "a\nb" },
+		"class":                 func(r *Record) { r.Manifest.Class.Quant = "" },
+	} {
+		r := record()
+		spoil(&r)
+		if err := r.Validate(); !errors.Is(err, ErrBadRecord) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	joining := record()
+	joining.State, joining.Digests = Joining, nil
+	if err := joining.Validate(); err != nil {
+		t.Errorf("joining without digests: %v", err)
+	}
+}
+
+func TestParseSpan(t *testing.T) {
+	for text, want := range map[string]Span{"0:10": {0, 10}, "7:8": {7, 8}} {
+		if got, err := ParseSpan(text); err != nil || got != want {
+			t.Errorf("%q: %v %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", ":", "3", "3:", ":3", "3:3", "4:3", "-1:3", "0:10:20", "0:10 ", "0: 10", "0x1:3", "a:b", "0:99999999999999999999"} {
+		if s, err := ParseSpan(bad); err == nil || !strings.Contains(err.Error(), "START:END") {
+			t.Errorf("%q: %v %v", bad, s, err)
+		}
+	}
+}
+
+func TestView(t *testing.T) {
+	at := func(p PeerID, seq uint64, s State, start, end int) Record {
+		return Record{Peer: p, Seq: seq, State: s, Span: Span{start, end}}
+	}
+	v := NewView(Manifest{Blocks: 8}, time.Time{}, []Record{
+		at("b", 1, Online, 0, 8), at("a", 3, Online, 0, 3), at("b", 2, Joining, 2, 5), at("c", 1, Draining, 0, 8),
+	})
+	var got []string
+	for _, r := range v.Servers {
+		got = append(got, fmt.Sprint(r.Peer, r.Seq))
+	}
+	if fmt.Sprint(got) != "[a3 b2 c1]" {
+		t.Errorf("servers %v", got)
+	}
+	if got := fmt.Sprint(v.Coverage(Online), v.Coverage(Joining)); got != "[1 1 1 0 0 0 0 0] [1 1 2 1 1 0 0 0]" {
+		t.Errorf("coverage %s", got)
+	}
+	if got := FormatSpans(v.Missing()); got != "3-7" {
+		t.Errorf("missing %s", got)
+	}
+	if got := FormatSpans(MissingSpans([]int{0, 1, 0, 0, 1, 0})); got != "0, 2-3, 5" {
+		t.Errorf("missing %s", got)
+	}
+	if r, ok := v.Server("b"); !ok || r.Seq != 2 {
+		t.Errorf("server b: %v %v", r, ok)
+	}
+	if _, ok := v.Server("bb"); ok {
+		t.Error("found a server that is not there")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	err := fmt.Errorf("open: %w", Errorf(CodeTimeout, Again, "no answer: %w", io.EOF))
+	if !errors.Is(err, io.EOF) || !errors.Is(err, &Error{Code: CodeTimeout}) || errors.Is(err, &Error{Code: CodeGap}) {
+		t.Errorf("chain of %v", err)
+	}
+	if e := AsError(err); e.Verdict != Again || e.Error() != "no answer: EOF" {
+		t.Errorf("%+v", e)
+	}
+	if e := AsError(io.EOF); e.Code != CodeInternal || e.Verdict != Fatal {
+		t.Errorf("%+v", e)
+	}
+	if e := (&Error{Message: "dial", Err: io.EOF}); e.Error() != "dial: EOF" || !errors.Is(e, io.EOF) {
+		t.Errorf("%v", e)
+	}
+	if CodeOf(nil) != "" || CodeOf(err) != CodeTimeout {
+		t.Error("codes")
+	}
+}
+
+func FuzzParseSpan(f *testing.F) {
+	f.Add("0:10")
+	f.Add("-1:+3")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseSpan(text)
+		if err != nil {
+			return
+		}
+		if s.Start < 0 || s.Start >= s.End {
+			t.Errorf("%q: %v", text, s)
+		}
+		if again, err := ParseSpan(s.String()); err != nil || again != s {
+			t.Errorf("%q: %v is written as %v", text, s, again)
+		}
+	})
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	b, err := json.Marshal(record())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"state":"online","span":{"start":-1,"end":9e99}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := DecodeRecord(b)
+		if err != nil {
+			return
+		}
+		for block := range r.Manifest.Blocks { // no span or digest out of place may panic
+			r.Digest(block)
+		}
+		NewView(r.Manifest, time.Time{}, []Record{*r}).Missing()
+		again, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := DecodeRecord(again); err != nil && len(again) <= MaxRecordBytes {
+			t.Errorf("%s is accepted and written as %s: %v", b, again, err)
+		}
+	})
+}
