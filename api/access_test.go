@@ -213,7 +213,9 @@ func TestRequestID(t *testing.T) {
 }
 
 func TestPanicIsOneError(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret text") }) })
+	b := newBench(t, func(c *Config) {
+		c.Pages = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret text") })
+	})
 	w := do(b.api.Public(), "GET", "/", "")
 	if w.Code != 500 || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("status %d: %s", w.Code, w.Body)
