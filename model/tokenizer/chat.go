@@ -40,7 +40,9 @@ func (t *Tokenizer) Chat(messages []Message, addGenerationPrompt bool) (string, 
 // template writes become control tokens; text in a message that looks like
 // one stays text, also where it would only become one together with what the
 // template or the next message puts behind it. Otherwise the ids are those of
-// Encode(Chat(...)) with ParseSpecial.
+// Encode(Chat(...)) with ParseSpecial; begin and end tokens are the template's
+// business, none are added. A template that searches a message for the text of
+// a special token will not find it.
 func (t *Tokenizer) EncodeChat(messages []Message, addGenerationPrompt bool) ([]int32, error) {
 	if t.template == nil {
 		return nil, ErrNoTemplate

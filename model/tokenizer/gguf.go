@@ -216,7 +216,7 @@ func isolate(pattern string) (splitter, error) {
 	if scan, ok := scanners[pattern]; ok {
 		return scanStep(scan), nil
 	}
-	find, err := compileRegex(pattern)
+	find, err := compileRegex(pattern, matchLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -54,17 +54,25 @@ func guardTemplate(source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	depth := 0
-	for _, c := range chunks {
-		if err := c.write(&b, &depth); err != nil {
+	w := guardWriter{chunks: chunks}
+	for i, c := range chunks {
+		if err := w.write(i, c); err != nil {
 			return "", fmt.Errorf("chat template, line %d: %w", c.line, err)
 		}
 	}
-	return b.String(), nil
+	return w.b.String(), nil
 }
 
-func (c chunk) write(b *strings.Builder, depth *int) error {
+// guardWriter writes a template again.
+type guardWriter struct {
+	b      strings.Builder
+	chunks []chunk
+	depth  int // blocks that are open
+	saved  int // variables saved in front of loops
+}
+
+func (w *guardWriter) write(i int, c chunk) error {
+	b := &w.b
 	if c.kind == textChunk {
 		b.WriteString("{{ " + callOut + "(" + quote(c.text) + ") }}")
 		return nil
@@ -80,55 +88,96 @@ func (c chunk) write(b *strings.Builder, depth *int) error {
 		b.WriteString("{{ " + callOut + "(" + join(tokens) + ") }}")
 		return nil
 	}
-	return writeStatement(b, tokens, depth)
+	return w.statement(i, tokens)
 }
 
-func writeStatement(b *strings.Builder, tokens []token, depth *int) error {
-	keyword := tokens[0].text
-	switch keyword {
+func (w *guardWriter) statement(i int, tokens []token) error {
+	switch tokens[0].text {
 	case "for", "macro", "if", "call", "filter", "generation":
-		*depth++
+		w.depth++
 	case "endfor", "endmacro", "endif", "endcall", "endfilter", "endgeneration", "endset":
-		*depth--
+		w.depth--
 	}
-	before, after := "", ""
-	switch keyword {
+	tag := "{% " + join(tokens) + " %}"
+	switch tokens[0].text {
 	case "for":
-		after = callStep
+		before, after := w.resetVariables(i)
+		tag = before + tag + reportTo(callStep) + after
 	case "macro":
-		after = callEnter
+		tag += reportTo(callEnter)
 	case "endmacro":
-		before = callLeave
+		tag = reportTo(callLeave) + tag
 	case "set":
-		equals := slices.IndexFunc(tokens, func(t token) bool { return t.is("=") })
-		if equals < 0 {
-			*depth++
-			if len(tokens) != 2 {
-				return fmt.Errorf("a block assignment with a filter is not supported")
-			}
-			break
+		var err error
+		if tag, err = w.assignment(tokens, tag); err != nil {
+			return err
 		}
-		call := callKeep
-		switch target := tokens[1:equals]; {
-		case len(target) == 3 && target[1].is("."):
-			call = callData
-		case len(target) != 1:
-			return fmt.Errorf("an assignment to anything but a name or a namespace is not supported")
-		}
-		b.WriteString("{% " + strings.ReplaceAll(join(tokens[:equals]), " . ", ".") + " = " + call + "(" + join(tokens[equals+1:]) + ") %}")
-		return nil
 	}
-	if *depth > maxBlocks {
+	if w.depth > maxBlocks {
 		return fmt.Errorf("blocks are nested more than %d deep", maxBlocks)
 	}
-	if before != "" {
-		b.WriteString("{% set " + reservedName + " = " + before + "() %}")
-	}
-	b.WriteString("{% " + join(tokens) + " %}")
-	if after != "" {
-		b.WriteString("{% set " + reservedName + " = " + after + "() %}")
-	}
+	w.b.WriteString(tag)
 	return nil
+}
+
+func reportTo(call string) string { return "{% set " + reservedName + " = " + call + "() %}" }
+
+func (w *guardWriter) assignment(tokens []token, tag string) (string, error) {
+	equals := slices.IndexFunc(tokens, func(t token) bool { return t.is("=") })
+	if equals < 0 {
+		w.depth++
+		if len(tokens) != 2 {
+			return "", fmt.Errorf("a block assignment with a filter is not supported")
+		}
+		return tag, nil
+	}
+	call := callKeep
+	switch target := tokens[1:equals]; {
+	case len(target) == 3 && target[1].is("."):
+		call = callData
+	case len(target) != 1:
+		return "", fmt.Errorf("an assignment to anything but a name or a namespace is not supported")
+	}
+	target := strings.ReplaceAll(join(tokens[:equals]), " . ", ".")
+	return "{% " + target + " = " + call + "(" + join(tokens[equals+1:]) + ") %}", nil
+}
+
+// resetVariables gives what to write before and inside of a loop so that each
+// turn begins with the variables as they were outside: the library keeps the
+// assignments of one turn for the next.
+func (w *guardWriter) resetVariables(at int) (before, inside string) {
+	depth := 0 // loops, macros and calls inside of this loop
+	seen := map[string]bool{}
+	for _, t := range w.chunks[at].tokens {
+		if t.is("in") {
+			break
+		}
+		seen[t.text] = true // the loop sets these itself
+	}
+	for _, c := range w.chunks[at+1:] {
+		if c.kind != statementChunk || len(c.tokens) == 0 {
+			continue
+		}
+		switch c.tokens[0].text {
+		case "for", "macro", "call":
+			depth++
+		case "endfor", "endmacro", "endcall":
+			depth--
+		case "set":
+			if depth > 0 || len(c.tokens) < 2 || seen[c.tokens[1].text] || len(c.tokens) > 2 && c.tokens[2].is(".") {
+				break
+			}
+			name := c.tokens[1].text
+			seen[name] = true
+			w.saved++
+			before += fmt.Sprintf("{%% set %s%d = %s %%}", reservedName, w.saved, name)
+			inside += fmt.Sprintf("{%% set %s = %s%d %%}", name, reservedName, w.saved)
+		}
+		if depth < 0 {
+			break
+		}
+	}
+	return before, inside
 }
 
 // guardTokens checks one tag and puts the functions of this package in the

@@ -9,9 +9,14 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// matchLimit bounds one search: a pattern comes from a file, and backtracking
-// can be made to take for ever. A sane pattern needs microseconds.
-const matchLimit = 2 * time.Second
+// A pattern comes from a file, and backtracking can be made to take for ever:
+// one match may take matchLimit (a sane one needs microseconds), and all
+// matches in a text matchLimit and byteLimit for each byte (a sane pattern
+// needs under 0.5 us).
+const (
+	matchLimit = 2 * time.Second
+	byteLimit  = 10 * time.Microsecond
+)
 
 // maxPattern is far above any pattern in use (the longest known has 400 bytes).
 const maxPattern = 16 << 10
@@ -25,10 +30,10 @@ func compile(pattern string) (finder, error) {
 	if scan, ok := scanners[pattern]; ok {
 		return func(s string) ([][2]int, error) { return scanAll(scan, s), nil }, nil
 	}
-	return compileRegex(pattern)
+	return compileRegex(pattern, matchLimit)
 }
 
-func compileRegex(pattern string) (finder, error) {
+func compileRegex(pattern string, limit time.Duration) (finder, error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("pattern of %d bytes, the limit is %d", len(pattern), maxPattern)
 	}
@@ -36,7 +41,7 @@ func compileRegex(pattern string) (finder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", pattern, err)
 	}
-	re.MatchTimeout = matchLimit
+	re.MatchTimeout = limit
 	return func(s string) ([][2]int, error) { return findAll(re, s) }, nil
 }
 
@@ -52,6 +57,7 @@ func scanAll(scan func(string) int, s string) [][2]int {
 
 func findAll(re *regexp2.Regexp, s string) ([][2]int, error) {
 	var spans [][2]int
+	deadline := time.Now().Add(re.MatchTimeout + time.Duration(len(s))*byteLimit)
 	match, err := re.FindStringMatch(s)
 	// The engine counts in characters: walk the bytes along.
 	runes, offset := 0, 0
@@ -67,6 +73,9 @@ func findAll(re *regexp2.Regexp, s string) ([][2]int, error) {
 		end := advance(match.Index + match.Length)
 		if start < end {
 			spans = append(spans, [2]int{start, end})
+		}
+		if len(spans)%64 == 63 && time.Now().After(deadline) {
+			return nil, fmt.Errorf("splitting %d bytes of text with %q takes too long", len(s), re.String())
 		}
 		match, err = re.FindNextMatch(match)
 	}

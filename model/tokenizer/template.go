@@ -24,6 +24,11 @@ const (
 )
 
 // chatTemplate is a compiled chat template, safe for concurrent use.
+//
+// Templates for text render as the reference renders them. Known to differ,
+// by the engine: none joined with ~ shows nothing, undefined attributes are
+// empty instead of an error, and strings inside of a printed list are quoted
+// in one way only.
 type chatTemplate struct{ compiled *jinja.Template }
 
 func (t *Tokenizer) compileTemplate() error {

@@ -43,6 +43,8 @@ func TestTemplateValues(t *testing.T) {
 		{"{{ '}}' }}{{ \"%}\" }}{# }} #}", "}}%}"},
 		{"{%- set ns = namespace(n=0) -%}{%- for i in range(5) -%}{%- set ns.n = ns.n + i -%}{%- endfor -%}{{ ns.n }}", "10"},
 		{"{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}", "13"},
+		{"{% for i in [1, 2, 3] %}{% if i == 2 %}{% set x = 'set' %}{% endif %}{{ i }}{{ x }} {% endfor %}{{ x }}", "1 2set 3 "},
+		{"{% set x = 0 %}{% for x in 'ab' %}{% for y in [1, 2] %}{{ x }}{{ z }}{% set z = y %}{{ z }}{% set x = 'c' %} {% endfor %}{% endfor %}{{ x }}", "a1 a2 b1 b2 0"},
 		{"{% generation %}x{% endgeneration %}", "x"},
 		{"{{ '\u00a0x\u2003'.strip() }}|{{ ('\u001f' ~ 'y') | trim }}|{{ '--a-'.lstrip('-') }}", "x|y|a-"},
 	} {
