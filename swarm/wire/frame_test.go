@@ -1,0 +1,225 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"whorl/swarm"
+)
+
+// The bytes of a frame are the protocol.
+func TestFrameBytes(t *testing.T) {
+	got := AppendFrame([]byte("x"), TypeDone, Done{Epoch: 2, Position: 513, Step: 7}.Append(nil))
+	want := "x" + "\x10\x00\x00\x00" + "\x05" + "\x02\x00\x00\x00" + "\x01\x02\x00\x00" + "\x07\x00\x00\x00\x00\x00\x00\x00"
+	if string(got) != want {
+		t.Errorf("%q", got)
+	}
+	h := RowsHeader{Session: SessionID{0: 1, 15: 2}, Epoch: 3, Step: 4, Start: 5, Count: 6, Want: 7, Codec: 8}
+	wantRows := "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x03\x00\x00\x00" +
+		"\x04\x00\x00\x00\x00\x00\x00\x00" + "\x05\x00\x00\x00" + "\x06\x00\x00\x00" + "\x07\x00\x00\x00" + "\x08\x00\x00\x00"
+	if got := string(h.Append(nil)); got != wantRows || len(got) != RowsSize {
+		t.Errorf("%q", got)
+	}
+	types := map[Type]Type{1: TypeOpen, 2: TypeAccept, 3: TypeCommit, 4: TypeRows, 5: TypeDone, 6: TypeJournal, 7: TypeRoute,
+		8: TypeAsk, 9: TypeStatus, 10: TypeFail, 11: TypeHello, 12: TypePull, 13: TypeRecords}
+	for number, name := range types {
+		if number != name {
+			t.Errorf("type %d is now %d", number, name)
+		}
+	}
+}
+
+func TestReader(t *testing.T) {
+	big := bytes.Repeat([]byte("ab"), 3<<20/2)
+	var all []byte
+	all = AppendFrame(all, TypeCommit)
+	all = AppendFrame(all, TypeRows, []byte("head"), big)
+	all = AppendJSON(all, TypeAsk+1, Status{Epoch: 1, Position: 2, Step: 3})
+	for name, r := range map[string]io.Reader{
+		"whole": bytes.NewReader(all), "halves": iotest.HalfReader(bytes.NewReader(all)), "eof with data": iotest.DataErrReader(bytes.NewReader(all)),
+	} {
+		rd := NewReader(r)
+		if ty, p, err := rd.Next(); ty != TypeCommit || len(p) != 0 || err != nil {
+			t.Fatalf("%s: %d %q %v", name, ty, p, err)
+		}
+		if ty, p, err := rd.Next(); ty != TypeRows || !bytes.Equal(p, append([]byte("head"), big...)) || err != nil {
+			t.Fatalf("%s: %d, %d bytes, %v", name, ty, len(p), err)
+		}
+		var s Status
+		ty, p, err := rd.Next()
+		if err != nil || Decode(ty, p, &s) != nil || s != (Status{1, 2, 3}) {
+			t.Fatalf("%s: %d %q %v", name, ty, p, err)
+		}
+		if _, _, err := rd.Next(); err != io.EOF {
+			t.Fatalf("%s: %v at the end", name, err)
+		}
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	frame := func(n uint32, ty byte, payload string) string {
+		return string(binary.LittleEndian.AppendUint32(nil, n)) + string(ty) + payload
+	}
+	for name, c := range map[string]struct {
+		in   string
+		want error
+	}{
+		"type 0":        {frame(0, 0, ""), ErrFrame},
+		"unknown type":  {frame(0, byte(numTypes), ""), ErrFrame},
+		"rows":          {frame(MaxFrame+1, byte(TypeRows), ""), ErrFrame},
+		"control":       {frame(MaxControl+1, byte(TypeOpen), ""), ErrFrame},
+		"all ones":      {frame(1<<32-1, byte(TypeRows), ""), ErrFrame},
+		"commit":        {frame(1, byte(TypeCommit), "x"), ErrFrame},
+		"long done":     {frame(17, byte(TypeDone), strings.Repeat("x", 17)), ErrFrame},
+		"cut header":    {"\x01\x00", io.ErrUnexpectedEOF},
+		"no payload":    {frame(3, byte(TypeOpen), ""), io.ErrUnexpectedEOF},
+		"cut payload":   {frame(3, byte(TypeOpen), "ab"), io.ErrUnexpectedEOF},
+		"nothing there": {"", io.EOF},
+	} {
+		if ty, p, err := NewReader(strings.NewReader(c.in)).Next(); !errors.Is(err, c.want) || p != nil {
+			t.Errorf("%s: %d %q %v", name, ty, p, err)
+		}
+	}
+}
+
+// A peer that announces much and sends little costs little.
+func TestReaderMemory(t *testing.T) {
+	hdr := append(binary.LittleEndian.AppendUint32(nil, MaxFrame), byte(TypeRows))
+	r := NewReader(bytes.NewReader(append(hdr, "few"...)))
+	if _, _, err := r.Next(); !errors.Is(err, io.ErrUnexpectedEOF) || cap(r.buf) > 1<<20 {
+		t.Errorf("%d bytes for 3, %v", cap(r.buf), err)
+	}
+}
+
+func TestRows(t *testing.T) {
+	h := RowsHeader{Session: SessionID{1, 2}, Epoch: 3, Step: 1 << 40, Start: MaxPosition, Count: MaxRowsCount, Want: 9, Codec: 1}
+	got, data, err := ParseRows(append(h.Append(nil), "data"...))
+	if err != nil || got != h || string(data) != "data" || got.End() != MaxPosition+MaxRowsCount {
+		t.Errorf("%+v %q %v", got, data, err)
+	}
+	for name, spoil := range map[string]func(*RowsHeader){
+		"no rows":  func(h *RowsHeader) { h.Count = 0 },
+		"too many": func(h *RowsHeader) { h.Count = MaxRowsCount + 1 },
+		"start":    func(h *RowsHeader) { h.Start = MaxPosition + 1 },
+		"want":     func(h *RowsHeader) { h.Want = 1<<32 - 1 },
+	} {
+		bad := h
+		spoil(&bad)
+		if _, _, err := ParseRows(bad.Append(nil)); !errors.Is(err, ErrFrame) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := ParseRows(make([]byte, RowsSize-1)); !errors.Is(err, ErrFrame) {
+		t.Errorf("short: %v", err)
+	}
+	d := Done{Epoch: 1, Position: 2, Step: 3}
+	if got, err := ParseDone(d.Append(nil)); err != nil || got != d {
+		t.Errorf("%+v %v", got, err)
+	}
+	if _, err := ParseDone(make([]byte, DoneSize+1)); !errors.Is(err, ErrFrame) {
+		t.Errorf("long done: %v", err)
+	}
+}
+
+// What one end of the session protocol writes the other reads, and members that a newer
+// version adds do no harm.
+func TestMessages(t *testing.T) {
+	open := Open{
+		Version: 1, Session: SessionID{0xab, 15: 0xcd}, UID: "u", Span: swarm.Span{Start: 1, End: 3}, MaxLength: 99, Activations: "f32", WaitMillis: 5,
+		Route: Route{Epoch: 2, Truncate: 3, Prev: "p", Next: "n", NextRecord: []byte("signed"), Skip: 4, Journal: -1}, Digests: []string{"a", "b"},
+	}
+	b, err := json.Marshal(open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = `{"version":1,"session":"ab0000000000000000000000000000cd","uid":"u","span":{"start":1,"end":3},"max_length":99,"activations":"f32","wait_ms":5,` +
+		`"route":{"epoch":2,"truncate":3,"prev":"p","next":"n","next_record":"c2lnbmVk","skip":4,"journal":-1},"digests":["a","b"]}`
+	if string(b) != golden {
+		t.Errorf("Open is now %s", b)
+	}
+	var got Open
+	if err := Decode(TypeOpen, []byte(golden[:len(golden)-1]+`,"adapter":"x"}`), &got); err != nil || got.Session != open.Session || got.Route.Journal != -1 {
+		t.Errorf("%+v %v", got, err)
+	}
+	for _, bad := range []string{"", "[]", `{"session":"abc"}`, `{"session":"zz0000000000000000000000000000cd"}`} {
+		if err := Decode(TypeOpen, []byte(bad), &got); !errors.Is(err, ErrFrame) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// A failure keeps its code, verdict and blame over the wire, and never its trace.
+func TestFail(t *testing.T) {
+	cause := errors.New("page 7")
+	f := NewFail(3, &swarm.Error{Code: swarm.CodeCacheFull, Verdict: swarm.Again, Message: "full", Err: cause})
+	var got Fail
+	if err := Decode(TypeFail, AppendJSON(nil, TypeFail, f)[headerSize:], &got); err != nil {
+		t.Fatal(err)
+	}
+	e := got.Err("sender")
+	if e.Code != swarm.CodeCacheFull || e.Verdict != swarm.Again || e.Peer != "sender" || e.Err != nil || got.Epoch != 3 {
+		t.Errorf("%+v", e)
+	}
+	got.Peer = "other"
+	if e := got.Err("sender"); e.Peer != "other" {
+		t.Errorf("blames %s", e.Peer)
+	}
+	if f := NewFail(0, io.EOF); f.Code != swarm.CodeInternal || f.Verdict != swarm.Fatal {
+		t.Errorf("%+v", f)
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add(AppendFrame(nil, TypeCommit))
+	f.Add(AppendFrame(AppendJSON(nil, TypeOpen, Open{Version: 1}), TypeRows, (&RowsHeader{Count: 1}).Append(nil), []byte("rows")))
+	f.Add([]byte("\xff\xff\xff\xff\x04"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := NewReader(bytes.NewReader(b))
+		var again []byte
+		for {
+			ty, p, err := r.Next()
+			if err != nil {
+				break
+			}
+			again = AppendFrame(again, ty, p)
+			var o Open
+			var s Status
+			var pull Pull
+			var rec Records
+			var fail Fail
+			for _, v := range []any{&o, &s, &pull, &rec, &fail} {
+				Decode(ty, p, v) // must not panic
+			}
+		}
+		if !bytes.HasPrefix(b, again) {
+			t.Errorf("%q was read as %q", b, again)
+		}
+		if cap(r.buf) > 2*len(b)+1<<20 {
+			t.Errorf("%d bytes of memory for %d", cap(r.buf), len(b))
+		}
+	})
+}
+
+func FuzzParseRows(f *testing.F) {
+	f.Add((&RowsHeader{Count: 1}).Append(nil))
+	f.Add(Done{Step: 1}.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if h, data, err := ParseRows(b); err == nil {
+			if h.Count == 0 || h.End() > MaxPosition+MaxRowsCount || len(data) != len(b)-RowsSize {
+				t.Errorf("%+v", h)
+			}
+			if again, _, err := ParseRows(h.Append(nil)); err != nil || again != h {
+				t.Errorf("%+v is written as %+v", h, again)
+			}
+		}
+		if d, err := ParseDone(b); err == nil && !bytes.Equal(d.Append(nil), b) {
+			t.Errorf("%+v from %q", d, b)
+		}
+	})
+}
