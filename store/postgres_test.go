@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"whorl/internal/pgtest"
+	"whorl/swarm"
+)
+
+func open(t *testing.T, url string, l Limits) *Postgres {
+	t.Helper()
+	p, err := OpenPostgres(url, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func TestPostgres(t *testing.T) {
+	pg := pgtest.Start(t)
+	testSuite(t, func(t *testing.T, l Limits) Store { return open(t, pg.Database(t), l) })
+	t.Run("gateways that start together share one schema", func(t *testing.T) { testStartTogether(t, pg.Database(t)) })
+	t.Run("the schema comes back if it is lost", func(t *testing.T) { testSchemaLost(t, pg.Database(t)) })
+	t.Run("gateways hear of each other's events", func(t *testing.T) { testWatch(t, pg.Database(t)) })
+	if !pg.Ours() {
+		t.Log("not proven: an outage of the database, since the server given is not ours to stop")
+		return
+	}
+	t.Run("history goes on after an outage, with a gap and without repeats", func(t *testing.T) { testOutage(t, pg) }) // stops the server: last
+}
+
+func TestOpenPostgres(t *testing.T) {
+	if _, err := OpenPostgres("postgres://ann:sesame@[bad", DefaultLimits()); err == nil || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("error %v: want one, without the password", err)
+	}
+	p := open(t, "postgres://whorl@127.0.0.1:1/none", DefaultLimits()) // nobody listens there
+	if err := p.Ready(t.Context()); err == nil {
+		t.Error("a database that is not there is ready")
+	}
+	if err := p.Write(t.Context(), fullSample()); err == nil {
+		t.Error("a write to a database that is not there succeeded")
+	}
+}
+
+func testStartTogether(t *testing.T, url string) {
+	var all sync.WaitGroup
+	for range 4 {
+		p := open(t, url, DefaultLimits())
+		all.Go(func() {
+			if err := p.Ready(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func testSchemaLost(t *testing.T, url string) {
+	p := open(t, url, DefaultLimits())
+	mustWrite(t, p, fullSample())
+	if _, err := p.pool.Exec(t.Context(), `drop table event, server, observation, coverage, crawl, goose_db_version`); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(t.Context(), fullSample()); err == nil {
+		t.Fatal("a write without a schema succeeded")
+	}
+	mustWrite(t, p, fullSample())
+}
+
+func testWatch(t *testing.T, url string) {
+	a, b := open(t, url, DefaultLimits()), open(t, url, DefaultLimits())
+	if err := a.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	heard := make(chan swarm.PeerID, 64)
+	ended := make(chan error, 1)
+	go func() { ended <- a.Watch(ctx, func(source swarm.PeerID) { heard <- source }) }()
+	// Whether a listens yet cannot be seen from here, so b goes on until it is heard.
+	for i := 0; ; i++ {
+		s := sampleAt("gate-b", i)
+		s.Events = []Event{{At: at(i), Kind: ServerOnline, Model: "m", Peer: "p", Span: swarm.Span{Start: i, End: i + 1}}}
+		mustWrite(t, b, s)
+		select {
+		case source := <-heard:
+			if source != "gate-b" {
+				t.Errorf("heard of %q, want gate-b", source)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("a watch that was told to end failed: %v", err)
+			}
+			return
+		case err := <-ended:
+			t.Fatalf("the watch ended: %v", err)
+		default:
+		}
+	}
+}
+
+// The database part of case 040.
+func testOutage(t *testing.T, pg *pgtest.Server) {
+	p := open(t, pg.Database(t), DefaultLimits())
+	event := func(second int, kind Kind) Sample {
+		s := sampleAt("gate", second)
+		s.Events = []Event{{At: at(second), Kind: kind, Model: "m", Peer: "p"}}
+		return s
+	}
+	mustWrite(t, p, event(0, ServerOnline))
+	ended := make(chan error, 1)
+	go func() { ended <- p.Watch(t.Context(), func(swarm.PeerID) {}) }()
+
+	pg.Stop()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := p.Write(ctx, event(5, ServerOffline)); err == nil {
+		t.Fatal("a write without a database succeeded")
+	}
+	if _, err := p.Events(ctx, EventQuery{}); err == nil {
+		t.Fatal("a read without a database succeeded")
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("failing took %v", took)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a watch that lost its connection ended without an error")
+	}
+
+	if err := pg.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	// Connections of the pool that died are found out one by one, each by a call.
+	var err error
+	for range poolSize + 1 {
+		if err = p.Write(t.Context(), event(20, ServerOffline)); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatalf("the history does not come back: %v", err)
+	}
+	mustWrite(t, p, event(20, ServerOffline), event(25, ServerOnline))
+	if n := len(must[[]Crawl](t)(p.Crawls(t.Context(), always))); n != 3 {
+		t.Errorf("%d crawls, want those of seconds 0, 20 and 25", n)
+	}
+	if n := len(must[[]Event](t)(p.Events(t.Context(), EventQuery{}))); n != 3 {
+		t.Errorf("%d events, want 3", n)
+	}
+}
