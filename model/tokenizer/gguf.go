@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -223,54 +224,13 @@ func isolate(pattern string) (splitter, error) {
 	return splitBy(find, isolated, false), nil
 }
 
-// fromSentencePiece makes a SentencePiece BPE model, which joins the two
-// neighbours whose union has the best score. Every way to cut a token in two
-// is a merge, ranked by the token's score.
+// fromSentencePiece makes a SentencePiece BPE model.
 func (t *Tokenizer) fromSentencePiece(v GGUFVocab) error {
 	if len(v.Scores) != len(v.Tokens) {
 		return fmt.Errorf("%d scores for %d tokens", len(v.Scores), len(v.Tokens))
 	}
 	vocab := v.vocab()
-	ids := make([]int32, 0, len(v.Tokens))
-	for id := range v.Tokens {
-		if k := v.kind(id); k == 1 || k == typeUserDefined || k == typeUnused {
-			ids = append(ids, int32(id))
-		}
-	}
-	slices.SortStableFunc(ids, func(a, b int32) int {
-		switch sa, sb := v.Scores[a], v.Scores[b]; {
-		case sa > sb:
-			return -1
-		case sa < sb:
-			return 1
-		}
-		return 0
-	})
-	merges := make(map[uint64]merge, len(ids))
-	rank := int32(0)
-	for i, id := range ids {
-		if i > 0 && v.Scores[id] != v.Scores[ids[i-1]] {
-			rank++ // equal scores, equal ranks: the leftmost pair goes first
-		}
-		token := v.Tokens[id]
-		for cut := 1; cut < len(token); cut++ {
-			if !utf8.RuneStart(token[cut]) {
-				continue
-			}
-			left, ok := vocab[token[:cut]]
-			if !ok {
-				continue
-			}
-			right, ok := vocab[token[cut:]]
-			if !ok {
-				continue
-			}
-			if _, taken := merges[pairOf(left, right)]; !taken {
-				merges[pairOf(left, right)] = merge{rank: rank, id: vocab[token]}
-			}
-		}
-	}
-	t.model = newBPE(vocab, merges)
+	t.model = newBPE(vocab, scoredMerges(v, vocab))
 	t.model.byteFallback, t.model.fuseUnk = true, true
 	t.model.unk = v.UNK
 	prefixed := v.AddSpacePrefix == nil || *v.AddSpacePrefix
@@ -287,6 +247,38 @@ func (t *Tokenizer) fromSentencePiece(v GGUFVocab) error {
 	}
 	t.setEnds(v, true)
 	return nil
+}
+
+// scoredMerges makes merges of scores. SentencePiece joins the two neighbours
+// whose union has the best score, so every way to cut a token in two is a
+// merge, ranked by the score of the token.
+func scoredMerges(v GGUFVocab, vocab map[string]int32) map[uint64]merge {
+	ids := make([]int32, 0, len(v.Tokens))
+	for id := range v.Tokens {
+		if k := v.kind(id); k == 1 || k == typeUserDefined || k == typeUnused {
+			ids = append(ids, int32(id))
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(v.Scores[b], v.Scores[a]) })
+	merges := make(map[uint64]merge, len(ids))
+	rank := int32(0)
+	for i, id := range ids {
+		if i > 0 && v.Scores[id] != v.Scores[ids[i-1]] {
+			rank++ // equal scores, equal ranks: the leftmost pair goes first
+		}
+		token := v.Tokens[id]
+		for cut := 1; cut < len(token); cut++ {
+			left, okLeft := vocab[token[:cut]]
+			right, okRight := vocab[token[cut:]]
+			if !okLeft || !okRight || !utf8.RuneStart(token[cut]) {
+				continue
+			}
+			if _, taken := merges[pairOf(left, right)]; !taken {
+				merges[pairOf(left, right)] = merge{rank: rank, id: vocab[token]}
+			}
+		}
+	}
+	return merges
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
