@@ -1,0 +1,133 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"whorl/tensor"
+)
+
+// Arithmetic is the name of the rules by which this device rounds.
+const Arithmetic = "cpu1"
+
+// Options says how to open the device.
+type Options struct {
+	// Tier is the set of kernels: "auto" or "" for the best one, or a name of [Tiers].
+	Tier string
+	// Threads is how many cores to use at most, the caller's included; 0 means as many as
+	// the Go scheduler may use.
+	Threads int
+}
+
+// maxThreads bounds Options.Threads: beyond it a typing error is likelier than a machine.
+const maxThreads = 1024
+
+// Device is the processor. It implements [tensor.Device].
+type Device struct {
+	tier string
+	k    *kernels
+	pool *pool
+
+	mu      sync.Mutex // held by every op: guards all below and the pool
+	closed  bool
+	scratch []scratch // per thread
+	product productOp
+	quant   quantOp
+	norm    normOp
+	attend  attendOp
+}
+
+var _ tensor.Device = (*Device)(nil)
+
+// scratch is what one thread works in.
+type scratch struct {
+	acc, gate []float32 // tiles of products: [maxTileRows][maxTileCols]
+	panel     []float32 // dequantised weights: [panelGroups*32][16] of two blocks
+	quant     quantArgs
+	attention attendScratch
+}
+
+// tiers lists what this build has and this processor can, best first.
+func tiers() []namedTier { return append(archTiers(), namedTier{"generic", &generic}) }
+
+type namedTier struct {
+	name string
+	k    *kernels
+}
+
+// Tiers names the tiers this build and this processor have, best first. "generic" is
+// always the last.
+func Tiers() []string {
+	var names []string
+	for _, t := range tiers() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// Open starts a device. The error names a tier this machine lacks or a bad thread count.
+func Open(o Options) (*Device, error) {
+	if o.Threads < 0 || o.Threads > maxThreads {
+		return nil, fmt.Errorf("cpu device: %d threads: use 1 to %d, or 0 for all cores", o.Threads, maxThreads)
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	for _, t := range tiers() {
+		if t.name == o.Tier || o.Tier == "" || o.Tier == "auto" {
+			return open1(t, o.Threads), nil
+		}
+	}
+	return nil, fmt.Errorf("cpu device: no tier %q in this build on this processor: use auto or one of %s",
+		o.Tier, strings.Join(Tiers(), ", "))
+}
+
+func open1(t namedTier, threads int) *Device {
+	d := &Device{tier: t.name, k: t.k, pool: newPool(threads), scratch: make([]scratch, threads)}
+	for i := range d.scratch {
+		d.scratch[i] = scratch{
+			acc:   make([]float32, maxTileRows*maxTileCols),
+			gate:  make([]float32, maxTileRows*maxTileCols),
+			panel: make([]float32, 2*panelGroups*group*lanes),
+		}
+	}
+	d.product.d, d.quant.d, d.norm.d, d.attend.d = d, d, d, d
+	return d
+}
+
+// Info names the device.
+func (d *Device) Info() tensor.Info {
+	return tensor.Info{Name: "cpu", Tier: d.tier, Arithmetic: Arithmetic, Threads: d.pool.threads}
+}
+
+// Sync has nothing to wait for: ops are done when they return.
+func (d *Device) Sync() error { return nil }
+
+// Close ends the threads. Closing twice is allowed.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.closed = true
+		d.pool.close()
+	}
+	return nil
+}
+
+// begin starts an op: it takes the lock that end gives back.
+func (d *Device) begin() {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		panic("cpu device: op after Close")
+	}
+}
+
+func (d *Device) end() { d.mu.Unlock() }
+
+// bug panics because the operands of an op do not fit: only the caller's bug can cause it.
+func bug(format string, args ...any) {
+	panic("cpu device: " + fmt.Sprintf(format, args...))
+}

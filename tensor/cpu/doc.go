@@ -1,0 +1,29 @@
+// Package cpu computes on the processor: the fast device of the arithmetic "cpu1".
+//
+// A [Device] drives a table of inner loops, the kernels of one tier: "generic" is plain Go
+// and always there, "avx512" is assembly made by the program in asm. All tiers read the
+// same repacked weights and give the same bits, so the tier is a matter of speed only.
+//
+// # Layout
+//
+// Weights are repacked at load into blocks of 16 output rows, one row per lane of a
+// 512-bit register, so that a lane runs over its columns in order and no sum ever crosses
+// lanes. Rows are padded with zeros to a multiple of 64.
+//
+//	floats      block: [column][16 rows] values as stored (32, 16 bits)
+//	q8_0        block: [group][8 lines]; a line is 64 bytes: columns 4c..4c+3 of 16 rows,
+//	            as unsigned bytes q+128; scales apart: [group][16 rows] float16
+//	q4_0, q4_1  block: [group][4 lines]; a byte of line c holds column 4c+i in its low and
+//	            column 16+4c+i in its high nibble; q4_1 has 16 scales and 16 minima a group
+//
+// A KV page uses the float layout for both parts: keys are blocks of 16 positions over the
+// head's dimensions, values are blocks of 16 dimensions over positions. Scores and
+// weighted sums are then the same float product as a weight's.
+//
+// # What runs where
+//
+//	op (device lock) -> tasks of the op -> pool: tiles taken one by one by the caller and
+//	the workers -> kernels of the tier
+//
+// It knows nothing of models, files or sessions.
+package cpu

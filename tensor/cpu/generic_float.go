@@ -1,0 +1,71 @@
+package cpu
+
+import (
+	"whorl/tensor/quant"
+)
+
+// generic is the tier in plain Go: always compiled, exact, and the twin of every other.
+var generic = kernels{
+	f32:        genericF32,
+	f16:        genericF16,
+	bf16:       genericBF16,
+	q8_0:       genericQ8_0,
+	q4_0:       genericQ4_0,
+	q4_1:       genericQ4_1,
+	unpackQ8_0: genericUnpackQ8_0,
+	unpackQ4_0: genericUnpackQ4_0,
+	unpackQ4_1: genericUnpackQ4_1,
+	quantise:   genericQuantise,
+	rmsNorm:    genericRMSNorm,
+	layerNorm:  genericLayerNorm,
+	softmax:    genericSoftmax,
+	blend:      genericBlend,
+	scale:      genericScale,
+	add:        genericAdd,
+	mul:        genericMul,
+	silu:       genericSiLU,
+	gelu:       genericGELU,
+	geluTanh:   genericGELUTanh,
+}
+
+func genericF32(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int) {
+	for b := range blocks {
+		for r := range rows {
+			a := (*[lanes]float32)(acc[r*accStride+b*lanes:])
+			wb := w[b*wStride:]
+			for i, v := range x[r*xStride : r*xStride+k] {
+				wk := (*[lanes]float32)(wb[i*lanes:])
+				for j := range a {
+					a[j] = fma32(wk[j], v, a[j])
+				}
+			}
+		}
+	}
+}
+
+// genericHalf widens the weights of one column at a time; widening is exact.
+func genericHalf(widen func(uint16) float32, acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
+	var wk [lanes]float32
+	for b := range blocks {
+		for i := range k {
+			for j, h := range w[b*wStride+i*lanes:][:lanes] {
+				wk[j] = widen(h)
+			}
+			for r := range rows {
+				a := (*[lanes]float32)(acc[r*accStride+b*lanes:])
+				v := x[r*xStride+i]
+				for j := range a {
+					a[j] = fma32(wk[j], v, a[j])
+				}
+			}
+		}
+	}
+}
+
+func genericF16(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
+	genericHalf(quant.F16ToF32, acc, accStride, w, wStride, blocks, x, xStride, rows, k)
+}
+
+func genericBF16(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
+	genericHalf(quant.BF16ToF32, acc, accStride, w, wStride, blocks, x, xStride, rows, k)
+}

@@ -1,0 +1,74 @@
+package cpu
+
+// lanes is the number of output rows in a block of the repacked layout.
+const lanes = 16
+
+// group is the number of columns that share a scale, in weights and in quantised rows.
+const group = 32
+
+// kernels is the table of inner loops that one tier supplies. They run on one thread and
+// allocate nothing. All tiers give the same bits (package tensor, "One arithmetic").
+type kernels struct {
+	// f32, f16 and bf16 continue float products: for every row r, block b and lane j,
+	//
+	//	acc[r*accStride+b*16+j] by fma over k of w[b*wStride+k*16+j], x[r*xStride+k]
+	//
+	// The number of blocks is even.
+	f32  func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int)
+	f16  func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
+	bf16 func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
+
+	// q8_0, q4_0 and q4_1 continue quantised products.
+	q8_0, q4_0, q4_1 func(q *quantArgs)
+
+	// unpackQ8_0 and so on dequantise groups of one block: dst is [groups*32][16].
+	unpackQ8_0, unpackQ4_0, unpackQ4_1 func(dst []float32, data []byte, scale []uint16, groups int)
+
+	// quantise fills one row of quantised form; len(x) is a multiple of 32.
+	quantise func(q quantRow, x []float32)
+
+	// rmsNorm and layerNorm normalise one group; dst may be src. bias may be nil.
+	rmsNorm   func(dst, src, gain []float32, eps float32)
+	layerNorm func(dst, src, gain, bias []float32, eps float32)
+
+	// softmax turns scores s into exp(s*scale - m) and gives m and the sum.
+	softmax func(s []float32, scale float32) (m, l float32)
+	// blend is o = fma(o, a, p*b).
+	blend func(o, p []float32, a, b float32)
+	// scale is dst = src*f.
+	scale func(dst, src []float32, f float32)
+
+	// add is dst = a+b, mul is dst = a*b; dst may be a or b.
+	add, mul func(dst, a, b []float32)
+	// silu, gelu and geluTanh work in place.
+	silu, gelu, geluTanh func(x []float32)
+}
+
+// quantRow is one row of activations in quantised form.
+type quantRow struct {
+	q []int8 // [cols]
+	// Per group of 32: the scale d, d*sum(q), and the offsets that undo the unsigned
+	// storage of weights, -128*sum(q) and -8*sum(q).
+	d, dsum    []float32
+	off8, off4 []int32
+}
+
+// quantArgs describes a product of blocks of quantised weights with quantised rows:
+// for every row r, block b and lane j, acc[r*accStride+b*16+j] continues over groups.
+type quantArgs struct {
+	acc         []float32
+	accStride   int
+	data        []byte // lines of the first block
+	dataStride  int    // bytes from block to block
+	scale       []uint16
+	scaleStride int
+	blocks      int // even
+
+	q       []int8
+	qStride int
+	d, dsum []float32 // of row 0; rows are gStride apart
+	off     []int32   // off8 or off4, whichever the format needs
+	gStride int
+	rows    int
+	groups  int
+}

@@ -1,0 +1,167 @@
+package cpu
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// task is work cut in tiles that may run in any order and at the same time.
+type task interface {
+	// tile does tile i; worker numbers the thread, from 0, for its scratch.
+	tile(worker, i int)
+}
+
+// pool runs tasks on the calling goroutine and its workers. Tiles are taken one by one
+// from a shared counter, and a run ends when all tiles are done: a worker that sleeps, or
+// whose core another program took, is not waited for unless it holds a tile.
+type pool struct {
+	threads int
+
+	// ticket is total<<32 | next of the current task. A tile is won by moving next up; a
+	// late worker whose view is old fails to, so it cannot touch a finished task.
+	ticket atomic.Uint64
+	left   atomic.Int64 // tiles not yet done
+	task   task         // written before ticket, read after a tile is won
+
+	parked  atomic.Int64  // workers asleep and not yet claimed by a waker
+	wake    chan struct{} // one token per claimed worker
+	waiting atomic.Bool   // the caller is asleep until left is 0
+	done    chan struct{}
+
+	closed atomic.Bool
+	exit   sync.WaitGroup
+}
+
+const (
+	// workerSpin is how long a worker looks for the next task before it sleeps: longer than
+	// the serial parts of a decode step, so that only the end of a step puts it to sleep.
+	workerSpin = 100 * time.Microsecond
+	// callerSpin is how long the caller looks for the last tiles to end. Past a few tile
+	// times the holder was most likely preempted, and our sleep gives it a core.
+	callerSpin = 30 * time.Microsecond
+	// spinsPerLook is how often a spinner looks before it reads the clock and lets other
+	// goroutines run: about 2 µs.
+	spinsPerLook = 32
+)
+
+func newPool(threads int) *pool {
+	p := &pool{threads: threads, wake: make(chan struct{}, threads), done: make(chan struct{}, 1)}
+	for w := 1; w < threads; w++ {
+		p.exit.Add(1)
+		go p.work(w)
+	}
+	return p
+}
+
+// run does n tiles of t. Only one run at a time.
+func (p *pool) run(t task, n int) {
+	if n <= 1 || p.threads == 1 {
+		for i := range n {
+			t.tile(0, i)
+		}
+		return
+	}
+	p.task = t
+	p.left.Store(int64(n))
+	p.ticket.Store(uint64(n) << 32)
+	for range min(n, p.threads) - 1 {
+		if !p.claim() {
+			break
+		}
+		p.wake <- struct{}{}
+	}
+	p.take(0)
+	p.await()
+	p.task = nil
+}
+
+// take does tiles until none is left to take.
+func (p *pool) take(worker int) {
+	for {
+		t := p.ticket.Load()
+		if !open(t) {
+			return
+		}
+		if !p.ticket.CompareAndSwap(t, t+1) {
+			continue
+		}
+		p.task.tile(worker, int(uint32(t)))
+		if p.left.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
+			p.done <- struct{}{}
+		}
+	}
+}
+
+// open tells whether a ticket has tiles left to take.
+func open(ticket uint64) bool { return uint32(ticket) < uint32(ticket>>32) }
+
+// await returns when all tiles are done: it looks for a while, then sleeps.
+func (p *pool) await() {
+	if p.left.Load() == 0 || spin(callerSpin, func() bool { return p.left.Load() == 0 }) {
+		return
+	}
+	p.waiting.Store(true)
+	if p.left.Load() == 0 && p.waiting.CompareAndSwap(true, false) {
+		return
+	}
+	<-p.done
+}
+
+// claim takes one sleeping worker, who must then be sent a token.
+func (p *pool) claim() bool {
+	for {
+		n := p.parked.Load()
+		if n == 0 {
+			return false
+		}
+		if p.parked.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
+func (p *pool) work(worker int) {
+	defer p.exit.Done()
+	ready := func() bool { return open(p.ticket.Load()) || p.closed.Load() }
+	for !p.closed.Load() {
+		p.take(worker)
+		if spin(workerSpin, ready) {
+			continue
+		}
+		p.parked.Add(1)
+		// Work that came in between saw no sleeper: look again. If a waker claimed us after
+		// all, its token must be used up.
+		if ready() && p.claim() {
+			continue
+		}
+		<-p.wake
+	}
+}
+
+// spin looks at ready until it holds or the time is over.
+func spin(limit time.Duration, ready func() bool) bool {
+	start := time.Now()
+	for {
+		for range spinsPerLook {
+			if ready() {
+				return true
+			}
+			pause()
+		}
+		if time.Since(start) > limit {
+			return ready()
+		}
+		runtime.Gosched()
+	}
+}
+
+// close ends the workers and waits for them. No run may be in progress.
+func (p *pool) close() {
+	p.closed.Store(true)
+	for p.claim() {
+		p.wake <- struct{}{}
+	}
+	p.exit.Wait()
+}

@@ -1,0 +1,258 @@
+package cpu
+
+import (
+	"runtime"
+
+	"whorl/tensor"
+)
+
+const (
+	// maxTileRows is how many activation rows meet a tile of weights at once. Kernels keep
+	// as many accumulators in registers.
+	maxTileRows = 12
+	// maxTileCols is how many output features a tile has at most.
+	maxTileCols = 256
+	// rowPanel is how many activation rows a tile covers at most: a multiple of maxTileRows
+	// small enough that their quantised form stays in the second-level cache.
+	rowPanel = 8 * maxTileRows
+	// panelGroups is how many groups of columns are dequantised at a time for ActF32: two
+	// blocks of them fit the first-level cache with room for activations.
+	panelGroups = 4
+	// tilesPerThread is how many tiles a thread should find at least, so that the threads
+	// end together although one may be slower.
+	tilesPerThread = 6
+)
+
+// productOp is the task of MatMul.
+type productOp struct {
+	d        *Device
+	a        *act
+	products []tensor.Product
+	cuts     []cut
+	panels   int // of rows
+}
+
+// cut says how the rows of one weight are shared out.
+type cut struct {
+	first  int // first tile of this product, counted in one row panel
+	blocks int // of a tile
+}
+
+// MatMul runs products on prepared rows.
+func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
+	d.begin()
+	defer d.end()
+	a := to.(*act)
+	eight := false
+	for i := range products {
+		eight = d.checkProduct(a, &products[i]) || eight
+	}
+	if a.n == 0 {
+		return
+	}
+	if eight && a.mode == tensor.Act8 && !a.quantised {
+		d.quantise(a)
+	}
+	op := &d.product
+	op.a, op.products = a, products
+	tiles := op.share()
+	d.pool.run(op, tiles*op.panels)
+	op.a, op.products = nil, nil
+	runtime.KeepAlive(products)
+}
+
+// checkProduct panics on operands that do not fit, and tells whether a weight of the
+// product is quantised.
+func (d *Device) checkProduct(a *act, p *tensor.Product) bool {
+	w, dst := p.W.(*weight), p.Dst.(*buffer)
+	if !(w.cols == a.cols) {
+		bug("product of %dx%d with rows of %d", w.rows, w.cols, a.cols)
+	}
+	if !(dst.cols == w.rows && dst.rows >= a.n) {
+		bug("product of %d rows x %d into a buffer %dx%d", a.n, w.rows, dst.rows, dst.cols)
+	}
+	if !(p.Bias == nil || p.Bias.Len() == w.rows) {
+		bug("bias does not fit %d outputs", w.rows)
+	}
+	eight := w.layout.quantised()
+	if p.Gate != nil {
+		g := p.Gate.(*weight)
+		if !(g.rows == w.rows && g.cols == w.cols) {
+			bug("gate %dx%d beside %dx%d", g.rows, g.cols, w.rows, w.cols)
+		}
+		if !(p.GateBias == nil || p.GateBias.Len() == g.rows) {
+			bug("gate bias does not fit %d outputs", g.rows)
+		}
+		eight = eight || g.layout.quantised()
+	}
+	if p.Residual != nil {
+		r := p.Residual.(*buffer)
+		if !(r.cols == w.rows && r.rows >= a.n) {
+			bug("residual %dx%d for %d rows x %d", r.rows, r.cols, a.n, w.rows)
+		}
+	}
+	return eight
+}
+
+// share cuts the products in tiles and gives their number in one row panel. The cut does
+// not touch the result: a lane's sum never depends on it.
+func (op *productOp) share() int {
+	total := 0
+	for i := range op.products {
+		total += op.products[i].W.(*weight).blocks
+	}
+	op.panels = (op.a.n + rowPanel - 1) / rowPanel
+	want := op.d.pool.threads * tilesPerThread
+	blocks := total * op.panels / want &^ 1
+	blocks = min(max(blocks, 2), maxTileCols/lanes)
+	op.cuts = op.cuts[:0]
+	tiles := 0
+	for i := range op.products {
+		w := op.products[i].W.(*weight)
+		op.cuts = append(op.cuts, cut{first: tiles, blocks: blocks})
+		tiles += (w.blocks + blocks - 1) / blocks
+	}
+	return tiles
+}
+
+func (op *productOp) tile(worker, i int) {
+	last := len(op.cuts) - 1
+	perPanel := op.cuts[last].first + (op.products[last].W.(*weight).blocks+op.cuts[last].blocks-1)/op.cuts[last].blocks
+	panel, i := i/perPanel, i%perPanel
+	c := last
+	for op.cuts[c].first > i {
+		c--
+	}
+	p := &op.products[c]
+	w := p.W.(*weight)
+	b0 := (i - op.cuts[c].first) * op.cuts[c].blocks
+	nb := min(op.cuts[c].blocks, w.blocks-b0)
+	s := &op.d.scratch[worker]
+	end := min(op.a.n, (panel+1)*rowPanel)
+	for r0 := panel * rowPanel; r0 < end; {
+		// Equal chunks: 13 rows are 7 and 6, not 12 and 1.
+		chunks := (end - r0 + maxTileRows - 1) / maxTileRows
+		rows := (end - r0 + chunks - 1) / chunks
+		op.block(s, p, w, b0, nb, r0, rows)
+		r0 += rows
+	}
+}
+
+// block computes outputs [b0*16, (b0+nb)*16) of rows [r0, r0+rows) and their epilogue.
+func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0, rows int) {
+	k := op.d.k
+	stride := nb * lanes
+	from, to := b0*lanes, min((b0+nb)*lanes, w.rows)
+	if from >= to {
+		return // padding only
+	}
+	acc := s.acc[:rows*stride]
+	op.multiply(s, acc, w, b0, nb, r0, rows)
+	if p.Gate != nil {
+		op.multiply(s, s.gate[:rows*stride], p.Gate.(*weight), b0, nb, r0, rows)
+	}
+	bias, gateBias := floatsOf(p.Bias), floatsOf(p.GateBias)
+	dst := p.Dst.(*buffer)
+	for r := range rows {
+		y := acc[r*stride:][:to-from]
+		if bias != nil {
+			k.add(y, y, bias[from:to])
+		}
+		if p.Gate != nil {
+			g := s.gate[r*stride:][:to-from]
+			if gateBias != nil {
+				k.add(g, g, gateBias[from:to])
+			}
+			k.activate(p.Act, g)
+			k.mul(y, g, y)
+		} else {
+			k.activate(p.Act, y)
+		}
+		out := dst.row(r0 + r)[from:to]
+		if p.Residual != nil {
+			k.add(out, p.Residual.(*buffer).row(r0 + r)[from:to], y)
+		} else {
+			copy(out, y)
+		}
+	}
+}
+
+func (k *kernels) activate(a tensor.Activation, x []float32) {
+	switch a {
+	case tensor.SiLU:
+		k.silu(x)
+	case tensor.GELU:
+		k.gelu(x)
+	case tensor.GELUTanh:
+		k.geluTanh(x)
+	}
+}
+
+// multiply writes the products of blocks [b0, b0+nb) with rows [r0, r0+rows) to acc.
+func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, rows int) {
+	clear(acc)
+	a, k := op.a, op.d.k
+	stride, block := nb*lanes, w.cols*lanes
+	x := a.x[r0*a.cols:]
+	switch {
+	case w.layout.kind == tensor.F32:
+		k.f32(acc, stride, w.f32[b0*block:], block, nb, x, a.cols, rows, w.cols)
+	case w.layout.kind == tensor.F16:
+		k.f16(acc, stride, w.half[b0*block:], block, nb, x, a.cols, rows, w.cols)
+	case w.layout.kind == tensor.BF16:
+		k.bf16(acc, stride, w.half[b0*block:], block, nb, x, a.cols, rows, w.cols)
+	case a.mode == tensor.Act8:
+		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
+	default:
+		for b := 0; b < nb; b += 2 {
+			k.multiplyUnpacked(s.panel, acc[b*lanes:], stride, w, b0+b, x, a.cols, rows)
+		}
+	}
+}
+
+func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, nb, r0, rows int) {
+	a, l := op.a, w.layout
+	groups := a.cols / group
+	*q = quantArgs{
+		acc: acc, accStride: nb * lanes,
+		data: w.data[b0*groups*l.lineBytes:], dataStride: groups * l.lineBytes,
+		scale: w.scale[b0*groups*l.scales:], scaleStride: groups * l.scales,
+		blocks: nb,
+		q:      a.q[r0*a.cols:], qStride: a.cols,
+		d: a.d[r0*groups:], dsum: a.dsum[r0*groups:], gStride: groups,
+		rows: rows, groups: groups,
+	}
+	switch k := op.d.k; l.kind {
+	case tensor.Q8_0:
+		q.off = a.off8[r0*groups:]
+		k.q8_0(q)
+	case tensor.Q4_0:
+		q.off = a.off4[r0*groups:]
+		k.q4_0(q)
+	case tensor.Q4_1:
+		k.q4_1(q)
+	}
+}
+
+// multiplyUnpacked continues the float product of two blocks of a quantised weight, a
+// panel of columns at a time.
+func (k *kernels) multiplyUnpacked(panel, acc []float32, accStride int, w *weight, b int, x []float32, xStride, rows int) {
+	l, groups := w.layout, w.cols/group
+	for g := 0; g < groups; g += panelGroups {
+		n := min(panelGroups, groups-g)
+		block := n * group * lanes
+		for i := range 2 {
+			at := (b+i)*groups + g
+			data, scale := w.data[at*l.lineBytes:], w.scale[at*l.scales:]
+			switch dst := panel[i*block:]; l.kind {
+			case tensor.Q8_0:
+				k.unpackQ8_0(dst, data, scale, n)
+			case tensor.Q4_0:
+				k.unpackQ4_0(dst, data, scale, n)
+			case tensor.Q4_1:
+				k.unpackQ4_1(dst, data, scale, n)
+			}
+		}
+		k.f32(acc, accStride, panel, block, 2, x[g*group:], xStride, rows, n*group)
+	}
+}
