@@ -20,33 +20,41 @@ type Params struct {
 	// DefaultRPS stands for an inference rate that was not measured, in tokens per second
 	// through one block.
 	DefaultRPS float64
+	// MinRPS is the slowest rate that is believed; it keeps sums finite whatever a record
+	// claims.
+	MinRPS float64
 	// NoCache is charged for a server whose free cache is too small now: about what one
 	// waits until another session ends.
 	NoCache time.Duration
-	// Banned is charged for a server that failed lately, so that it is used only when
-	// nobody else holds a block.
+	// Banned is charged for a server that failed lately, on top of being considered only
+	// where nobody else holds a block: a chain enters as few of them as it can.
 	Banned time.Duration
 }
 
-// DefaultParams prices as measured on loopback where we measured, as Petals does elsewhere.
+// DefaultParams prices as measured where we measured, and as Petals does elsewhere.
 func DefaultParams() Params {
 	return Params{
-		HopOverhead: 300 * time.Microsecond, UnknownRTT: 100 * time.Millisecond, MaxDelay: 5 * time.Second,
-		DefaultRPS: 300, NoCache: 10 * time.Second, Banned: time.Hour,
+		HopOverhead: 300 * time.Microsecond, // one hop on loopback, 65-170 us, and a queue hand-off; Petals measured 18 ms of its own
+		UnknownRTT:  100 * time.Millisecond, // between two continents: a measured neighbour is preferred
+		MaxDelay:    5 * time.Second,        // Petals' figure: the time-out of a dial
+		DefaultRPS:  300,                    // Petals' figure: a consumer GPU
+		MinRPS:      0.001,                  // a block in a quarter of an hour is no server
+		NoCache:     10 * time.Second,       // Petals' figure
+		Banned:      time.Hour,              // above any chain of healthy servers
 	}
 }
 
 // Validate refuses parameters that make no sense.
 func (p Params) Validate() error {
-	if p.HopOverhead < 0 || p.UnknownRTT < 0 || p.MaxDelay <= 0 || p.DefaultRPS <= 0 || p.NoCache < 0 || p.Banned < 0 {
-		return errors.New("route: parameters must not be negative, and MaxDelay and DefaultRPS must be positive")
+	if p.HopOverhead < 0 || p.UnknownRTT < 0 || p.MaxDelay <= 0 || p.DefaultRPS <= 0 || p.MinRPS <= 0 || p.NoCache < 0 || p.Banned < 0 {
+		return errors.New("route: parameters must not be negative, and MaxDelay, DefaultRPS and MinRPS must be positive")
 	}
 	return nil
 }
 
 // delay is the one-way time of a message over a link with this round trip.
 func (p Params) delay(rtt time.Duration, known bool) time.Duration {
-	if !known {
+	if !known || rtt < 0 {
 		rtt = p.UnknownRTT
 	}
 	return min(rtt/2, p.MaxDelay)
@@ -58,9 +66,8 @@ func (q *Query) enter(r *swarm.Record) time.Duration {
 	if r.CacheLeft < int64(q.Tokens) {
 		c += q.Params.NoCache
 	}
-	if last, banned := q.Avoid[r.Peer]; banned {
-		// The longer ago the failure, the cheaper: the least recently failed goes first.
-		c += q.Params.Banned + max(0, q.Params.Banned-q.View.At.Sub(last))
+	if _, banned := q.Avoid[r.Peer]; banned {
+		c += q.Params.Banned
 	}
 	return c
 }
@@ -69,7 +76,7 @@ func (q *Query) enter(r *swarm.Record) time.Duration {
 func (q *Query) compute(r *swarm.Record, n int) time.Duration {
 	rps := q.Params.DefaultRPS
 	if r.Rates.InferenceRPS != nil && *r.Rates.InferenceRPS > 0 {
-		rps = *r.Rates.InferenceRPS
+		rps = max(*r.Rates.InferenceRPS, q.Params.MinRPS)
 	}
 	return time.Duration(float64(n) / rps * float64(time.Second))
 }
@@ -82,12 +89,14 @@ func (q *Query) fromClient(p swarm.PeerID) time.Duration {
 	return q.Params.delay(q.RTT(p))
 }
 
-// link is a message from one server to another.
-func (q *Query) link(from, to swarm.PeerID) time.Duration {
-	if r, ok := q.View.Server(from); ok {
-		if ms, ok := r.NextRTT[to]; ok {
-			return q.Params.delay(time.Duration(ms*float64(time.Millisecond)), true)
-		}
+// link is a message from one server, of which there may be no record, to another. Only the
+// sender has measured the way.
+func (q *Query) link(from *swarm.Record, to swarm.PeerID) time.Duration {
+	if from == nil {
+		return q.Params.delay(0, false)
 	}
-	return q.Params.delay(0, false)
+	ms, known := from.NextRTT[to]
+	// In milliseconds first: a record may claim more than a Duration holds.
+	ms = min(ms, 2*float64(q.Params.MaxDelay)/float64(time.Millisecond))
+	return q.Params.delay(time.Duration(ms*float64(time.Millisecond)), known)
 }

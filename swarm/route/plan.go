@@ -2,8 +2,8 @@ package route
 
 import (
 	"fmt"
-	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"whorl/swarm"
@@ -18,8 +18,8 @@ type Query struct {
 	Tokens int          // positions the session reserves
 	// Avoid holds peers that failed, with the time of the last failure.
 	Avoid map[swarm.PeerID]time.Time
-	// Digests are those of blocks that other stages of the session hold: whoever holds
-	// one of them must agree.
+	// Digests are those of blocks that the session has used: whoever holds one of them
+	// must agree.
 	Digests map[int]string
 	// RTT is the client's round trip to a peer, false if unknown; nil knows none.
 	RTT    func(swarm.PeerID) (time.Duration, bool)
@@ -28,174 +28,185 @@ type Query struct {
 
 // Chain is the answer: hops in order, and what a token through them is expected to cost.
 type Chain struct {
-	Hops  []swarm.Hop
-	Cost  time.Duration
-	Parts []time.Duration // per hop: the message to it, its overhead and its compute; last: the way back
+	Hops []swarm.Hop
+	Legs []Leg         // per hop
+	Back time.Duration // the message from the last hop to the client or to Query.To
+	Cost time.Duration // sum of all legs and of Back
+}
+
+// Leg is the price of one hop.
+type Leg struct {
+	Link    time.Duration // the message to the server
+	Enter   time.Duration // its overhead, and penalties for its state
+	Compute time.Duration // its blocks
+}
+
+// String is the chain for logs: "0:40 via …abc123 => 40:80 via …def456".
+func (c Chain) String() string {
+	parts := make([]string, len(c.Hops))
+	for i, h := range c.Hops {
+		parts[i] = h.Span.String() + " via " + h.Peer.Short()
+	}
+	return strings.Join(parts, " => ")
 }
 
 // Plan finds the cheapest chain. A server once entered is used to the end of its span or
-// of the range. Servers that disagree with the session on a block's digest are out;
-// where holders disagree among themselves the digest most of them have wins, the smaller
-// text on a tie. The error names the blocks nobody holds.
+// of the range. Servers that failed lately are considered only for blocks that nobody else
+// holds, and of several such the least recently failed. Servers that disagree on a block's
+// digest are never mixed (see agreeing). The error is a *swarm.Error that names the blocks
+// nobody can serve, or a plain one for a query that makes no sense.
 func Plan(q Query) (Chain, error) {
 	if err := q.Params.Validate(); err != nil {
 		return Chain{}, err
 	}
-	if q.Range.Start < 0 || q.Range.Start >= q.Range.End || q.Range.End > q.View.Manifest.Blocks && q.View.Manifest.Blocks > 0 {
+	if q.Range.Start < 0 || q.Range.Start >= q.Range.End || q.Range.End > q.View.Manifest.Blocks {
 		return Chain{}, fmt.Errorf("route: blocks %v of a model with %d", q.Range, q.View.Manifest.Blocks)
 	}
-	servers := q.usable()
-	if missing := uncovered(q.Range, servers); len(missing) > 0 {
-		return Chain{}, q.missing(missing)
+	online, fitting := q.online()
+	agreed := q.agreeing(fitting)
+	if missing := q.uncovered(agreed); len(missing) > 0 {
+		return Chain{}, q.missing(missing, online, fitting)
 	}
-	best := q.dijkstra(servers)
-	return best, nil
+	return q.cheapest(q.notBanned(agreed)), nil
 }
 
-// usable lists the servers a session may use: online, large enough, agreeing.
-func (q *Query) usable() []*swarm.Record {
-	var out []*swarm.Record
+// online lists the servers of the range, and those of them that a session of this size
+// fits into once others have ended.
+func (q *Query) online() (online, fitting []*swarm.Record) {
 	for i := range q.View.Servers {
 		r := &q.View.Servers[i]
-		if r.State == swarm.Online && r.Span.Start < q.Range.End && q.Range.Start < r.Span.End &&
-			r.CacheTotal >= int64(q.Tokens) && (r.MaxLength == 0 || r.MaxLength >= q.Tokens) {
+		if r.State != swarm.Online || r.Span.Start >= q.Range.End || q.Range.Start >= r.Span.End {
+			continue
+		}
+		online = append(online, r)
+		if r.CacheTotal >= int64(q.Tokens) && (r.MaxLength == 0 || r.MaxLength >= q.Tokens) {
+			fitting = append(fitting, r)
+		}
+	}
+	return online, fitting
+}
+
+// agreeing drops servers until no two of the rest disagree on a block. Blocks are looked
+// at in order; a digest that the session has used stands. Otherwise the digest with the
+// most holders wins, the smaller text on a tie, unless choosing it would leave blocks
+// uncovered that another choice covers. (The best choice over all blocks at once is a hard
+// problem; disagreement is rare, and this answer is good and the same for everybody.)
+func (q *Query) agreeing(servers []*swarm.Record) []*swarm.Record {
+	for b := q.Range.Start; b < q.Range.End; b++ {
+		if fixed, ok := q.Digests[b]; ok {
+			servers = holding(servers, b, fixed)
+			continue
+		}
+		digests := digestsOf(servers, b)
+		if len(digests) < 2 {
+			continue
+		}
+		var best []*swarm.Record
+		fewest := q.Range.End
+		for _, d := range digests {
+			rest := holding(servers, b, d)
+			if n := blocksIn(q.uncovered(rest)); n < fewest {
+				best, fewest = rest, n
+			}
+		}
+		servers = best
+	}
+	return servers
+}
+
+// holding keeps the servers that have this digest of a block, or not the block.
+func holding(servers []*swarm.Record, block int, digest string) []*swarm.Record {
+	var out []*swarm.Record
+	for _, r := range servers {
+		if !r.Span.Holds(block) || r.Digest(block) == digest {
 			out = append(out, r)
 		}
 	}
-	chosen := map[int]string{}
-	for b := q.Range.Start; b < q.Range.End; b++ {
-		chosen[b] = majority(out, b)
-	}
-	return slices.DeleteFunc(out, func(r *swarm.Record) bool {
-		for b := max(r.Span.Start, q.Range.Start); b < min(r.Span.End, q.Range.End); b++ {
-			want, fixed := q.Digests[b]
-			if !fixed {
-				want = chosen[b]
-			}
-			if r.Digest(b) != want {
-				return true
-			}
+	return out
+}
+
+// digestsOf lists the digests of a block, those with the most holders first.
+func digestsOf(servers []*swarm.Record, block int) []string {
+	var out []string
+	holders := map[string]int{}
+	for _, r := range servers {
+		if !r.Span.Holds(block) {
+			continue
 		}
-		return false
+		d := r.Digest(block)
+		if holders[d]++; holders[d] == 1 {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if holders[a] != holders[b] {
+			return holders[b] - holders[a]
+		}
+		return strings.Compare(a, b)
 	})
+	return out
 }
 
-// majority is the digest of a block that most servers have.
-func majority(servers []*swarm.Record, block int) string {
-	votes := map[string]int{}
+// notBanned drops servers that failed lately, but for those that blocks depend on.
+func (q *Query) notBanned(servers []*swarm.Record) []*swarm.Record {
+	var healthy, banned []*swarm.Record
 	for _, r := range servers {
-		if r.Span.Holds(block) {
-			votes[r.Digest(block)]++
+		if _, ok := q.Avoid[r.Peer]; ok {
+			banned = append(banned, r)
+		} else {
+			healthy = append(healthy, r)
 		}
 	}
-	best := ""
-	for d, n := range votes {
-		if n > votes[best] || n == votes[best] && d < best {
-			best = d
+	slices.SortStableFunc(banned, func(a, b *swarm.Record) int { return q.Avoid[a.Peer].Compare(q.Avoid[b.Peer]) })
+	missing := q.uncovered(healthy)
+	for _, r := range banned {
+		if !slices.ContainsFunc(missing, func(s swarm.Span) bool { return r.Span.Start < s.End && s.Start < r.Span.End }) {
+			continue
 		}
+		healthy = append(healthy, r)
+		missing = q.uncovered(healthy)
 	}
-	return best
+	return healthy
 }
 
-func uncovered(span swarm.Span, servers []*swarm.Record) []swarm.Span {
-	count := make([]int, span.End)
-	for i := range span.Start {
-		count[i] = 1
+// uncovered lists the blocks of the range that no server holds.
+func (q *Query) uncovered(servers []*swarm.Record) []swarm.Span {
+	count := make([]int, q.Range.End)
+	for b := range q.Range.Start {
+		count[b] = 1
 	}
 	for _, r := range servers {
-		for b := r.Span.Start; b < min(r.Span.End, span.End); b++ {
+		for b := max(0, r.Span.Start); b < min(r.Span.End, q.Range.End); b++ {
 			count[b]++
 		}
 	}
 	return swarm.MissingSpans(count)
 }
 
-func (q *Query) missing(spans []swarm.Span) error {
-	return &swarm.Error{
-		Code: swarm.CodeBlocksMissing, Verdict: swarm.Elsewhere, Missing: spans,
-		Message: fmt.Sprintf("No servers holding blocks %s of %s are online that fit a session of %d tokens: start one with `whorl serve %s --block-indices %v`, or try again when its servers are back",
-			swarm.FormatSpans(spans), q.View.Manifest.Name, q.Tokens, q.View.Manifest.Name, spans[0]),
+func blocksIn(spans []swarm.Span) int {
+	n := 0
+	for _, s := range spans {
+		n += s.Len()
 	}
+	return n
 }
 
-// node is a state of the search: peer i of the list entered at a block.
-type node struct{ server, block int }
-
-// dijkstra searches the graph whose nodes are (server, block it is entered at). Costs are
-// not negative and every edge goes to a later block, so that visiting blocks in order
-// visits nodes in topological order.
-func (q *Query) dijkstra(servers []*swarm.Record) Chain {
-	type arrival struct {
-		cost time.Duration
-		prev node
+// missing says which blocks nobody can serve, why, and what helps. Chat clients of Petals
+// look for the first four words.
+func (q *Query) missing(spans []swarm.Span, online, fitting []*swarm.Record) error {
+	model, blocks := q.View.Manifest.Name, swarm.FormatSpans(spans)
+	all := func(servers []*swarm.Record) bool { return blocksIn(q.uncovered(servers)) == 0 }
+	var text string
+	switch {
+	case !all(online):
+		text = fmt.Sprintf("No servers holding blocks %s of %s are online: start one with `whorl serve %s --block-indices %v` in this swarm, or try again later",
+			blocks, model, model, spans[0])
+	case !all(fitting):
+		text = fmt.Sprintf("No servers holding blocks %s of %s have room for a session of %d tokens: ask for fewer, or start a server with a larger --attn-cache-tokens",
+			blocks, model, q.Tokens)
+	default:
+		text = fmt.Sprintf("No servers holding blocks %s of %s agree with the session's other servers on the weights: start one with the same files, or begin a new session",
+			blocks, model)
 	}
-	const far = time.Duration(math.MaxInt64)
-	reach := map[node]arrival{}
-	at := func(n node) time.Duration {
-		if a, ok := reach[n]; ok {
-			return a.cost
-		}
-		return far
-	}
-	none := node{-1, -1}
-	for i, r := range servers {
-		if r.Span.Holds(q.Range.Start) {
-			first := q.fromClient(r.Peer)
-			if q.From != "" {
-				first = q.link(q.From, r.Peer)
-			}
-			reach[node{i, q.Range.Start}] = arrival{first + q.enter(r), none}
-		}
-	}
-	best, end := far, none
-	for b := q.Range.Start; b < q.Range.End; b++ {
-		for i, r := range servers {
-			here := node{i, b}
-			cost := at(here)
-			if cost == far {
-				continue
-			}
-			stop := min(r.Span.End, q.Range.End)
-			cost += q.compute(r, stop-b)
-			if stop == q.Range.End {
-				last := q.fromClient(r.Peer)
-				if q.To != "" {
-					last = q.link(r.Peer, q.To)
-				}
-				if cost+last < best {
-					best, end = cost+last, here
-				}
-				continue
-			}
-			for j, next := range servers {
-				there := node{j, stop}
-				if j == i || !next.Span.Holds(stop) {
-					continue
-				}
-				if c := cost + q.link(r.Peer, next.Peer) + q.enter(next); c < at(there) {
-					reach[there] = arrival{c, here}
-				}
-			}
-		}
-	}
-	chain := Chain{Cost: best}
-	for n := end; n != none; n = reach[n].prev {
-		r := servers[n.server]
-		stop := min(r.Span.End, q.Range.End)
-		chain.Hops = append(chain.Hops, swarm.Hop{Peer: r.Peer, Span: swarm.Span{Start: n.block, End: stop}})
-		before := time.Duration(0)
-		if p := reach[n].prev; p != none {
-			pr := servers[p.server]
-			before = reach[p].cost + q.compute(pr, n.block-p.block)
-		}
-		chain.Parts = append(chain.Parts, reach[n].cost-before+q.compute(r, stop-n.block))
-	}
-	slices.Reverse(chain.Hops)
-	slices.Reverse(chain.Parts)
-	sum := time.Duration(0)
-	for _, p := range chain.Parts {
-		sum += p
-	}
-	chain.Parts = append(chain.Parts, best-sum)
-	return chain
+	return &swarm.Error{Code: swarm.CodeBlocksMissing, Verdict: swarm.Elsewhere, Missing: spans, Message: text}
 }
