@@ -1,0 +1,65 @@
+# The commands of this project. `make help` lists them.
+SHELL := /bin/bash
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+MODEL_FILE := models/SmolLM2-135M-Instruct.Q4_1.gguf
+BROWSER := internal/e2e/browser
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: build
+build: ## build bin/whorl
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/whorl ./cmd/whorl
+
+.PHONY: model
+model: ## fetch the small real model into models/
+	scripts/get-model.sh
+
+.PHONY: run
+run: build ## a whole swarm here: three servers, gateway, dashboard, an answer (MODEL=path SPANS="0:4 4:8")
+	scripts/run.sh
+
+.PHONY: deps
+deps: ## install what the tests need: the model, Postgres, Chromium, playwright-core
+	scripts/test-deps.sh
+
+.PHONY: test
+test: deps ## every test that fits CI
+	scripts/test.sh
+
+.PHONY: unit
+unit: ## the Go tests alone, with what is installed
+	$(GO) test ./...
+
+.PHONY: e2e
+e2e: build ## the built binary as users meet it: processes, HTTP, signals, a browser
+	WHORL_BIN=$(CURDIR)/bin/whorl $(GO) test -tags e2e -count=1 -timeout 20m ./internal/e2e
+
+.PHONY: generate
+generate: ## make generated files again
+	$(GO) generate ./...
+	gofmt -l . | { ! grep .; }
+
+.PHONY: check
+check: ## generated files, format, vet, lint, races
+	scripts/check.sh
+
+.PHONY: bench
+bench: ## Go benchmarks of kernels and protocol
+	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for 10 s each
+	scripts/fuzz.sh 10s
+
+.PHONY: fixtures
+fixtures: ## make test data again with Python (installs torch: 6 GB)
+	scripts/fixtures.sh
+
+.PHONY: clean
+clean: ## remove what was built and fetched
+	rm -rf bin artifacts models $(BROWSER)/node_modules
