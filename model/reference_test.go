@@ -1,0 +1,154 @@
+package model_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"whorl/model"
+	"whorl/tensor"
+)
+
+// A step whose two best logits lie nearer than this may go either way in another order of
+// summation; testdata/PROVENANCE.md says the same.
+const decided = 1e-3
+
+// fixtures are the tiny models; what is proven of one is proven of all of them.
+var fixtures = []struct{ name, path, ref string }{
+	{"scaled safetensors", "testdata/scaled", "testdata/scaled/ref.json.gz"},
+	{"scaled GGUF", "testdata/scaled/model.gguf", "testdata/scaled/ref.json.gz"},
+	{"linear", "testdata/linear", "testdata/linear/ref.json.gz"},
+	{"pair safetensors", "testdata/pair", "testdata/pair/ref.json.gz"},
+	{"pair GGUF", "testdata/pair/model.gguf", "testdata/pair/ref.json.gz"},
+	{"quants", "testdata/quants/model.gguf", "testdata/quants/ref.json.gz"},
+	{"mixed", "testdata/mixed/model.gguf", "testdata/mixed/ref.json.gz"},
+}
+
+func TestEqualsReference(t *testing.T) {
+	dev := openDevice(t, 2)
+	for _, f := range fixtures {
+		t.Run(f.name, func(t *testing.T) {
+			r := newRig(t, f.path, dev, model.LoadOptions{})
+			want := readRef(t, f.ref)
+			checkPrompts(t, r, want.Prompts)
+			checkScores(t, r, want)
+			checkBlocks(t, r, want)
+		})
+	}
+}
+
+// checkPrompts compares greedy ids up to the first undecided step that went the other way.
+func checkPrompts(t *testing.T, r *rig, prompts []prompt) {
+	t.Helper()
+	if len(prompts) < 20 {
+		t.Fatalf("%d prompts, want at least 20", len(prompts))
+	}
+	compared, all := 0, 0
+	for i, p := range prompts {
+		all += len(p.New)
+		got := r.greedy(tensor.ActF32, p.IDs, len(p.New))
+		for j := range p.New {
+			if got[j] != p.New[j] {
+				if p.Margins[j] >= decided {
+					t.Errorf("prompt %d: id %d is %d, the reference has %d by a margin of %g", i, j, got[j], p.New[j], p.Margins[j])
+				}
+				break
+			}
+			compared++
+		}
+	}
+	if compared < all*9/10 {
+		t.Errorf("only %d of %d ids were compared", compared, all)
+	}
+}
+
+func checkScores(t *testing.T, r *rig, want ref) {
+	t.Helper()
+	if len(want.Scores) == 0 {
+		t.Fatal("no scores to compare")
+	}
+	worst := 0.0
+	for _, s := range want.Scores {
+		for i, got := range r.score(tensor.ActF32, s.IDs) {
+			worst = max(worst, math.Abs(got-*s.Logprobs[i+1]))
+		}
+	}
+	if !(worst <= 1e-4) {
+		t.Errorf("a logprob is off by %g, want at most 1e-4", worst)
+	}
+	t.Logf("logprobs: off by at most %.2g", worst)
+}
+
+// Both sides round every product and sum of a row's chain in float32 (unit 2^-24) in
+// different orders. A sum of K terms is off by at most K*2^-24 of the sum of magnitudes and
+// in practice by about sqrt(K); with K up to 256, some ten such sums a block, and residual
+// rows that grow from block to block, 2^-24 * 16 * 10 = 1e-5 of the largest value of the
+// row is a bound that a wrong angle, norm or scale (1e-3 and more) exceeds a hundredfold.
+const blockTolerance = 1e-5
+
+func checkBlocks(t *testing.T, r *rig, want ref) {
+	t.Helper()
+	h := r.hidden(tensor.ActF32, func(i int, rows []float32) {
+		if diff := farthest(rows, want.Blocks.Rows[i]); !(diff <= blockTolerance) {
+			t.Errorf("after block %d (0 is the embedding) rows are off by %g of their largest value", i, diff)
+		}
+	}, part{r.sequence(0), want.Blocks.IDs})
+	if diff := farthest(r.logits(tensor.ActF32, h), want.Blocks.Logits); !(diff <= blockTolerance) {
+		t.Errorf("logits are off by %g of their largest value", diff)
+	}
+}
+
+// farthest is the largest difference, as a part of the largest value of the row.
+func farthest(got []float32, want [][]float32) float64 {
+	worst := 0.0
+	for i, row := range want {
+		var top, diff float64
+		for j, w := range row {
+			top = max(top, math.Abs(float64(w)))
+			diff = max(diff, math.Abs(float64(got[i*len(row)+j]-w)))
+		}
+		worst = max(worst, diff/top)
+	}
+	return worst
+}
+
+func TestToyEqualsReference(t *testing.T) {
+	const toy = "../internal/swarmtest/testdata/toy"
+	raw, err := os.ReadFile(filepath.Join(toy, "ref.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Prompts []struct {
+			prompt
+			Joined []int32 `json:"joined"`
+			After  []int32 `json:"after"`
+		} `json:"prompts"`
+		Long prompt `json:"long"`
+	}
+	if err := json.Unmarshal(raw, &want); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, toy, openDevice(t, 2), model.LoadOptions{})
+	for _, p := range append(want.Prompts, struct {
+		prompt
+		Joined []int32 `json:"joined"`
+		After  []int32 `json:"after"`
+	}{prompt: want.Long}) {
+		if got := r.greedy(tensor.Act8, p.IDs, len(p.New)); !slices.Equal(got, p.New) {
+			t.Errorf("prompt %v: ids differ from the reference", p.IDs)
+		}
+		if p.Joined == nil {
+			continue
+		}
+		if got := r.greedy(tensor.Act8, p.Joined, len(p.After)); !slices.Equal(got, p.After) {
+			t.Errorf("prompt %v, continued: ids differ from the reference", p.IDs)
+		}
+	}
+	if !slices.Equal(r.ck.EOS(), []int32{2}) {
+		t.Errorf("end tokens %v, want [2]", r.ck.EOS())
+	}
+}
