@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -147,6 +148,9 @@ type API struct {
 
 var _ gen.ServerInterface = (*API)(nil)
 
+// document reads the contract, once: it is the same for all and never changed.
+var document = sync.OnceValues(func() (*openapi3.T, error) { return openapi3.NewLoader().LoadFromData(gen.Document) })
+
 // New makes an API; it starts nothing.
 func New(cfg Config) (*API, error) {
 	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil {
@@ -158,7 +162,7 @@ func New(cfg Config) (*API, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	doc, err := openapi3.NewLoader().LoadFromData(gen.Document)
+	doc, err := document()
 	if err != nil {
 		return nil, fmt.Errorf("api: openapi.yaml: %w", err)
 	}

@@ -56,6 +56,16 @@ func (a *API) decode(b []byte, schema string, v any) (unknown []string, err erro
 		return nil, invalid("", "the body is not valid JSON: %v", err)
 	}
 	s := a.doc.Components.Schemas[schema].Value
+	object, _ := plain.(map[string]any)
+	for name, v := range object {
+		if s.Properties[name] == nil {
+			unknown = append(unknown, name)
+		}
+		if v == nil { // clients write out what they leave open
+			delete(object, name)
+		}
+	}
+	slices.Sort(unknown)
 	if err := s.VisitJSON(plain); err != nil {
 		return nil, schemaError(err)
 	}
@@ -66,12 +76,6 @@ func (a *API) decode(b []byte, schema string, v any) (unknown []string, err erro
 		}
 		return nil, invalid("", "%v", err)
 	}
-	for name := range plain.(map[string]any) {
-		if s.Properties[name] == nil {
-			unknown = append(unknown, name)
-		}
-	}
-	slices.Sort(unknown)
 	return unknown, nil
 }
 
@@ -96,8 +100,11 @@ func schemaError(err error) error {
 }
 
 func quote(v any) string {
-	if s, ok := v.(string); ok {
-		return strconv.Quote(clip(s))
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(clip(v))
 	}
 	return fmt.Sprint(v)
 }

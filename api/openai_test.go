@@ -194,7 +194,7 @@ func TestBadValues(t *testing.T) {
 func TestTolerated(t *testing.T) {
 	b := newBench(t, nil)
 	for _, body := range []string{
-		`{"model":null,"messages":[{"role":"developer","content":"x"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"stop":null,"n":null,"max_tokens":null,"tools":[],"temperature":null,"user":"me","logit_bias":{},"presence_penalty":0}`,
+		`{"model":null,"messages":[{"role":"developer","content":"x"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"stop":null,"n":null,"max_tokens":null,"tools":[],"temperature":null,"user":null,"metadata":null,"service_tier":{},"tool_choice":null,"stream":null,"response_format":null,"logit_bias":{},"presence_penalty":0}`,
 		`{"model":"org/toy","messages":[{"role":"user","content":"a"},{"role":"assistant","content":null}],"tools":[{"type":"function"}],"tool_choice":"none","response_format":{"type":"text"},"top_k":-1,"top_p":0,"seed":-3,"stream_options":null}`,
 	} {
 		if w := do(b.api.Public(), "POST", "/v1/chat/completions", body); w.Code != 200 || len(w.Header().Values("X-Warning")) > 0 {

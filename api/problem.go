@@ -46,7 +46,7 @@ var meanings = map[swarm.Code]meaning{
 	swarm.CodeNoSession:     {status: 404, kind: "invalid_request_error", phrase: "Session has expired"},
 	swarm.CodeCacheFull:     {status: 429, kind: "rate_limit_error", openai: "swarm_capacity", phrase: "attention cache is full", retry: 5 * time.Second},
 	swarm.CodeTooMany:       {status: 429, kind: "rate_limit_error", openai: "rate_limit_exceeded", phrase: "Too many opened inference sessions", retry: 10 * time.Second},
-	swarm.CodeBlocksMissing: {status: 503, kind: "unavailable_error", phrase: "No servers holding blocks", retry: 10 * time.Second},
+	swarm.CodeBlocksMissing: {status: 503, kind: "unavailable_error", phrase: "No servers holding blocks", retry: 5 * time.Second},
 	swarm.CodeNotLoaded:     {status: 503, kind: "unavailable_error", openai: "model_loading", retry: 10 * time.Second},
 	swarm.CodeDraining:      {status: 503, kind: "unavailable_error", retry: 10 * time.Second},
 	swarm.CodeWrongModel:    {status: 503, kind: "unavailable_error", retry: 10 * time.Second},

@@ -1391,6 +1391,9 @@ type SocketFailure struct {
 // SocketFailureOk defines model for SocketFailure.Ok.
 type SocketFailureOk bool
 
+// SocketFrame What travels over the WebSocket, the client's frames first.
+type SocketFrame = any
+
 // SocketGenerate defines model for SocketGenerate.
 type SocketGenerate struct {
 	// DoSample A boolean, 0 or 1, or one of these as a string.
@@ -1448,7 +1451,7 @@ type SocketGenerateType string
 // SocketOpen defines model for SocketOpen.
 type SocketOpen struct {
 	// MaxLength A number, or one as a string.
-	MaxLength *Number        `json:"max_length"`
+	MaxLength Number         `json:"max_length"`
 	Model     *string        `json:"model,omitempty"`
 	Type      SocketOpenType `json:"type"`
 
