@@ -364,3 +364,40 @@ func TestModels(t *testing.T) {
 		t.Errorf("which of two models: status %d, %s", w.Code, w.Body)
 	}
 }
+
+// FuzzRequest: whatever comes as a body is a request that the sampler takes, or an error
+// of the caller's.
+func FuzzRequest(f *testing.F) {
+	for _, s := range []string{
+		`{"prompt":"a","max_tokens":3,"temperature":0.5,"stop":["x"],"seed":-1}`, `{"prompt":[[1,2],[3]],"n":2}`, `{"prompt":null}`, `{"prompt":[1,"a"]}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"tools":[],"top_p":0}`, `{"messages":[null]}`, `[]`, `{"seed":1e300,"prompt":"a"}`, `{"max_tokens":1e2,"prompt":"a"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	b := newBench(f, nil)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var text gen.CompletionRequest
+		_, err := b.api.decode(body, "CompletionRequest", &text)
+		if err == nil {
+			o := options{temperature: text.Temperature, topP: text.TopP, topK: text.TopK, minP: text.MinP, repetition: text.RepetitionPenalty, n: text.N, maxTokens: text.MaxTokens, stop: text.Stop}
+			var turns []turn
+			if _, turns, err = b.api.completionTurns(&text, &o); err == nil {
+				for _, x := range turns {
+					if bad := x.req.Sampling.Validate(); bad != nil || len(x.req.Prompt)+x.req.MaxNewTokens > fakeLimit {
+						t.Errorf("accepted %+v: %v", x.req, bad)
+					}
+				}
+			}
+		}
+		if err != nil && (describe(err).status < 400 || describe(err).status > 499) {
+			t.Errorf("status %d: %v", describe(err).status, err)
+		}
+		var chat gen.ChatRequest
+		if _, err = b.api.decode(body, "ChatRequest", &chat); err == nil {
+			_, _, err = b.api.chatTurns(&chat, &options{n: chat.N, maxTokens: chat.MaxTokens})
+		}
+		if err != nil && (describe(err).status < 400 || describe(err).status > 499) {
+			t.Errorf("status %d: %v", describe(err).status, err)
+		}
+	})
+}
