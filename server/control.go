@@ -127,8 +127,9 @@ func (x *session) handle(ctx context.Context, t wire.Type, p []byte) error {
 		return x.commit()
 	case wire.TypeAsk:
 		// Answered by the writer, at once even while rows are computed.
-		x.out.status = x.phase != opening
-		x.out.poke()
+		if x.phase != opening {
+			x.out.report(false)
+		}
 		return nil
 	case wire.TypeRoute:
 		var r wire.Route

@@ -31,7 +31,7 @@ const (
 var manifest = swarm.Manifest{Name: "fake", Blocks: modelSize, Hidden: hidden,
 	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "fake"}}
 
-// fakeEngine has an arithmetic in which every row depends on all rows before it, read
+// fakeEngine has an arithmetic in which every row depends on the rows before it, read
 // through the session's pages: a lost, doubled, misplaced or foreign row changes the bits.
 type fakeEngine struct {
 	start, end int
@@ -74,7 +74,7 @@ func (e *fakeEngine) Step(b *tensor.Batch, from, to int, mode tensor.Activations
 			}
 			*slot(int(r.Pos)) = row[0] + row[1]
 			mix := float32(0)
-			for p := range int(r.Pos) + 1 {
+			for p := max(0, int(r.Pos)-40); p <= int(r.Pos); p++ { // what lies further back is rounded away
 				mix = mix*0.5 + *slot(p)
 			}
 			for c := range row {

@@ -150,8 +150,7 @@ func (x *session) reserve(ctx context.Context, cache *kvcache.Cache, wait time.D
 	x.phase, x.lease, x.view = leased, lease, lease.View()
 	s.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
 	s.queue.Ready(x.key, false)
-	x.out.accept = true
-	x.out.poke()
+	x.out.report(true)
 	s.changed.wake()
 	poke(s.publish)
 }

@@ -49,7 +49,8 @@ type outbox struct {
 	x    *session
 	wake chan struct{}
 
-	accept, status bool // an answer is due: it is made when it is written
+	accept, status bool        // an answer is due
+	answer         wire.Status // as it was when it was asked for
 	fails          []wire.Fail
 	results        []*packet
 	resultBytes    int // with the packet that is being written
@@ -65,6 +66,15 @@ type outbox struct {
 func newOutbox(x *session) *outbox { return &outbox{x: x, wake: make(chan struct{}, 1)} }
 
 func (o *outbox) poke() { poke(o.wake) }
+
+// report answers an Open (accept), a Route or an Ask. An answer that was not written yet is
+// replaced: the client counts epochs, not answers.
+func (o *outbox) report(accept bool) {
+	x := o.x
+	o.accept, o.status = o.accept || accept, o.status || !accept
+	o.answer = wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step}
+	o.poke()
+}
 
 func (o *outbox) fail(f wire.Fail) {
 	if len(o.fails) < maxFails {
@@ -202,10 +212,10 @@ func (o *outbox) next(scratch []byte, now time.Time) (p *packet, b []byte, pause
 	switch {
 	case o.accept:
 		o.accept = false
-		b = wire.AppendJSON(scratch, wire.TypeAccept, x.report())
+		b = wire.AppendJSON(scratch, wire.TypeAccept, o.answer)
 	case o.status:
 		o.status = false
-		b = wire.AppendJSON(scratch, wire.TypeStatus, x.report())
+		b = wire.AppendJSON(scratch, wire.TypeStatus, o.answer)
 	case len(o.fails) > 0:
 		b = wire.AppendJSON(scratch, wire.TypeFail, o.fails[0])
 		o.fails = o.fails[:copy(o.fails, o.fails[1:])]
@@ -248,11 +258,6 @@ func (o *outbox) written(p *packet) {
 		o.journalBytes -= p.bytes()
 	}
 	o.x.srv.packets.put(p, p.bytes())
-}
-
-// report is the present state as Accept and Status carry it.
-func (x *session) report() wire.Status {
-	return wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step}
 }
 
 func shift(q *[]*packet) *packet {

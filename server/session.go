@@ -123,8 +123,7 @@ func (x *session) reroute(ctx context.Context, r wire.Route) {
 	x.out.reroute(r, x.length)
 	x.enter(ctx)
 	x.settle()
-	x.out.status = true
-	x.out.poke()
+	x.out.report(false)
 	x.srv.changed.wake()
 }
 
