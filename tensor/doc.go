@@ -11,20 +11,31 @@
 // every batch composition, chunking, thread count and tier. The rules of "cpu1":
 //
 //   - Every value is float32 with IEEE rounding, no flush to zero, no approximate
-//     reciprocal. "fma(a, b, c)" below is one fused multiply-add with one rounding.
+//     reciprocal. "fma(a, b, c)" below is one fused multiply-add with one rounding; any
+//     other product or sum is rounded on its own. The bits of a NaN are not promised.
 //   - Float product (float weights, or quantised weights under [ActF32], dequantised to
 //     float32 first): acc = 0; for k = 0..K-1: acc = fma(w[k], x[k], acc).
 //   - Quantised product ([Act8] with quantised weights): x is cut in groups of 32;
-//     per group amax = max|x|, d = amax/127, id = 127/amax (0 if amax is 0),
-//     q = round-half-even(x*id). For groups in rising order, with the exact integer
-//     s = sum(qw*qx) and the exact integer t = sum(qx):
+//     per group amax = max|x|, d = amax/127, id = 127/amax, q = round-half-even(x*id);
+//     below amax = 2^-120, where id would overflow, d and q are 0; a group with an
+//     infinity or a NaN makes the row's results NaN. For groups in rising order, with the
+//     exact integer s = sum(qw*qx) and the exact integer t = sum(qx):
 //     acc = fma(float(s), dw*d, acc), and for formats with a minimum
 //     acc = fma(mw, d*float(t), acc) after it. Formats without such a form are
 //     unpacked and take the float product.
-//   - Reductions over a row (norms, softmax sums, q·k) run in 16 lanes, lane j taking
+//   - Reductions over a row (norms, softmax sums) run in 16 lanes, lane j taking
 //     elements j, j+16, ...; lanes are then added pairwise: j with j+8, +4, +2, +1.
+//     Squares are summed by fma.
+//   - RMS norm: inv = 1/sqrt(sum(x²)/n + eps), y = (x*inv)*gain. Layer norm: c = x - sum(x)/n,
+//     inv = 1/sqrt(sum(c²)/n + eps), y = (c*inv)*gain [+ bias].
+//   - Rotation: cos and sin of float(pos)*InvFreq[i] are rounded to float32, then scaled;
+//     lo' = lo*cos - hi*sin, hi' = hi*cos + lo*sin.
 //   - Attention walks positions from 0 in splits of [AttendSplit] positions. In a
-//     split: scores, their maximum m, p = exp(score-m), l = sum(p), o = sum(p*v) by
-//     fma over rising positions. Splits are merged in rising order.
-//   - exp, silu, gelu, tanh, sin and cos are the project's own polynomials.
+//     split: scores (q·k)*scale, where q·k is a float product over rising dimensions; their
+//     maximum m, p = exp(score-m), l = sum(p), and o = sum(p*v), a float product over rising
+//     positions. The splits of a row are merged in rising order into M, L, O, which start as
+//     the first split's: n = max(M, m), a = exp(M-n), b = exp(m-n), L = fma(L, a, l*b),
+//     O = fma(O, a, o*b), M = n. The result is O*(1/L).
+//   - exp, silu, gelu, tanh, sin and cos are the project's own polynomials (package cpu,
+//     math.go and sincos.go, which any other implementation copies operation by operation).
 package tensor
