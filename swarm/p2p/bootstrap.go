@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
-	"sync"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 )
 
 // ParsePeers reads addresses that end in /p2p/ID. An empty list, an empty entry or a
@@ -34,54 +34,45 @@ func ParsePeers(addrs []string) ([]peer.AddrInfo, error) {
 }
 
 // Bootstrap dials every address at once and returns as soon as one answers; the others go
-// on in the background for their time-out and are logged if they fail, a line each. If
-// none answers the error names each with its reason.
+// on in the background, at most for the time of a dial. Each that fails is logged in one
+// line with its reason. If none answers the error names each. An address of this node's
+// own id is skipped, or ErrIdentityInUse if another process answers there.
 func (h *Host) Bootstrap(ctx context.Context, addrs []string) error {
 	infos, err := ParsePeers(addrs)
 	if err != nil {
 		return err
 	}
-	if len(infos) == 1 && infos[0].ID == h.h.ID() {
-		return errors.New("the only initial peer is this node itself")
-	}
-	if sw, ok := h.h.Network().(*p2pswarm.Swarm); ok {
-		for _, info := range infos { // whoever asks to join wants a dial now, not its absence
-			sw.Backoff().Clear(info.ID)
-		}
-	}
-	type outcome struct {
-		addr string
-		err  error
-	}
-	var dials int
-	results := make(chan outcome, len(addrs))
-	var wg sync.WaitGroup
+	results := make(chan error, len(addrs)) // nil, or the failure with its address
+	dials := 0
 	for _, info := range infos {
 		if info.ID == h.h.ID() {
+			var own []string
+			for _, a := range info.Addrs {
+				own = append(own, a.String())
+			}
+			if err := h.Twin(ctx, own); err != nil {
+				return err
+			}
 			continue
 		}
+		h.forgive(info.ID)
 		for _, a := range info.Addrs {
-			dials++
-			wg.Go(func() {
-				dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-				defer cancel()
-				err := h.h.Connect(dctx, peer.AddrInfo{ID: info.ID, Addrs: []ma.Multiaddr{a}})
-				if err != nil {
-					h.log.Warn("bootstrap peer did not answer", "addr", a.String(), "peer", info.ID.String(), "reason", reason(err))
-				}
-				results <- outcome{a.String() + "/p2p/" + info.ID.String(), err}
-			})
+			if h.background(func() { results <- h.contact(ctx, info.ID, a) }) {
+				dials++
+			}
 		}
 	}
-	h.wg.Go(wg.Wait)
+	if dials == 0 {
+		return errors.New("the only initial peer is this node itself: name another with --initial-peers, or found a swarm with --new-swarm")
+	}
 	var failed []string
 	for range dials {
 		select {
-		case r := <-results:
-			if r.err == nil {
+		case err := <-results:
+			if err == nil {
 				return nil
 			}
-			failed = append(failed, fmt.Sprintf("%s (%s)", r.addr, reason(r.err)))
+			failed = append(failed, err.Error())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -89,12 +80,46 @@ func (h *Host) Bootstrap(ctx context.Context, addrs []string) error {
 	return fmt.Errorf("none of the initial peers answers: %s: check the addresses and that one of them runs", strings.Join(failed, "; "))
 }
 
-// reason is the last line of an error, which libp2p spreads over many.
-func reason(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer within %v", dialTimeout)
+// contact connects to a peer through one address, and logs why it cannot.
+func (h *Host) contact(ctx context.Context, id peer.ID, a ma.Multiaddr) error {
+	dctx, cancel := context.WithTimeout(ctx, h.dialTimeout)
+	defer cancel()
+	why := fmt.Sprintf("no answer within %v", h.dialTimeout)
+	err := h.tcpOpen(dctx, a)
+	if err == nil {
+		why = fmt.Sprintf("somebody listens there and completes no handshake within %v: it may have another swarm key or be no node", h.dialTimeout)
+		err = h.h.Connect(dctx, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{a}})
 	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if dctx.Err() == nil {
+		why = reason(err)
+	}
+	h.log.Warn("initial peer does not answer", "addr", a.String(), "peer", id.String(), "reason", why)
+	return fmt.Errorf("%s/p2p/%s (%s)", a, id, why)
+}
+
+// tcpOpen sees whether anybody listens at an address. libp2p dials all addresses of a peer
+// together and would not say which of them are dead when one is not.
+func (h *Host) tcpOpen(ctx context.Context, a ma.Multiaddr) error {
+	network, addr, err := manet.DialArgs(a)
+	if err != nil || !strings.HasPrefix(network, "tcp") {
+		return nil // libp2p may know what to do with it
+	}
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// reason is one line of an error, which libp2p spreads over many.
+func reason(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	return strings.TrimPrefix(last, "* ")
+	last := strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "* ")
+	if strings.Contains(last, "negotiate security protocol") {
+		last += ": it may have another swarm key"
+	}
+	return last
 }

@@ -35,8 +35,15 @@ const (
 	maxStreamsPerPeer = 4096
 	// maxStreams allows a gateway with thousands of sessions through several stages.
 	maxStreams = 1 << 16
-	// maxConns is sized for a swarm of a few thousand nodes.
+	// maxPeerMemory lets a peer have several of the largest frames in flight.
+	maxPeerMemory = 1 << 30
+	// maxConns is sized for a swarm of a few thousand nodes; idle connections are closed,
+	// down to trimTo, before new ones must be refused.
 	maxConns = 4096
+	trimAt   = maxConns * 3 / 4
+	trimTo   = maxConns / 2
+	// maxHandshakes is how many connections may be half open: a whole swarm that returns.
+	maxHandshakes = 1024
 )
 
 // ErrIdentityInUse says that another process holds the identity.

@@ -118,6 +118,11 @@ func (h *Host) Sign(domain string, payload []byte) ([]byte, error) {
 }
 
 // Verify checks a signature of a peer, whose id holds its public key.
+func (*Host) Verify(p swarm.PeerID, domain string, payload, sig []byte) error {
+	return Verify(p, domain, payload, sig)
+}
+
+// Verify is Host.Verify for those without a host.
 func Verify(p swarm.PeerID, domain string, payload, sig []byte) error {
 	id, err := peer.Decode(string(p))
 	if err != nil {

@@ -8,9 +8,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"whorl/swarm"
 	"whorl/swarm/wire"
@@ -18,11 +24,17 @@ import (
 
 func newHost(t *testing.T, cfg Config) *Host {
 	t.Helper()
-	cfg.HostMaddrs, cfg.Log = []string{"/ip4/127.0.0.1/tcp/0"}, slog.New(slog.DiscardHandler)
+	if cfg.HostMaddrs == nil {
+		cfg.HostMaddrs = []string{"/ip4/127.0.0.1/tcp/0"}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	h, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.dialTimeout = time.Second
 	t.Cleanup(func() { h.Close() })
 	return h
 }
@@ -62,6 +74,125 @@ func TestStreamsAndPings(t *testing.T) {
 	_, err = a.Dial(t.Context(), newHost(t, Config{}).ID(), "/echo")
 	if e := swarm.AsError(err); e.Code != swarm.CodePeerLost || e.Verdict != swarm.Elsewhere {
 		t.Errorf("dial of a peer without addresses: %v", err)
+	}
+	_, err = a.Dial(t.Context(), b.ID(), "/echo/2")
+	if e := swarm.AsError(err); e.Code != swarm.CodeVersion || e.Verdict != swarm.Elsewhere || e.Peer != b.ID() || !strings.Contains(err.Error(), "/echo/2") {
+		t.Errorf("dial of another protocol: %v", err)
+	}
+}
+
+// Close ends the handlers' contexts and streams, waits for the handlers, and may be called
+// again.
+func TestClose(t *testing.T) {
+	a, b := newHost(t, Config{}), newHost(t, Config{})
+	var inside, ended atomic.Bool
+	b.Handle("/wait", func(ctx context.Context, _ swarm.PeerID, s wire.Stream) {
+		inside.Store(true)
+		s.Write([]byte("x"))
+		<-ctx.Done()
+		ended.Store(true)
+	})
+	if err := a.Bootstrap(t.Context(), b.Addrs()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.Dial(t.Context(), b.ID(), "/wait")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(s, make([]byte, 1)); err != nil || !inside.Load() {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Close(); err != nil || !ended.Load() {
+			t.Errorf("closed with a handler at work: %v", err)
+		}
+	}
+	if _, err := s.Read(make([]byte, 1)); err == nil {
+		t.Error("the stream outlives the host")
+	}
+	if err := b.Bootstrap(t.Context(), a.Addrs()); err == nil {
+		t.Error("a closed host dials")
+	}
+}
+
+// A peer that was down a moment ago is dialled at once when it is back: the back-off of
+// libp2p must not hide it.
+func TestDialAfterRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "identity")
+	a, b := newHost(t, Config{}), newHost(t, Config{IdentityPath: path})
+	at := b.ListenAddrs()
+	a.AddAddrs(b.ID(), at)
+	b.Close()
+	for range 3 {
+		if _, err := a.Ping(t.Context(), b.ID()); err == nil {
+			t.Fatal("a closed host answers")
+		}
+	}
+	b = newHost(t, Config{IdentityPath: path, HostMaddrs: at})
+	if _, err := a.Ping(t.Context(), b.ID()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	a := newHost(t, Config{})
+	log := slog.New(slog.DiscardHandler)
+	for _, bad := range []string{"nonsense", "/ip4/127.0.0.1", "/ip4/127.0.0.1/udp/0/quic-v1"} {
+		if _, err := New(Config{HostMaddrs: []string{bad}, Log: log}); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("listening on %s: %v", bad, err)
+		}
+	}
+	_, err := New(Config{HostMaddrs: a.ListenAddrs(), Log: log})
+	if err == nil || !strings.Contains(err.Error(), a.ListenAddrs()[0]) || !strings.Contains(err.Error(), "in use") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Refusals and streams are counted where the operator's metrics are.
+func TestMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	a := newHost(t, Config{Registerer: reg})
+	if err := a.Bootstrap(t.Context(), newHost(t, Config{}).Addrs()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"libp2p_rcmgr_connections", "libp2p_swarm_connections_opened_total"} {
+		if !slices.ContainsFunc(all, func(m *dto.MetricFamily) bool { return m.GetName() == want }) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+}
+
+// A copy of the identity that runs elsewhere is found; this process itself is none.
+func TestTwin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "identity")
+	a := newHost(t, Config{IdentityPath: path})
+	key, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stolen := filepath.Join(t.TempDir(), "identity")
+	os.WriteFile(stolen, key, 0o600)
+	b, other := newHost(t, Config{IdentityPath: stolen}), newHost(t, Config{})
+	if a.ID() != b.ID() {
+		t.Fatal("the copy has another id")
+	}
+	if err := b.Twin(t.Context(), append(other.ListenAddrs(), a.ListenAddrs()...)); !errors.Is(err, ErrIdentityInUse) || !strings.Contains(err.Error(), a.ListenAddrs()[0]) {
+		t.Errorf("twin: %v", err)
+	}
+	if err := b.Bootstrap(t.Context(), a.Addrs()); !errors.Is(err, ErrIdentityInUse) {
+		t.Errorf("joining the twin: %v", err)
+	}
+	for what, addrs := range map[string][]string{"none": nil, "itself": b.ListenAddrs(), "another node": other.ListenAddrs(), "nobody": {"/ip4/127.0.0.1/tcp/1"}, "nonsense": {"x", "/ip4/127.0.0.1/udp/1/quic-v1"}} {
+		if err := b.Twin(t.Context(), addrs); err != nil {
+			t.Errorf("%s is taken for a twin: %v", what, err)
+		}
+	}
+	if err := b.Bootstrap(t.Context(), b.Addrs()); err == nil || errors.Is(err, ErrIdentityInUse) {
+		t.Errorf("joining oneself: %v", err)
 	}
 }
 
@@ -107,25 +238,29 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// The first answer wins; dead addresses are named only if nobody answers.
+// The first answer wins; each dead address is logged in a line, also if it is one of a
+// peer that answers elsewhere, and the error names all if nobody answers.
 func TestBootstrap(t *testing.T) {
-	a, b := newHost(t, Config{}), newHost(t, Config{})
-	l, err := net.Listen("tcp4", "127.0.0.1:0") // accepts and never answers
+	var lines lockedBuffer
+	a, b := newHost(t, Config{Log: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))}), newHost(t, Config{})
+	l, err := net.Listen("tcp4", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	mute := strings.Replace("/ip4/127.0.0.1/tcp/PORT/p2p/"+string(newHost(t, Config{}).ID()), "PORT", strings.Split(l.Addr().String(), ":")[1], 1)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	mute := "/ip4/127.0.0.1/tcp/" + port + "/p2p/" + string(newHost(t, Config{}).ID())
 	closed := "/ip4/127.0.0.1/tcp/1/p2p/" + string(newHost(t, Config{}).ID())
+	wrong := "/ip4/127.0.0.1/tcp/2/p2p/" + string(b.ID())
 	begin := time.Now()
-	if err := a.Bootstrap(t.Context(), append([]string{mute, closed}, b.Addrs()...)); err != nil {
+	if err := a.Bootstrap(t.Context(), append([]string{mute, closed, wrong}, b.Addrs()...)); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begin); took > dialTimeout {
+	if took := time.Since(begin); took >= a.dialTimeout {
 		t.Errorf("joined after %v", took)
 	}
-	err = a.Bootstrap(t.Context(), []string{closed})
-	if err == nil || !strings.Contains(err.Error(), "/ip4/127.0.0.1/tcp/1/") || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "\n") {
+	err = a.Bootstrap(t.Context(), []string{closed, strings.Replace(closed, "tcp/1/", "tcp/3/", 1)})
+	if err == nil || !strings.Contains(err.Error(), "/tcp/1/") || !strings.Contains(err.Error(), "/tcp/3/") || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("nobody answers: %v", err)
 	}
 	for _, bad := range [][]string{nil, {""}, {"/ip4/127.0.0.1/tcp/1"}, {"127.0.0.1:1"}} {
@@ -133,6 +268,37 @@ func TestBootstrap(t *testing.T) {
 			t.Errorf("%q was taken as a list of peers", bad)
 		}
 	}
+	a.Close() // waits for the mute one
+	text := lines.String()
+	for _, c := range []struct {
+		addr string
+		want int
+	}{{"tcp/1 ", 2}, {"tcp/2 ", 1}, {"tcp/3 ", 1}} {
+		if got := strings.Count(text, "addr=/ip4/127.0.0.1/"+c.addr); got != c.want {
+			t.Errorf("%d lines name %s, want %d:\n%s", got, c.addr, c.want, text)
+		}
+	}
+	if strings.Contains(text, b.ListenAddrs()[0]) {
+		t.Errorf("the live address is called dead:\n%s", text)
+	}
+}
+
+// lockedBuffer takes log lines from several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex // guards b
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // A node with another swarm key cannot join, and is told so.
@@ -147,7 +313,9 @@ func TestSwarmKey(t *testing.T) {
 	if err := a.Bootstrap(t.Context(), b.Addrs()); err != nil {
 		t.Error(err)
 	}
-	if err := c.Bootstrap(t.Context(), b.Addrs()); err == nil {
-		t.Error("a node with another key joined")
+	for _, stranger := range []*Host{c, newHost(t, Config{})} {
+		if err := stranger.Bootstrap(t.Context(), b.Addrs()); err == nil || !strings.Contains(err.Error(), "swarm key") {
+			t.Errorf("a node without the key: %v", err)
+		}
 	}
 }

@@ -1,0 +1,115 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
+	"github.com/multiformats/go-multistream"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// Dial opens a stream to a peer whose addresses are known. Errors are *swarm.Error with
+// the verdict Elsewhere: CodePeerLost, or CodeVersion for a peer that answers and does not
+// speak the protocol.
+func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Stream, error) {
+	id, err := peer.Decode(string(p))
+	if err == nil {
+		h.forgive(id)
+		var s network.Stream
+		if s, err = h.h.NewStream(ctx, id, protocol.ID(proto)); err == nil {
+			return s, nil
+		}
+	}
+	e := &swarm.Error{Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Peer: p, Message: "cannot dial peer " + p.Short() + ": " + reason(err)}
+	if errors.Is(err, multistream.ErrNotSupported[protocol.ID]{}) {
+		e.Code, e.Message = swarm.CodeVersion, fmt.Sprintf("peer %s does not speak %s: it runs another version, or has not this role", p.Short(), proto)
+	}
+	return nil, e
+}
+
+// Handle answers streams of a protocol. The handler's context ends with the host; when the
+// handler returns the stream is reset unless it was closed.
+func (h *Host) Handle(proto string, f func(ctx context.Context, from swarm.PeerID, s wire.Stream)) {
+	ctx, stop := context.WithCancel(context.Background())
+	h.mu.Lock()
+	h.stops = append(h.stops, stop)
+	h.mu.Unlock()
+	h.h.SetStreamHandler(protocol.ID(proto), func(s network.Stream) {
+		done := make(chan struct{})
+		// libp2p's goroutine lends itself, but only background is waited for by Close.
+		if !h.background(func() {
+			defer close(done)
+			defer s.Reset()
+			f(ctx, swarm.PeerID(s.Conn().RemotePeer().String()), s)
+		}) {
+			s.Reset()
+			return
+		}
+		<-done
+	})
+}
+
+// Ping measures the round trip to a peer.
+func (h *Host) Ping(ctx context.Context, p swarm.PeerID) (time.Duration, error) {
+	id, err := peer.Decode(string(p))
+	if err != nil {
+		return 0, fmt.Errorf("ping: %w", err)
+	}
+	h.forgive(id)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	select {
+	case r, ok := <-ping.Ping(ctx, h.h, id):
+		if !ok {
+			return 0, fmt.Errorf("ping %s: %w", p.Short(), ctx.Err())
+		}
+		if r.Error != nil {
+			return 0, fmt.Errorf("ping %s: %s", p.Short(), reason(r.Error))
+		}
+		h.smooth(p, r.RTT)
+		return r.RTT, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("ping %s: %w", p.Short(), ctx.Err())
+	}
+}
+
+const (
+	// smoothing weighs a new round trip against the mean of the earlier ones (Petals).
+	smoothing = 0.2
+	// rttTTL is how long a round trip counts as known (Petals).
+	rttTTL = 5 * time.Minute
+)
+
+func (h *Host) smooth(p swarm.PeerID, rtt time.Duration) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for q, r := range h.rtt {
+		if now.Sub(r.at) > rttTTL {
+			delete(h.rtt, q)
+		}
+	}
+	if old, ok := h.rtt[p]; ok {
+		rtt = time.Duration(smoothing*float64(rtt) + (1-smoothing)*float64(old.mean))
+	}
+	h.rtt[p] = roundTrip{rtt, now}
+}
+
+// RTT is the smoothed round trip of pings in the last minutes; false if there were none.
+func (h *Host) RTT(p swarm.PeerID) (time.Duration, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, ok := h.rtt[p]
+	if !ok || time.Since(r.at) > rttTTL {
+		return 0, false
+	}
+	return r.mean, true
+}

@@ -1,0 +1,88 @@
+package p2p
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/protocol"
+	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/multiformats/go-multistream"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// protoInstance tells which process answers: 16 bytes that it made up at its start.
+const protoInstance = "/whorl/instance/1"
+
+func (h *Host) answerInstance(_ context.Context, _ swarm.PeerID, s wire.Stream) {
+	s.SetDeadline(time.Now().Add(h.dialTimeout))
+	if _, err := s.Write(h.instance[:]); err == nil {
+		s.Close()
+	}
+}
+
+// Twin looks for another process with this node's identity at the given addresses, which
+// are those of a record that bears the identity and is not ours. A process that answers
+// there has proven that it holds the key; it is a twin if it is not this one. The error
+// wraps ErrIdentityInUse.
+func (h *Host) Twin(ctx context.Context, addrs []string) error {
+	ctx, cancel := context.WithTimeout(ctx, h.dialTimeout)
+	defer cancel()
+	found := make(chan string, len(addrs))
+	var wg sync.WaitGroup
+	for _, s := range addrs {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil {
+			continue
+		}
+		wg.Go(func() {
+			if other, err := h.instanceAt(ctx, a); err == nil && other != h.instance {
+				found <- s
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case s := <-found:
+		return fmt.Errorf("%w: a node at %s has it: give this node its own with --identity-path, or stop that one", ErrIdentityInUse, s)
+	default:
+		return nil
+	}
+}
+
+// instanceAt asks the process at an address for its instance. libp2p dials nobody with our
+// own id, so that this goes through the transport, beside the host's connections.
+func (h *Host) instanceAt(ctx context.Context, a ma.Multiaddr) (got [16]byte, err error) {
+	sw, ok := h.h.Network().(*p2pswarm.Swarm)
+	if !ok {
+		return got, fmt.Errorf("no transport")
+	}
+	t := sw.TransportForDialing(a)
+	if t == nil {
+		return got, fmt.Errorf("no transport for %s", a)
+	}
+	c, err := t.Dial(ctx, a, h.h.ID())
+	if err != nil {
+		return got, err
+	}
+	defer c.Close()
+	s, err := c.OpenStream(ctx)
+	if err != nil {
+		return got, err
+	}
+	defer s.Reset()
+	if by, ok := ctx.Deadline(); ok {
+		s.SetDeadline(by)
+	}
+	if err := multistream.SelectProtoOrFail(protocol.ID(protoInstance), s); err != nil {
+		return got, err
+	}
+	_, err = io.ReadFull(s, got[:])
+	return got, err
+}
