@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"whorl/client"
+	"whorl/model/tokenizer"
+	"whorl/swarm"
+	"whorl/tensor"
+)
+
+// askFlags are those of commands that ask a model something: in this process or through a
+// swarm.
+type askFlags struct {
+	swarm       swarmFlags
+	model       modelFlags
+	compute     computeFlags
+	local       bool
+	activations string
+	chunk       int
+	stepTime    time.Duration
+}
+
+func (f *askFlags) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.local, "local", false, "compute in this process, without a network")
+	f.swarm.add(fs)
+	f.model.add(fs)
+	f.compute.add(fs)
+	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
+	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
+	f.stepTime = client.DefaultTimeouts().Step
+	secondsVar(fs, &f.stepTime, "step-deadline", "a server without progress for this long is replaced")
+}
+
+// check refuses wrong values before anything is opened.
+func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations, error) {
+	mode, err := tensor.ParseActivations(f.activations)
+	if err != nil {
+		return 0, usagef("--activations: %w", err)
+	}
+	peers := sourcesOf(cmd).given("initial-peers")
+	switch {
+	case f.local && sourcesOf(cmd)["initial-peers"] == fromFlag:
+		return 0, usagef("--local computes in this process and --initial-peers through a swarm: give one of them")
+	case !f.local && !peers:
+		return 0, usagef("nowhere to compute: give --local for this process, or --initial-peers ADDR for a swarm")
+	case !f.local && len(f.swarm.initialPeers) == 0:
+		return 0, usagef("--initial-peers is empty: name a peer, or give --local to compute in this process")
+	case f.chunk < 0:
+		return 0, usagef("--prefill-chunk %d: want 0 or more", f.chunk)
+	case f.stepTime <= 0:
+		return 0, usagef("--step-deadline %v: want more than 0", f.stepTime)
+	}
+	if !f.local {
+		if err := f.swarm.check(); err != nil {
+			return 0, err
+		}
+	}
+	return mode, f.model.take(args, false)
+}
+
+// asker is a model with somewhere to compute it.
+type asker struct {
+	model   *openModel
+	tok     *tokenizer.Tokenizer // nil: none, and tokErr may say why
+	tokErr  error
+	engine  *client.Engine // after connect
+	mode    tensor.Activations
+	chunk   int
+	closers []io.Closer // in the order they were made
+}
+
+// open opens the model and its tokenizer; nothing is computed or joined yet.
+func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
+	mode, err := f.check(cmd, args)
+	if err != nil {
+		return nil, err
+	}
+	m, err := f.model.open(&f.compute)
+	if err != nil {
+		return nil, err
+	}
+	a := &asker{model: m, mode: mode, chunk: f.chunk, closers: []io.Closer{m}}
+	a.tok, a.tokErr = m.tokenizer()
+	if a.tok == nil && a.tokErr == nil {
+		a.tokErr = client.ErrNoTokenizer
+	}
+	return a, nil
+}
+
+// connect makes the engine, for sessions of up to length tokens.
+func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, length int) error {
+	if longest := a.model.ck.Config.MaxPositions; length > longest {
+		return usagef("prompt and answer take %d tokens, and %s holds at most %d: shorten the prompt or ask for fewer tokens", length, a.model.name, longest)
+	}
+	cfg := client.DefaultConfig()
+	cfg.EOS, cfg.Timeouts.Step = a.model.ck.EOS(), f.stepTime
+	if f.local {
+		l, err := startLocal(ctx, a.model, length)
+		if err != nil {
+			return err
+		}
+		a.closers = append(a.closers, l)
+		cfg.Directory, cfg.Dialer = &l.dir, &l.dial
+		cfg.RTT = func(swarm.PeerID) (time.Duration, bool) { return 0, true }
+	} else {
+		n, err := f.swarm.start(ctx)
+		if err != nil {
+			return err
+		}
+		a.closers = append(a.closers, n)
+		if err := a.model.adopt(n.dir.Views(), f.model.choosable(cmd)); err != nil {
+			return err
+		}
+		cfg.Directory, cfg.Dialer, cfg.RTT = n.dir, n.host, n.host.RTT
+	}
+	var err error
+	a.engine, err = a.model.engine(a.tok, cfg)
+	return err
+}
+
+// session opens a session of up to length tokens.
+func (a *asker) session(ctx context.Context, length int) (*client.Session, error) {
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Activations: a.mode, PrefillChunk: a.chunk})
+	if err != nil && ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	return s, asked(err)
+}
+
+// Close ends everything, last made first.
+func (a *asker) Close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i].Close())
+	}
+	return errors.Join(errs...)
+}
+
+// asked marks errors that lie in what was asked as wrong use.
+func asked(err error) error {
+	if err != nil && swarm.AsError(err).Verdict == swarm.Caller {
+		return usage(err)
+	}
+	return err
+}

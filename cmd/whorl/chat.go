@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"whorl/client"
+	"whorl/model/tokenizer"
+)
+
+func newChat(w *world) *cobra.Command {
+	var (
+		ask    askFlags
+		answer answerFlags
+		system string
+		length int
+	)
+	cmd := &cobra.Command{
+		Use:   "chat MODEL",
+		Short: "Have a conversation at the terminal",
+		Long: `Have a conversation: each line of stdin is a message, each answer goes to stdout. /reset
+forgets the conversation, /exit or the end of stdin ends it.`,
+		Args: atMostOneModel,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := answer.check(cmd); err != nil {
+				return err
+			}
+			if length < 1 {
+				return usagef("--max-length %d: want 1 or more", length)
+			}
+			a, err := ask.open(cmd, args)
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			if a.tok == nil {
+				return usagef("chat: %w", a.tokErr)
+			}
+			if !sourcesOf(cmd).given("max-length") {
+				length = min(length, a.model.ck.Config.MaxPositions)
+			}
+			if err := ask.connect(cmd.Context(), cmd, a, length); err != nil {
+				return err
+			}
+			s, err := a.session(cmd.Context(), length)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			c := conversation{w: w, tok: a.tok, session: s, answer: &answer, system: system, show: isTerminal(w.in)}
+			return c.run(cmd.Context())
+		},
+	}
+	ask.add(cmd.Flags())
+	answer.add(cmd.Flags())
+	cmd.Flags().StringVar(&system, "system", "", "system message")
+	cmd.Flags().IntVar(&length, "max-length", 4096, "most tokens of the conversation")
+	return cmd
+}
+
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// conversation is the state of one chat.
+type conversation struct {
+	w        *world
+	tok      *tokenizer.Tokenizer
+	session  *client.Session
+	answer   *answerFlags
+	system   string
+	show     bool // prompts, for people
+	messages []tokenizer.Message
+}
+
+// run reads messages until stdin ends. Reading happens in a goroutine of its own, so that
+// a signal ends the chat while it waits for a line; that goroutine ends with the process.
+func (c *conversation) run(ctx context.Context) error {
+	c.reset()
+	lines := make(chan string)
+	failed := make(chan error, 1)
+	go func() {
+		in := bufio.NewReader(c.w.in)
+		for {
+			line, err := readLine(in)
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case lines <- string(line):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		if c.show {
+			fmt.Fprint(c.w.err, "> ")
+		}
+		select {
+		case <-ctx.Done():
+			return errInterrupted
+		case err := <-failed:
+			if err == io.EOF {
+				return nil
+			}
+			return fmt.Errorf("read stdin: %w", err)
+		case line := <-lines:
+			switch line = strings.TrimSpace(line); line {
+			case "":
+			case "/exit":
+				return nil
+			case "/reset":
+				c.reset()
+			default:
+				if err := c.turn(ctx, line); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (c *conversation) reset() {
+	c.messages = nil
+	if c.system != "" {
+		c.messages = append(c.messages, tokenizer.Message{Role: "system", Content: c.system})
+	}
+}
+
+// turn says one thing and prints the answer. What the session holds already of the
+// conversation is not computed again. A turn that does not fit is told and left out; the
+// conversation goes on.
+func (c *conversation) turn(ctx context.Context, text string) error {
+	messages := append(c.messages, tokenizer.Message{Role: "user", Content: text})
+	ids, err := c.tok.EncodeChat(messages, true)
+	if err != nil {
+		return usagef("chat: %w", err)
+	}
+	if room := c.session.MaxLength() - len(ids); room < c.answer.tokens {
+		fmt.Fprintf(c.w.err, "the conversation takes %d of %d tokens, which leaves no room for an answer of %d: /reset, or a lower --max-new-tokens\n",
+			len(ids), c.session.MaxLength(), c.answer.tokens)
+		return nil
+	}
+	have := c.session.IDs()
+	common := 0
+	for common < len(have) && common < len(ids)-1 && have[common] == ids[common] {
+		common++
+	}
+	if err := c.session.Truncate(common); err != nil {
+		return err
+	}
+	res, err := c.session.Generate(ctx, c.answer.request(ids[common:]), func(d client.Delta) error {
+		_, err := io.WriteString(c.w.out, d.Text)
+		return err
+	})
+	fmt.Fprintln(c.w.out)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	if err != nil {
+		return asked(err)
+	}
+	fmt.Fprintln(c.w.err, summary(res))
+	c.messages = append(messages, tokenizer.Message{Role: "assistant", Content: res.Text})
+	return nil
+}

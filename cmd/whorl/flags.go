@@ -1,0 +1,227 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"whorl/api"
+	"whorl/swarm/p2p"
+)
+
+// swarmFlags say which swarm to join and how.
+type swarmFlags struct {
+	initialPeers []string
+	swarm        string
+	swarmKey     string
+}
+
+func (f *swarmFlags) add(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.initialPeers, "initial-peers", nil, "`ADDR`[,ADDR...] of nodes to join, as /ip4/HOST/tcp/PORT/p2p/ID; may be repeated")
+	fs.StringVar(&f.swarm, "swarm", "main", "`NAME` of the swarm: swarms of other names are not seen")
+	fs.StringVar(&f.swarmKey, "swarm-key", "", "`FILE` with the pre-shared key of a private swarm")
+}
+
+// check reads the addresses.
+func (f *swarmFlags) check() error {
+	if f.swarm == "" || strings.ContainsAny(f.swarm, "/ \t\n") {
+		return usagef("--swarm %q: want a name without slashes and spaces", f.swarm)
+	}
+	if f.swarmKey != "" {
+		if _, err := os.Stat(f.swarmKey); err != nil {
+			return usagef("--swarm-key: %w", err)
+		}
+	}
+	if len(f.initialPeers) > 0 {
+		if _, err := p2p.ParsePeers(f.initialPeers); err != nil {
+			return usagef("--initial-peers: %w", err)
+		}
+	}
+	return nil
+}
+
+// nodeFlags are those of every long-running node.
+type nodeFlags struct {
+	swarmFlags
+	newSwarm      bool
+	identityPath  string
+	cacheDir      string
+	hostMaddrs    []string
+	announceMaddr []string
+	port          int
+	publicIP      string
+	expiration    time.Duration
+	updatePeriod  time.Duration
+	readyFile     string
+	printConfig   bool
+}
+
+// updatePeriod is the default time between announcements, expirations twice that: a killed
+// server is gone from every view within a minute.
+const updatePeriod = 30 * time.Second
+
+func (f *nodeFlags) add(fs *pflag.FlagSet) {
+	f.swarmFlags.add(fs)
+	fs.BoolVar(&f.newSwarm, "new-swarm", false, "found a new swarm instead of joining one")
+	fs.StringVar(&f.identityPath, "identity-path", "", "`FILE` with the node's private key, made if missing; default: a new identity for this run")
+	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for what the node keeps between runs; relative --identity-path lies in it")
+	fs.StringSliceVar(&f.hostMaddrs, "host-maddrs", nil, "`MADDR`s to listen on; default: all interfaces on --port")
+	fs.StringSliceVar(&f.announceMaddr, "announce-maddrs", nil, "`MADDR`s to announce; default: those of the interfaces")
+	fs.IntVar(&f.port, "port", 0, "TCP port of all interfaces; 0 takes a free one")
+	fs.StringVar(&f.publicIP, "public-ip", "", "`IP` under which --port can be reached from outside")
+	f.updatePeriod = updatePeriod
+	secondsVar(fs, &f.updatePeriod, "update-period", "time between announcements")
+	secondsVar(fs, &f.expiration, "expiration", "lifetime of an announcement; 0: twice --update-period, at least 3 s")
+	fs.StringVar(&f.readyFile, "ready-file", "", "`FILE` written as JSON once the node is usable")
+	fs.BoolVar(&f.printConfig, "print-config", false, "show each effective value and its source, and exit")
+}
+
+// check refuses what cannot work before anything is made or opened, and completes
+// defaults that depend on each other.
+func (f *nodeFlags) check(cmd *cobra.Command) error {
+	from := sourcesOf(cmd)
+	if f.newSwarm && len(f.initialPeers) > 0 {
+		return usagef("--new-swarm founds a swarm and --initial-peers joins one: give one of them")
+	}
+	if !f.newSwarm && len(f.initialPeers) == 0 {
+		what := "no swarm given"
+		if from.given("initial-peers") {
+			what = "--initial-peers is empty"
+		}
+		return usagef("%s: name a peer with --initial-peers ADDR or found a swarm with --new-swarm", what)
+	}
+	if err := f.swarmFlags.check(); err != nil {
+		return err
+	}
+	if f.port < 0 || f.port > 65535 {
+		return usagef("--port %d: want 0 to 65535", f.port)
+	}
+	if from.given("port") && len(f.hostMaddrs) > 0 {
+		return usagef("--port and --host-maddrs exclude each other: the addresses hold the ports")
+	}
+	if len(f.hostMaddrs) == 0 {
+		f.hostMaddrs = p2p.DefaultMaddrs(f.port)
+	}
+	if f.publicIP != "" {
+		if err := f.announcePublic(); err != nil {
+			return err
+		}
+	}
+	if f.updatePeriod <= 0 {
+		return usagef("--update-period %v: want more than 0", f.updatePeriod)
+	}
+	if f.expiration == 0 {
+		f.expiration = max(2*f.updatePeriod, 3*time.Second)
+	}
+	if f.expiration < f.updatePeriod {
+		return usagef("--expiration %v is below --update-period %v: the node would vanish between its announcements", f.expiration, f.updatePeriod)
+	}
+	if f.identityPath != "" && f.cacheDir != "" && !filepath.IsAbs(f.identityPath) {
+		f.identityPath = filepath.Join(f.cacheDir, f.identityPath)
+	}
+	return nil
+}
+
+func (f *nodeFlags) announcePublic() error {
+	ip := net.ParseIP(f.publicIP)
+	switch {
+	case ip == nil || ip.To4() == nil:
+		return usagef("--public-ip %q: want an IPv4 address, such as 203.0.113.7", f.publicIP)
+	case f.port == 0:
+		return usagef("--public-ip needs --port: others must know which port to reach")
+	case len(f.announceMaddr) > 0:
+		return usagef("--public-ip and --announce-maddrs exclude each other: give one")
+	}
+	f.announceMaddr = []string{fmt.Sprintf("/ip4/%s/tcp/%d", ip, f.port)}
+	return nil
+}
+
+// httpFlags are those of the HTTP listeners.
+type httpFlags struct {
+	http, admin           string
+	httpToken, adminToken string
+	hosts, origins        []string
+	databaseURL           string
+}
+
+const off = "off"
+
+func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
+	fs.StringVar(&f.http, "http", http, "`ADDR` of the public API and dashboard, or off; port 0 takes a free one")
+	fs.StringVar(&f.admin, "admin", admin, "`ADDR` of the control plane, or off; on port 0 by default if --http is")
+	fs.StringVar(&f.httpToken, "http-token", "", "token that --http asks for; required beyond loopback (better as WHORL_HTTP_TOKEN: others can read command lines)")
+	fs.StringVar(&f.adminToken, "admin-token", "", "token that --admin asks for; required beyond loopback")
+	fs.StringSliceVar(&f.hosts, "http-host", nil, "further host `NAME`s of this node, such as that of a proxy")
+	fs.StringSliceVar(&f.origins, "http-origin", nil, "`ORIGIN`s of sites whose pages may generate here, such as https://chat.example.org")
+	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
+}
+
+func (f *httpFlags) check(cmd *cobra.Command) error {
+	if _, port, err := net.SplitHostPort(f.http); err == nil && port == "0" && !sourcesOf(cmd).given("admin") && f.admin != off {
+		f.admin = "127.0.0.1:0"
+	}
+	for _, l := range []struct{ flag, addr, token string }{{"http", f.http, f.httpToken}, {"admin", f.admin, f.adminToken}} {
+		if l.addr == off {
+			continue
+		}
+		if err := api.CheckListen(l.addr, l.token); err != nil {
+			return usagef("--%s: %w (--%s-token)", l.flag, err, l.flag)
+		}
+	}
+	return nil
+}
+
+// computeFlags choose the device.
+type computeFlags struct {
+	device  string
+	tier    string
+	threads int
+}
+
+func (f *computeFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.device, "device", "cpu", "`DEVICE` to compute on: cpu or cuda[:i]")
+	fs.StringVar(&f.tier, "cpu-tier", "auto", "kernels to use: auto, avx512, avx2 or generic; the results are the same")
+	fs.IntVar(&f.threads, "threads", 0, "threads to compute with; 0: one per core")
+}
+
+// modelFlags say which model and in which form.
+type modelFlags struct {
+	path  string
+	name  string
+	dtype string
+	quant string
+}
+
+func (f *modelFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.path, "converted-model-name-or-path", "", "another way to name MODEL")
+	fs.StringVar(&f.name, "model-name", "", "`NAME` under which the model is served; default: that of the file or folder")
+	fs.StringVar(&f.dtype, "dtype", "auto", "float weights as auto (as stored), float32 (f32), bfloat16 (bf16) or float16 (f16)")
+	fs.StringVar(&f.quant, "quant", "none", "quantise the blocks at load: none (as stored), q8_0, q4_0 or q4_1")
+}
+
+// take finds MODEL among arguments and flags; it may be missing if optional.
+func (f *modelFlags) take(args []string, optional bool) error {
+	switch {
+	case len(args) > 0 && f.path != "":
+		return usagef("MODEL is given twice, as %s and by --converted-model-name-or-path: give one", args[0])
+	case len(args) > 0:
+		f.path = args[0]
+	case f.path == "" && !optional:
+		return usagef("no MODEL given: name a model folder or a .gguf file")
+	}
+	return nil
+}
+
+// atMostOneModel is the argument check of commands whose MODEL may come from elsewhere.
+func atMostOneModel(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return oneModel(cmd, args)
+}

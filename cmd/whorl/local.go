@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"whorl/server"
+	"whorl/server/blocks"
+	"whorl/swarm"
+	"whorl/swarm/wire"
+	"whorl/tensor"
+)
+
+// localPeer names the one server of a local run.
+const localPeer swarm.PeerID = "local"
+
+// localSwarm is a swarm of one server in this process, without a network: sessions take
+// the same path as in a real one, through memory.
+type localSwarm struct {
+	dir  localDirectory
+	dial selfDialer
+	srv  *server.Server
+	stop context.CancelFunc
+	done chan error
+}
+
+// startLocal loads the whole model and returns once it is online. Sessions may have up to
+// length tokens.
+func startLocal(ctx context.Context, m *openModel, length int) (*localSwarm, error) {
+	man, err := m.manifest()
+	if err != nil {
+		return nil, err
+	}
+	cfg := server.DefaultConfig()
+	cfg.Manifest, cfg.Span = man, &swarm.Span{Start: 0, End: man.Blocks}
+	cfg.CacheToken, cfg.MaxLength = max(length, tensor.PageTokens), length
+	cfg.Measuring, cfg.JoinDelay, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
+	l := &localSwarm{dial: selfDialer{self: localPeer, others: nobody{}}, done: make(chan error, 1)}
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, StepRows: cfg.StepRows})
+	if err != nil {
+		return nil, err
+	}
+	// What a server tells its operator is noise to somebody who asked a question.
+	quiet := slog.New(slog.DiscardHandler)
+	if slog.Default().Enabled(ctx, slog.LevelDebug) {
+		quiet = slog.Default()
+	}
+	l.srv, err = server.New(cfg, server.Deps{
+		Self: localPeer, Loader: server.FromBlocks(loader), Directory: &l.dir, Dialer: &l.dial, Log: quiet,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.dial.handle(wire.ProtoSession, l.srv.ServeSession)
+	l.dial.handle(wire.ProtoPush, l.srv.ServePush)
+	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	go func() { l.done <- l.srv.Run(runCtx) }()
+	select {
+	case <-l.srv.Ready():
+		return l, nil
+	case err := <-l.done:
+		stop()
+		return nil, err
+	case <-ctx.Done():
+		stop()
+		<-l.done
+		return nil, errInterrupted
+	}
+}
+
+// Close ends the server; sessions should be closed before.
+func (l *localSwarm) Close() error {
+	l.stop()
+	err := <-l.done
+	l.dial.wait()
+	return err
+}
+
+// localDirectory knows the one record of a local run.
+type localDirectory struct {
+	mu     sync.Mutex // guards record
+	record *swarm.Record
+}
+
+func (d *localDirectory) Announce(_ context.Context, r swarm.Record) error {
+	now := time.Now()
+	r.Protocol, r.Peer, r.Seq = wire.Version, localPeer, uint64(now.UnixMilli())
+	r.Issued, r.Expires = now.UnixMilli(), now.Add(swarm.MaxLifetime).UnixMilli()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.record = &r
+	return nil
+}
+
+func (d *localDirectory) View(_ context.Context, uid swarm.UID) (swarm.View, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.record == nil || d.record.UID() != uid {
+		return swarm.View{At: time.Now()}, nil
+	}
+	return swarm.NewView(d.record.Manifest, time.Now(), []swarm.Record{*d.record}), nil
+}
+
+func (d *localDirectory) Signed(p swarm.PeerID) ([]byte, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.record == nil || p != localPeer {
+		return nil, false
+	}
+	b, err := json.Marshal(d.record)
+	return b, err == nil
+}
+
+func (d *localDirectory) Accept(b []byte) (*swarm.Record, error) { return swarm.DecodeRecord(b) }
+
+// Suspect changes nothing: the one server is this process.
+func (d *localDirectory) Suspect(swarm.PeerID) {}

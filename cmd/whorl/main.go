@@ -1,0 +1,177 @@
+// Command whorl runs a large language model over a swarm of machines: a file per
+// subcommand, and the wiring of a node. It alone reads flags, the environment and the
+// config file, and starts and stops everything; it computes, decides and serves nothing
+// itself.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes that scripts rely on.
+const (
+	exitDone        = 0
+	exitFailed      = 1   // at work
+	exitUsage       = 2   // wrong flag, file or value
+	exitInterrupted = 130 // as shells say it: 128 + SIGINT
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end; a second one ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], world{os.Stdin, os.Stdout, os.Stderr, os.Environ}))
+}
+
+// world is what a command sees of the process around it; tests bring their own.
+type world struct {
+	in       io.Reader
+	out, err io.Writer // results; everything else
+	environ  func() []string
+}
+
+// run is the whole program but for the process: it returns the exit code.
+func run(ctx context.Context, args []string, w world) int {
+	root := newRoot(&w)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(w.err, "whorl: %s\n", oneLine(err))
+	switch {
+	case errors.As(err, new(*usageError)):
+		return exitUsage
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	default:
+		return exitFailed
+	}
+}
+
+// usageError is an error of whoever typed the command.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// usage marks an error as wrong use; nil stays nil.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+func usagef(format string, a ...any) error { return usage(fmt.Errorf(format, a...)) }
+
+// errInterrupted ends a command whose answer a signal cut short.
+var errInterrupted = errors.New("interrupted")
+
+// oneLine is an error on one line, whatever a library put into it.
+func oneLine(err error) string {
+	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, l := range lines {
+		lines[i] = strings.TrimSpace(l)
+	}
+	return strings.Join(lines, "; ")
+}
+
+// newRoot is the command line.
+func newRoot(w *world) *cobra.Command {
+	var g globalFlags
+	root := &cobra.Command{
+		Use:   "whorl",
+		Short: "Run a large language model over a swarm of machines",
+		Long: `whorl runs a large language model over a swarm of machines, each of which holds a few
+of its transformer blocks.
+
+Every flag can also be given as an environment variable (--max-length as
+WHORL_MAX_LENGTH) or in the YAML file of --config. The flag wins over the variable,
+the variable over the file.
+
+Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
+		Args:          noArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usagef("no command given: run `whorl --help` for the list")
+		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			sources, err := configure(cmd, g.config, w.environ())
+			if err != nil {
+				return err
+			}
+			cmd.SetContext(withSources(cmd.Context(), sources))
+			return g.startLog(w.err)
+		},
+	}
+	g.add(root.PersistentFlags())
+	root.SetIn(w.in)
+	root.SetOut(w.out)
+	root.SetErr(w.err)
+	root.SetGlobalNormalizationFunc(petalsNames)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w: see `%s --help`", err, cmd.CommandPath())
+	})
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newServe(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w),
+		newTokenize(w), newDetokenize(w), newVersion(w))
+	strictArgs(root)
+	return root
+}
+
+// strictArgs makes wrong arguments wrong use, as wrong flags are.
+func strictArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usagef("%w: see `%s --help`", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		strictArgs(sub)
+	}
+}
+
+// globalFlags are those of every command.
+type globalFlags struct {
+	config, logFormat, logLevel string
+}
+
+func (g *globalFlags) add(fs *pflag.FlagSet) {
+	fs.StringVarP(&g.config, "config", "c", "", "YAML `FILE` with flags, named as here without dashes in front")
+	fs.StringVar(&g.logFormat, "log-format", "text", "form of the log on stderr: text or json")
+	fs.StringVar(&g.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
+}
+
+// startLog makes the default logger.
+func (g *globalFlags) startLog(w io.Writer) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
+		return usagef("--log-level %q: want debug, info, warn or error", g.logLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch g.logFormat {
+	case "text":
+		slog.SetDefault(slog.New(slog.NewTextHandler(w, opts)))
+	case "json":
+		slog.SetDefault(slog.New(slog.NewJSONHandler(w, opts)))
+	default:
+		return usagef("--log-format %q: want text or json", g.logFormat)
+	}
+	return nil
+}

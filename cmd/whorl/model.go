@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"whorl/client"
+	"whorl/model"
+	"whorl/model/families"
+	"whorl/model/tokenizer"
+	"whorl/model/weights"
+	"whorl/swarm"
+	"whorl/tensor"
+)
+
+// openModel is a model on disk and the device that will compute it.
+type openModel struct {
+	ck   *model.Checkpoint
+	dev  tensor.Device
+	load model.LoadOptions
+	name string
+	head *model.Head // after loadHead
+}
+
+// open opens model and device; Close lets go of both.
+func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
+	if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+		return nil, noSuchModel(f.path)
+	}
+	ck, err := families.Open(f.path)
+	if err != nil {
+		return nil, usagef("model %s: %w", f.path, err)
+	}
+	m := &openModel{ck: ck, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}}
+	if m.name == "" {
+		m.name = ck.Name
+	}
+	if _, err := ck.Class(m.load); err != nil {
+		ck.Close()
+		return nil, usage(err)
+	}
+	if m.dev, err = c.open(); err != nil {
+		ck.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Close ends the device and unmaps the files.
+func (m *openModel) Close() error {
+	return errors.Join(m.dev.Close(), m.ck.Close())
+}
+
+// manifest is what this node would serve the model as.
+func (m *openModel) manifest() (swarm.Manifest, error) {
+	class, err := m.ck.Class(m.load)
+	if err != nil {
+		return swarm.Manifest{}, usage(err)
+	}
+	man := swarm.Manifest{
+		Name: m.name, Blocks: m.ck.Config.Layers, Hidden: m.ck.Config.Hidden,
+		Class: swarm.Class{
+			ConfigHash: m.ck.Config.Hash(), DType: class.DType, Quant: class.Quant,
+			KVDType: tensor.F32.String(), Arithmetic: m.dev.Info().Arithmetic,
+		},
+	}
+	return man, usage(man.Validate())
+}
+
+// adopt takes over the class in which the swarm serves this model already, so that
+// volunteers complete each other: choosable says that no flag asks for another one.
+func (m *openModel) adopt(views []swarm.View, choosable bool) error {
+	own, err := m.manifest()
+	if err != nil {
+		return err
+	}
+	var served []swarm.Class
+	for _, v := range views {
+		o := v.Manifest
+		if o == own {
+			return nil
+		}
+		same := o.Name == own.Name && o.Blocks == own.Blocks && o.Hidden == own.Hidden && o.Class.ConfigHash == own.Class.ConfigHash
+		if same && len(v.Servers) > 0 {
+			served = append(served, o.Class)
+		}
+	}
+	log := slog.With("model", m.name, "class", className(own.Class))
+	switch {
+	case len(served) == 0:
+		return nil
+	case !choosable:
+		log.Warn("the swarm serves this model in another class, and servers of two classes do not complete each other", "swarm", className(served[0]))
+		return nil
+	}
+	for _, c := range served {
+		load := model.LoadOptions{DType: c.DType, Quant: c.Quant}
+		class, err := m.ck.Class(load)
+		if err == nil && class.DType == c.DType && class.Quant == c.Quant && c.KVDType == own.Class.KVDType && c.Arithmetic == own.Class.Arithmetic {
+			m.load = load
+			log.Info("adopted the class in which the swarm serves this model", "adopted", className(c))
+			return nil
+		}
+	}
+	log.Warn("the swarm serves this model in a class that these files or this device cannot give, so this node stands apart from it", "swarm", className(served[0]))
+	return nil
+}
+
+func className(c swarm.Class) string {
+	return c.DType + "/" + c.Quant + "/" + c.Arithmetic
+}
+
+// tokenizer opens the model's tokenizer; nil if the model brings none.
+func (m *openModel) tokenizer() (*tokenizer.Tokenizer, error) {
+	if m.ck.Source == weights.GGUF {
+		meta := m.ck.Metadata()
+		if !meta.Has("tokenizer.ggml.tokens") {
+			return nil, nil
+		}
+		return ggufTokenizer(m.ck.Path, meta)
+	}
+	if _, err := os.Stat(filepath.Join(m.ck.TokenizerDir, "tokenizer.json")); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	t, err := tokenizer.OpenFolder(m.ck.TokenizerDir)
+	return t, usage(err)
+}
+
+// engine loads the head and makes a client of the swarm that dir and dial reach. tok may
+// be nil.
+func (m *openModel) engine(tok *tokenizer.Tokenizer, cfg client.Config) (*client.Engine, error) {
+	man, err := m.manifest()
+	if err != nil {
+		return nil, err
+	}
+	if m.head, err = m.ck.LoadHead(m.dev, m.load); err != nil {
+		return nil, err
+	}
+	cfg.Manifest, cfg.Head, cfg.Tokenizer = man, m.head, tok
+	cfg.Vocab, cfg.MaxLength = m.head.Vocab(), m.ck.Config.MaxPositions
+	return client.New(cfg)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"whorl/swarm/dir"
+	"whorl/swarm/p2p"
+)
+
+// network is a node's place in a swarm: a host, and the directory that keeps it informed.
+type network struct {
+	host *p2p.Host
+	dir  *dir.Directory
+	stop context.CancelFunc
+	done chan struct{} // closed when the directory has ended
+	err  error         // why it ended early, after done
+}
+
+// startNetwork listens and begins to join.
+func startNetwork(ctx context.Context, pc p2p.Config, dc dir.Config) (*network, error) {
+	pc.Agent, pc.Log, dc.Log = "whorl/"+version, slog.Default(), slog.Default()
+	host, err := p2p.New(pc)
+	if err != nil {
+		return nil, err
+	}
+	d, err := dir.New(host, dc)
+	if err != nil {
+		host.Close()
+		return nil, err
+	}
+	// The directory outlives the signal that ends the node: leaving is announced through it.
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n := &network{host: host, dir: d, stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(n.done)
+		n.err = d.Run(ctx)
+	}()
+	return n, nil
+}
+
+// joined waits until the swarm has answered once, or cannot be reached.
+func (n *network) joined(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() { // ends with ctx at the latest
+		defer close(ended)
+		select {
+		case <-n.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	_, err := n.dir.View(ctx, "")
+	cancel()
+	<-ended
+	select {
+	case <-n.done:
+		if n.err != nil {
+			return n.err
+		}
+	default:
+	}
+	return err
+}
+
+// Close leaves the swarm.
+func (n *network) Close() error {
+	n.stop()
+	<-n.done
+	return errors.Join(n.dir.Close(), n.host.Close())
+}
+
+// start makes the place of a long-running node.
+func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*network, error) {
+	dc := dir.DefaultConfig()
+	dc.Swarm, dc.Bootstrap, dc.Expiration = f.swarm, f.initialPeers, f.expiration
+	n, err := startNetwork(ctx, p2p.Config{
+		IdentityPath: f.identityPath, SwarmKeyPath: f.swarmKey, HostMaddrs: f.hostMaddrs, AnnounceMaddr: f.announceMaddr, Registerer: reg,
+	}, dc)
+	if err != nil {
+		return nil, err
+	}
+	identity := f.identityPath
+	if identity == "" {
+		identity = "for this run only (--identity-path keeps one)"
+	}
+	slog.Info("node", "peer", n.host.ID(), "swarm", f.swarm, "identity", identity, "transports", "tcp", "private", f.swarmKey != "")
+	if f.swarmKey != "" {
+		slog.Info("transports turned off", "transports", "quic, websocket, webrtc", "why", "a swarm key protects TCP only")
+	}
+	slog.Info("others reach this node with", "--initial-peers", strings.Join(n.host.Addrs(), ","))
+	return n, nil
+}
+
+// clientAddr is what a command that only asks listens on: nobody dials it.
+const clientAddr = "/ip4/127.0.0.1/tcp/0"
+
+// start joins the swarm as somebody who only asks.
+func (f *swarmFlags) start(ctx context.Context) (*network, error) {
+	dc := dir.DefaultConfig()
+	dc.Swarm, dc.Bootstrap, dc.Client = f.swarm, f.initialPeers, true
+	n, err := startNetwork(ctx, p2p.Config{SwarmKeyPath: f.swarmKey, HostMaddrs: []string{clientAddr}}, dc)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.joined(ctx); err != nil {
+		n.Close()
+		if ctx.Err() != nil {
+			return nil, errInterrupted
+		}
+		return nil, err
+	}
+	return n, nil
+}

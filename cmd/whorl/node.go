@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"whorl/api"
+	"whorl/client"
+	"whorl/server"
+	"whorl/swarm"
+)
+
+// node is one long-running process: what it is to the swarm, to its operator, and to the
+// users of its HTTP listeners. It implements what api asks of a node and its control.
+type node struct {
+	roles         []string
+	swarm         string
+	readyFile     string
+	started       time.Time
+	registry      *prometheus.Registry
+	public, admin *listener
+	net           *network
+	dial          *selfDialer
+	stop          context.CancelCauseFunc
+
+	mu      sync.Mutex // guards all below
+	server  *server.Server
+	engines []*client.Engine
+	checks  map[string]error // why the node is not usable yet; nil entries are well
+}
+
+// errShutdown ends a node because its operator asked for it.
+var errShutdown = errors.New("shut down by the operator")
+
+// errStarting is what is wrong with the parts of a node that are not up yet.
+var errStarting = errors.New("starting")
+
+// startNode takes the ports, makes the node's place in the swarm and serves HTTP, which
+// tells from the start how far the node is. The returned context ends with the node.
+func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags) (context.Context, *node, error) {
+	n := &node{
+		roles: roles, swarm: nf.swarm, readyFile: nf.readyFile, started: time.Now(),
+		registry: prometheus.NewRegistry(), checks: map[string]error{"swarm": errStarting},
+	}
+	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if n.readyFile != "" {
+		// A file of an earlier run would tell a script that this one is usable.
+		if err := os.Remove(n.readyFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return ctx, nil, usagef("--ready-file: %w", err)
+		}
+	}
+	var err error
+	if n.public, err = listen("http", hf.http); err != nil {
+		return ctx, nil, err
+	}
+	if n.admin, err = listen("admin", hf.admin); err != nil {
+		n.public.end()
+		return ctx, nil, err
+	}
+	if n.net, err = nf.start(ctx, n.registry); err != nil {
+		endAll(n.public, n.admin)
+		return ctx, nil, err
+	}
+	n.dial = &selfDialer{self: n.net.host.ID(), others: n.net.host}
+	ctx, n.stop = context.WithCancelCause(ctx)
+	if err := n.serveHTTP(ctx, hf); err != nil {
+		n.close()
+		return ctx, nil, err
+	}
+	return ctx, n, nil
+}
+
+// serveHTTP brings up both listeners.
+func (n *node) serveHTTP(ctx context.Context, hf *httpFlags) error {
+	pages, err := n.pages(ctx, hf)
+	if err != nil {
+		return err
+	}
+	a, err := api.New(api.Config{
+		Engines: n.served, Node: n, Control: n, Directory: n.net.dir, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
+		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},
+	})
+	if err != nil {
+		return err
+	}
+	n.public.serve(a.Public(), n.fail)
+	n.admin.serve(a.Admin(), n.fail)
+	return nil
+}
+
+// fail ends the node because a part of it cannot go on.
+func (n *node) fail(err error) { n.stop(err) }
+
+// join waits until the swarm has answered.
+func (n *node) join(ctx context.Context) error {
+	if err := n.net.joined(ctx); err != nil {
+		return err
+	}
+	n.check("swarm", nil)
+	return nil
+}
+
+// check notes how one part of the node is.
+func (n *node) check(part string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.checks[part] = err
+}
+
+// usable says that the node can be used: in the log and in the ready file.
+func (n *node) usable() error {
+	slog.Info("ready", "http", n.public.url(), "admin", n.admin.url())
+	if n.readyFile == "" {
+		return nil
+	}
+	b, err := json.Marshal(map[string]any{
+		"peer_id": n.net.host.ID(), "addrs": n.net.host.Addrs(), "http": n.public.url(), "admin": n.admin.url(), "pid": os.Getpid(),
+	})
+	if err != nil {
+		return err
+	}
+	// By rename, so that whoever waits for the file never reads half of it.
+	tmp, err := os.CreateTemp(filepath.Dir(n.readyFile), ".ready-*")
+	if err != nil {
+		return fmt.Errorf("--ready-file: %w", err)
+	}
+	_, err = tmp.Write(append(b, '\n'))
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), n.readyFile)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("--ready-file: %w", err)
+	}
+	return nil
+}
+
+// ended is how the command ends once the node's context has: well if a signal or the
+// operator ended it.
+func ended(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		return err
+	case errors.Is(cause, errShutdown), errors.Is(cause, context.Canceled):
+		return nil
+	default:
+		return cause
+	}
+}
+
+// close ends everything; the swarm server must have ended before.
+func (n *node) close() error {
+	n.stop(context.Canceled)
+	if n.readyFile != "" {
+		os.Remove(n.readyFile)
+	}
+	endAll(n.public, n.admin)
+	n.dial.wait()
+	return n.net.Close()
+}
+
+// addServer shows the node's swarm server to its operator.
+func (n *node) addServer(s *server.Server) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.server = s
+}
+
+// addEngine lets users generate with a model.
+func (n *node) addEngine(e *client.Engine) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.engines = append(n.engines, e)
+}
+
+// parts are the server (nil if there is none) and the engines.
+func (n *node) parts() (*server.Server, []*client.Engine) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.server, n.engines
+}
+
+// served lists the engines as api takes them.
+func (n *node) served() []api.Engine {
+	_, engines := n.parts()
+	out := make([]api.Engine, len(engines))
+	for i, e := range engines {
+		out[i] = api.Serve(e)
+	}
+	return out
+}
+
+// Status tells of this node.
+func (n *node) Status() swarm.NodeStatus {
+	srv, engines := n.parts()
+	st := swarm.NodeStatus{State: swarm.Joining}
+	if srv != nil {
+		st = srv.Status()
+	} else if n.healthy() {
+		st.State = swarm.Online
+	}
+	st.Peer, st.Addrs, st.Peers = n.net.host.ID(), n.net.host.Addrs(), n.net.host.Connected()
+	st.Roles, st.Swarm, st.Started, st.Version = n.roles, n.swarm, n.started, version
+	if st.Manifest == nil && len(engines) > 0 {
+		m := engines[0].Model()
+		st.Manifest, st.UID = &m.Manifest, m.UID
+	}
+	return st
+}
+
+func (n *node) healthy() bool {
+	for _, err := range n.Ready() {
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Sessions lists those this node serves and those it drives.
+func (n *node) Sessions() []swarm.SessionStatus {
+	srv, engines := n.parts()
+	var all []swarm.SessionStatus
+	if srv != nil {
+		all = srv.Sessions()
+	}
+	for _, e := range engines {
+		all = append(all, e.Sessions()...)
+	}
+	return all
+}
+
+// Peers lists connections.
+func (n *node) Peers() []swarm.PeerStatus { return n.net.host.Peers() }
+
+// Blocks lists what the node holds.
+func (n *node) Blocks() []swarm.BlockStatus {
+	if srv, _ := n.parts(); srv != nil {
+		return srv.Blocks()
+	}
+	return nil
+}
+
+// Ready tells of each part whether it is usable.
+func (n *node) Ready() map[string]error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := map[string]error{}
+	for part, err := range n.checks {
+		out[part] = err
+	}
+	return out
+}
+
+// Drain stops new sessions.
+func (n *node) Drain(_ context.Context, reason string) error {
+	srv, _ := n.parts()
+	if srv == nil {
+		return errNoBlocks()
+	}
+	slog.Info("draining, as the operator asked", "reason", reason)
+	srv.Drain()
+	return nil
+}
+
+// Resume takes sessions again.
+func (n *node) Resume(context.Context) error {
+	srv, _ := n.parts()
+	if srv == nil {
+		return errNoBlocks()
+	}
+	slog.Info("taking sessions again, as the operator asked")
+	srv.Resume()
+	return nil
+}
+
+func errNoBlocks() error {
+	return swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "this node holds no blocks: there is nothing to drain or resume")
+}
+
+// Shutdown begins the end of the process.
+func (n *node) Shutdown() { n.stop(errShutdown) }
+
+// KillSession ends a session, on whichever side of it this node is.
+func (n *node) KillSession(id string) error {
+	srv, engines := n.parts()
+	killed := srv != nil && srv.Kill(id)
+	for _, e := range engines {
+		killed = e.Kill(id) || killed
+	}
+	if !killed {
+		return swarm.Errorf(swarm.CodeNoSession, swarm.Caller, "this node has no session %s", id)
+	}
+	return nil
+}
+
+// pages is the dashboard; nil without a public listener.
+func (n *node) pages(context.Context, *httpFlags) (http.Handler, error) { return nil, nil }

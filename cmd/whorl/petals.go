@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// petalsNames lets the flags of Petals be written as Petals does, with underscores, and
+// maps those that have another name here.
+func petalsNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	name = strings.ReplaceAll(name, "_", "-")
+	switch name {
+	case "torch-dtype":
+		name = "dtype"
+	case "quant-type":
+		name = "quant"
+	}
+	return pflag.NormalizedName(name)
+}
+
+// verdict is what becomes of a flag of Petals.
+type verdict string
+
+const (
+	honoured verdict = "honoured"
+	warned   verdict = "accepted with a warning"
+	refused  verdict = "refused"
+)
+
+// petalsFlag is a flag of Petals' run_server or run_dht.
+type petalsFlag struct {
+	name    string // as Petals writes it
+	verdict verdict
+	note    string // what it does here, or why it does nothing
+}
+
+// flag is its name here.
+func (p petalsFlag) flag() string { return string(petalsNames(nil, p.name)) }
+
+// serverFlags are all flags of run_server, in the order of its help. docs/flags.md shows
+// the same table and a test keeps the two together.
+var serverFlags = []petalsFlag{
+	{"config", honoured, "YAML instead of `key = value`; no file is read unless asked for"},
+	{"converted_model_name_or_path", honoured, "another way to name MODEL"},
+	{"public_name", honoured, "shown on the dashboard"},
+	{"token", warned, "models are read from local files and nothing is downloaded, so no hub token is used"},
+	{"use_auth_token", warned, "models are read from local files and nothing is downloaded, so no hub token is used"},
+	{"num_blocks", honoured, "how many blocks to choose"},
+	{"block_indices", honoured, "`A:B`; not together with --num-blocks"},
+	{"dht_prefix", refused, "a model is found by the hash of its manifest: set swarms apart with --swarm, models with --model-name"},
+	{"port", honoured, "TCP port of all interfaces; not together with --host-maddrs"},
+	{"public_ip", honoured, "announces `/ip4/IP/tcp/PORT`; needs --port"},
+	{"no_auto_relay", warned, "this version looks for no relays: a node must be reachable at an announced address"},
+	{"host_maddrs", honoured, "multiaddrs to listen on, TCP only"},
+	{"announce_maddrs", honoured, "multiaddrs to announce instead of those of the interfaces"},
+	{"daemon_startup_timeout", warned, "there is no daemon to wait for: first peers are dialled all at once, for 5 s"},
+	{"compression", honoured, "`none` only, since activations travel exact; other values are refused"},
+	{"num_handlers", warned, "every stream has its own goroutine: there are no handler processes"},
+	{"prefetch_batches", warned, "an iteration is formed from what is ready when the device is free"},
+	{"sender_threads", warned, "every stream has its own writer"},
+	{"inference_max_length", honoured, "longest session in tokens; default: the size of the cache"},
+	{"min_batch_size", warned, "an iteration starts with what is ready (it had no effect in Petals either)"},
+	{"max_batch_size", honoured, "most rows of one iteration"},
+	{"max_chunk_size_bytes", warned, "attention walks the cache in pages and never holds a matrix of logits"},
+	{"attn_cache_tokens", honoured, "KV cache in tokens; each takes room in every block of the span"},
+	{"cache_dir", honoured, "folder for what a node keeps between runs"},
+	{"max_disk_space", warned, "nothing is downloaded, so nothing fills the disk"},
+	{"device", honoured, "`cpu`; `cuda` is an error in a build without it"},
+	{"torch_dtype", honoured, "written --dtype here"},
+	{"max_alloc_timeout", honoured, "longest wait of a session for cache"},
+	{"revision", refused, "revisions belong to hub names, which need downloads: give a local path of that revision"},
+	{"throughput", honoured, "`auto` and `eval` both measure at start (nothing is cached), `dry-run` measures and exits, a number is announced as it is"},
+	{"update_period", honoured, "time between announcements; default 30 s"},
+	{"expiration", honoured, "lifetime of an announcement; default twice the update period"},
+	{"request_timeout", warned, "there are no one-off forward and backward requests yet; a step has a deadline on the client"},
+	{"session_timeout", warned, "a session lasts as long as steps come: --step-timeout ends silent ones"},
+	{"step_timeout", honoured, "a session without steps for this long ends"},
+	{"initial_peers", honoured, "separated by commas or repeated; there is no public list to fall back to"},
+	{"new_swarm", honoured, "founds a swarm"},
+	{"increase_file_limit", warned, "the runtime raises the open-file limit to what the system allows by itself"},
+	{"stats_report_interval", warned, "figures are at /metrics of the HTTP listeners at any time"},
+	{"custom_module_path", refused, "no code is loaded from models or files"},
+	{"identity_path", honoured, "made if missing; without it the identity lasts for one run"},
+	{"balance_quality", warned, "this version does not move to other blocks once it serves"},
+	{"mean_balance_check_period", warned, "this version does not move to other blocks once it serves"},
+	{"quant_type", honoured, "written --quant here; default: as the file has it"},
+	{"tensor_parallel_devices", refused, "a block is computed by one device: start a server per device"},
+	{"skip_reachability_check", warned, "this version makes no reachability check"},
+	{"adapters", refused, "adapters are not supported yet, and answers without them would be wrong"},
+}
+
+// bootstrapFlags are those of run_dht that run_server lacks, or that mean something else
+// there.
+var bootstrapFlags = []petalsFlag{
+	{"use_ipfs", refused, "a swarm has its own DHT: name its peers with --initial-peers"},
+	{"no_relay", warned, "this version relays for nobody"},
+	{"use_auto_relay", warned, "this version looks for no relays: a bootstrap node must be reachable"},
+	{"refresh_period", honoured, "time between status lines"},
+}
+
+// addInert adds the flags of a table that do nothing here; they are hidden from --help,
+// which docs/flags.md completes.
+func addInert(fs *pflag.FlagSet, table []petalsFlag) {
+	for _, p := range table {
+		if p.verdict == honoured || fs.Lookup(p.flag()) != nil {
+			continue
+		}
+		fs.String(p.flag(), "", p.note)
+		f := fs.Lookup(p.flag())
+		f.NoOptDefVal, f.Hidden = "true", true
+		if takesValue[p.name] {
+			f.NoOptDefVal = ""
+		}
+	}
+}
+
+// takesValue are the inert flags that Petals gives a value, so that it is not taken for
+// MODEL.
+var takesValue = map[string]bool{
+	"token": true, "dht_prefix": true, "daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
+	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true, "max_disk_space": true, "revision": true,
+	"request_timeout": true, "session_timeout": true, "increase_file_limit": true, "stats_report_interval": true,
+	"custom_module_path": true, "balance_quality": true, "mean_balance_check_period": true, "tensor_parallel_devices": true,
+	"adapters": true,
+}
+
+// checkInert refuses flags that cannot be obeyed and warns of those that change nothing.
+func checkInert(cmd *cobra.Command, table []petalsFlag) error {
+	from := sourcesOf(cmd)
+	for _, p := range table {
+		if p.verdict == refused && from.given(p.flag()) {
+			return usagef("--%s cannot be obeyed: %s", p.flag(), p.note)
+		}
+	}
+	for _, p := range table {
+		if p.verdict == warned && from.given(p.flag()) {
+			slog.Warn("flag has no effect", "flag", "--"+p.flag(), "why", p.note)
+		}
+	}
+	return nil
+}
+
+// flagTable is a table as docs/flags.md shows it.
+func flagTable(table []petalsFlag) string {
+	var b strings.Builder
+	b.WriteString("| flag of Petals | here | what it does, or why it does nothing |\n|---|---|---|\n")
+	for _, p := range table {
+		fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", p.name, p.verdict, p.note)
+	}
+	return b.String()
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"whorl/model/tokenizer"
+)
+
+// promptFlags say what a model is given.
+type promptFlags struct {
+	text, ids    string
+	chat         bool
+	system       string
+	parseSpecial bool
+}
+
+func (f *promptFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.text, "prompt", "", "the text to go on from; default: stdin")
+	fs.StringVar(&f.ids, "ids", "", "token ids instead of text, separated by commas; needs no tokenizer")
+	fs.BoolVar(&f.parseSpecial, "parse-special", false, "text that looks like a special token becomes that token")
+}
+
+func (f *promptFlags) addChat(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.chat, "chat", false, "wrap the prompt in the model's chat template")
+	fs.StringVar(&f.system, "system", "", "system message of the chat, with --chat")
+}
+
+// check refuses contradictions.
+func (f *promptFlags) check(cmd *cobra.Command) error {
+	from := sourcesOf(cmd)
+	switch {
+	case from.given("ids") && (from.given("prompt") || f.chat):
+		return usagef("--ids are the whole prompt: leave --prompt and --chat out")
+	case f.system != "" && !f.chat:
+		return usagef("--system belongs to a chat: add --chat")
+	}
+	return nil
+}
+
+// read finds the ids of the prompt.
+func (f *promptFlags) read(cmd *cobra.Command, in io.Reader, a *asker) ([]int32, error) {
+	from := sourcesOf(cmd)
+	if from.given("ids") {
+		ids, err := parseIDs(f.ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if vocab := a.model.ck.Config.Vocab; int(id) >= vocab {
+				return nil, usagef("--ids: id %d is outside of the vocabulary of %d tokens", id, vocab)
+			}
+		}
+		return ids, notEmpty(ids)
+	}
+	if a.tok == nil {
+		return nil, usagef("%w (--ids)", a.tokErr)
+	}
+	text := f.text
+	if !from.given("prompt") {
+		var err error
+		if text, err = readText(in); err != nil {
+			return nil, err
+		}
+	}
+	if f.chat {
+		var messages []tokenizer.Message
+		if f.system != "" {
+			messages = append(messages, tokenizer.Message{Role: "system", Content: f.system})
+		}
+		ids, err := a.tok.EncodeChat(append(messages, tokenizer.Message{Role: "user", Content: text}), true)
+		if err != nil {
+			return nil, usagef("--chat: %w", err)
+		}
+		return ids, notEmpty(ids)
+	}
+	ids, err := a.tok.Encode(text, tokenizer.EncodeOptions{Special: true, ParseSpecial: f.parseSpecial})
+	if err != nil {
+		return nil, usagef("prompt: %w", err)
+	}
+	return ids, notEmpty(ids)
+}
+
+func notEmpty(ids []int32) error {
+	if len(ids) == 0 {
+		return usagef("the prompt is empty: give at least one token")
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"whorl/server"
+	"whorl/server/blocks"
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// serveFlags are those of `whorl serve`.
+type serveFlags struct {
+	node    nodeFlags
+	http    httpFlags
+	model   modelFlags
+	compute computeFlags
+
+	blockIndices string
+	numBlocks    int
+	memory       size
+	cacheTokens  int
+	maxLength    int
+	stepRows     int
+	maxWait      time.Duration
+	idle         time.Duration
+	throughput   string
+	publicName   string
+	compression  choice
+}
+
+func (f *serveFlags) add(fs *pflag.FlagSet) {
+	f.node.add(fs)
+	f.http.add(fs, defaultHTTP, defaultAdmin)
+	f.model.add(fs)
+	f.compute.add(fs)
+	def := server.DefaultConfig()
+	fs.StringVar(&f.blockIndices, "block-indices", "", "`A:B`: hold blocks A up to but not including B; default: those that are served worst")
+	fs.IntVar(&f.numBlocks, "num-blocks", 0, "how many blocks to choose; 0: as many as fit into memory")
+	fs.Var(&f.memory, "memory", "bytes for weights, cache and buffers, such as 8GiB; 0: what is free")
+	fs.IntVar(&f.cacheTokens, "attn-cache-tokens", 0, "size of the KV cache in tokens; 0: by the model's kind of attention")
+	fs.IntVar(&f.maxLength, "inference-max-length", 0, "longest session in tokens; 0: the size of the cache")
+	fs.IntVar(&f.stepRows, "max-batch-size", def.StepRows, "most rows of one iteration")
+	f.maxWait, f.idle = def.Timeouts.Cache, def.Timeouts.Idle
+	secondsVar(fs, &f.maxWait, "max-alloc-timeout", "longest wait of a session for cache")
+	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends")
+	fs.StringVar(&f.throughput, "throughput", "auto", "auto or eval (measure), dry-run (measure and exit) or a number of tokens per second")
+	fs.StringVar(&f.publicName, "public-name", "", "`NAME` shown on dashboards")
+	choiceVar(fs, &f.compression, "compression", "none", []string{"none"}, "how activations travel")
+	addInert(fs, serverFlags)
+}
+
+func newServe(w *world) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve MODEL",
+		Short: "Contribute a span of blocks; API and dashboard come with it",
+		Long: `Hold a span of the model's blocks and compute it for the swarm. The node is also a
+gateway with API and dashboard, unless --http is off. MODEL is a folder with config.json
+and safetensors, or a .gguf file.
+
+Flags of Petals that are not listed here are in docs/flags.md.`,
+		Args: atMostOneModel,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.node.printConfig {
+				return printConfig(w.out, cmd.Flags(), sourcesOf(cmd))
+			}
+			if err := f.check(cmd, args); err != nil {
+				return err
+			}
+			err := f.run(cmd)
+			if errors.Is(err, server.ErrDryRun) {
+				return nil
+			}
+			return err
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// check refuses wrong values before anything is opened.
+func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
+	if err := checkInert(cmd, serverFlags); err != nil {
+		return err
+	}
+	if err := f.node.check(cmd); err != nil {
+		return err
+	}
+	if err := f.http.check(cmd); err != nil {
+		return err
+	}
+	if err := f.model.take(args, false); err != nil {
+		return err
+	}
+	if f.blockIndices != "" && f.numBlocks != 0 {
+		return usagef("--block-indices and --num-blocks exclude each other: give one")
+	}
+	if f.maxWait <= 0 || f.idle <= 0 {
+		return usagef("--max-alloc-timeout %v and --step-timeout %v: want more than 0", f.maxWait, f.idle)
+	}
+	_, err := f.config()
+	return err
+}
+
+// config is the server's configuration as the flags say it.
+func (f *serveFlags) config() (server.Config, error) {
+	cfg := server.DefaultConfig()
+	cfg.NumBlocks, cfg.Memory, cfg.CacheToken, cfg.MaxLength, cfg.StepRows = f.numBlocks, int64(f.memory), f.cacheTokens, f.maxLength, f.stepRows
+	cfg.PublicName, cfg.Version = f.publicName, version
+	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Update = f.maxWait, f.idle, f.node.updatePeriod
+	if f.blockIndices != "" {
+		span, err := swarm.ParseSpan(f.blockIndices)
+		if err != nil {
+			return cfg, usagef("--block-indices: %w", err)
+		}
+		cfg.Span = &span
+	}
+	switch strings.ReplaceAll(f.throughput, "_", "-") {
+	case "auto", "eval":
+	case "dry-run":
+		cfg.Measuring = server.MeasureDryRun
+	default:
+		rps, err := strconv.ParseFloat(f.throughput, 64)
+		if err != nil || !(rps >= 0) || rps > 1e12 {
+			return cfg, usagef("--throughput %q: want auto, eval, dry-run or a number of tokens per second", f.throughput)
+		}
+		cfg.Measuring, cfg.Throughput = server.MeasureNever, rps
+	}
+	return cfg, nil
+}
+
+func (f *serveFlags) roles() []string {
+	if f.http.http == off {
+		return []string{"server"}
+	}
+	return []string{"server", "gateway"}
+}
+
+// run is the life of the node.
+func (f *serveFlags) run(cmd *cobra.Command) error {
+	m, err := f.model.open(&f.compute)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	ctx, n, err := startNode(cmd.Context(), f.roles(), &f.node, &f.http)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	n.check("server", errStarting)
+	if err := n.join(ctx); err != nil {
+		return ended(ctx, err)
+	}
+	if err := m.adopt(n.net.dir.Views(), f.model.choosable(cmd)); err != nil {
+		return err
+	}
+	srv, err := f.server(n, m)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := srv.Run(ctx)
+		if err != nil {
+			n.fail(err)
+		}
+		done <- err
+	}()
+	err = f.online(ctx, n, m, srv)
+	<-ctx.Done()
+	endAll(n.public, n.admin) // first: sessions of our own users would hold up the drain
+	if srvErr := <-done; srvErr != nil {
+		if errors.Is(srvErr, server.ErrDryRun) {
+			printRates(cmd, srv.Status())
+		}
+		err = srvErr
+	}
+	return ended(ctx, err)
+}
+
+// online waits for the server, makes the gateway half, and says that the node is usable.
+// An error ends the node.
+func (f *serveFlags) online(ctx context.Context, n *node, m *openModel, srv *server.Server) error {
+	err := func() error {
+		if f.http.http != off {
+			n.check("engine", errStarting)
+			if err := n.generateWith(ctx, m); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-srv.Ready():
+		}
+		n.check("server", nil)
+		return n.usable()
+	}()
+	if err != nil {
+		n.fail(err)
+	}
+	return err
+}
+
+// server makes the swarm server and lets streams reach it.
+func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
+	cfg, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Manifest, err = m.manifest(); err != nil {
+		return nil, err
+	}
+	cfg.Device = deviceName(m.dev.Info())
+	// Servers that start together must not choose in step: each draws its own delay.
+	h := fnv.New64a()
+	h.Write([]byte(n.net.host.ID()))
+	cfg.Seed = h.Sum64()
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, StepRows: cfg.StepRows})
+	if err != nil {
+		return nil, usage(err)
+	}
+	srv, err := server.New(cfg, server.Deps{
+		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host,
+		Addrs: n.net.host.ListenAddrs, Metrics: n.registry, Log: slog.Default(),
+	})
+	if err != nil {
+		return nil, usage(err)
+	}
+	n.addServer(srv)
+	n.net.host.Handle(wire.ProtoSession, srv.ServeSession)
+	n.net.host.Handle(wire.ProtoPush, srv.ServePush)
+	n.dial.handle(wire.ProtoSession, srv.ServeSession)
+	n.dial.handle(wire.ProtoPush, srv.ServePush)
+	return srv, nil
+}
+
+// printRates is the result of a dry run.
+func printRates(cmd *cobra.Command, st swarm.NodeStatus) {
+	show := func(r *float64) string {
+		if r == nil {
+			return "not measured"
+		}
+		return fmt.Sprintf("%.1f tokens/s", *r)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "inference through one block: %s\nforward through one block: %s\nnetwork: %s\noffered: %.1f tokens/s\n",
+		show(st.Rates.InferenceRPS), show(st.Rates.ForwardRPS), show(st.Rates.NetworkRPS), st.Throughput)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the Makefile through -ldflags; a plain `go build` is a development
+// build and says so.
+var version = "dev"
+
+// build is what `whorl version` tells.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+	CPUTier string `json:"cpu_tier"`
+}
+
+// thisBuild reads the commit that the go command recorded in the binary.
+func thisBuild() build {
+	b := build{Version: version, Commit: "unknown", Go: runtime.Version(), CPUTier: chosenTier()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	dirty := false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			dirty = s.Value == "true"
+		}
+	}
+	if dirty {
+		b.Commit += "+changes"
+	}
+	return b
+}
+
+func newVersion(w *world) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show version, commit, Go version and the CPU tier that this machine gets",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b := thisBuild()
+			if asJSON {
+				return json.NewEncoder(w.out).Encode(b)
+			}
+			_, err := fmt.Fprintf(w.out, "whorl %s\ncommit %s\ngo %s\ncpu tier %s\n", b.Version, b.Commit, b.Go, b.CPUTier)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
