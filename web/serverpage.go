@@ -1,0 +1,151 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"whorl/store"
+	"whorl/swarm"
+	"whorl/web/view"
+)
+
+// maxPeerID is longer than any peer id.
+const maxPeerID = 128
+
+func (s *Site) serverPage(r *http.Request, snap *snapshot) (*view.Page, int) {
+	peer := swarm.PeerID(chi.URLParam(r, "peer"))
+	records := recordsOf(snap, peer)
+	past, seen := lastSeen(snap, peer)
+	if len(records) == 0 && !seen || len(peer) > maxPeerID {
+		return s.problem(r, snap, "No server of that name is known.", "Servers that left are forgotten after "+view.Period(s.cfg.Remember)+".")
+	}
+	ask := parseModelQuery(r.URL.Query(), 0)
+	p := s.frame(snap, "Server "+view.ShortID(string(peer)), "server", serverPath(peer), ask.args)
+	v := view.ServerPage{
+		Peer: string(peer), Mine: peer == s.source(), Pill: s.serverPill(snap, swarm.Offline, p.Now), Text: serverText(records, past, seen),
+		History: s.serverHistory(r.Context(), snap, peer, ask, p.Nav), Events: s.serverEvents(r.Context(), snap, peer), Pings: pings(snap, peer),
+	}
+	for _, rec := range records {
+		v.Name, v.Pill, v.Addrs = view.PublicName(publicName(rec)), s.serverPill(snap, rec.State, p.Now), rec.Addrs
+		v.Records = append(v.Records, s.serverRecord(snap, rec, p.Now))
+	}
+	v.Sections(p)
+	return p, http.StatusOK
+}
+
+// recordsOf are the records of a peer, one per model, the one that is furthest on the way
+// to serving last.
+func recordsOf(snap *snapshot, p swarm.PeerID) (out []*swarm.Record) {
+	for _, v := range snap.views {
+		if r, ok := v.Server(p); ok {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *swarm.Record) int { return int(a.State) - int(b.State) })
+	return out
+}
+
+// lastSeen is what the history knows of a server: the earliest and the latest of it.
+func lastSeen(snap *snapshot, p swarm.PeerID) (out store.Server, ok bool) {
+	for key, s := range snap.past.servers {
+		if key.peer != p {
+			continue
+		}
+		first := s.First
+		if ok && out.First.Before(first) {
+			first = out.First
+		}
+		if !ok || s.At.After(out.At) {
+			out = s
+		}
+		out.First, ok = first, true
+	}
+	return out, ok
+}
+
+// serverText says in words how the server is.
+func serverText(records []*swarm.Record, past store.Server, seen bool) string {
+	var text string
+	switch {
+	case len(records) == 0:
+		text = "It left the swarm. It was seen last on " + view.Clock(past.At) + "."
+	case records[len(records)-1].State == swarm.Online:
+		text = "It serves."
+	case records[len(records)-1].State == swarm.Joining:
+		text = "It loads its blocks."
+	case records[len(records)-1].State == swarm.Draining:
+		text = "It finishes its sessions and takes no new ones."
+	default:
+		text = "It said that it leaves."
+	}
+	if seen {
+		text += " Known since " + view.Clock(past.First) + "."
+	}
+	return text
+}
+
+func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view.ServerRecord {
+	cache := fmt.Sprintf("%s of %s", view.Count(r.CacheLeft), view.Count(r.CacheTotal))
+	return view.ServerRecord{
+		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID()), State: s.serverPill(snap, r.State, now), Span: r.Span.String(),
+		Bar: spanBar(r.Span, r.Manifest.Blocks, r.State),
+		Facts: []view.Fact{
+			{Name: "Throughput", Value: throughput(r.Throughput), Note: "per block, as it says"}, {Name: "Decode", Value: view.Rate(r.Rates.InferenceRPS), Note: "through one block"},
+			{Name: "Prefill", Value: view.Rate(r.Rates.ForwardRPS), Note: "through one block"}, {Name: "Network", Value: view.Rate(r.Rates.NetworkRPS)},
+			{Name: "Free cache", Value: cache, Note: "tokens"}, {Name: "Longest session", Value: view.Count(int64(r.MaxLength)), Note: "tokens"},
+			{Name: "Weights", Value: strings.TrimSuffix(r.Manifest.Class.DType+", "+r.Manifest.Class.Quant, ", none")}, {Name: "Arithmetic", Value: r.Manifest.Class.Arithmetic},
+			{Name: "Access", Value: access(r.Relay)}, {Name: "Version", Value: version(r.Version), Note: fmt.Sprintf("protocol %d", r.Protocol)},
+		},
+	}
+}
+
+// serverEvents is the server's timeline, back beyond what the overview keeps.
+func (s *Site) serverEvents(ctx context.Context, snap *snapshot, p swarm.PeerID) view.Events {
+	var all []store.Event
+	err := s.read(ctx, func(ctx context.Context) (err error) {
+		all, err = s.deps.Store.Events(ctx, store.EventQuery{Peer: p, Limit: maxPast})
+		return err
+	})
+	e := s.events(snap, all, true)
+	if err != nil {
+		e.Note = unavailable
+	}
+	return e
+}
+
+// pings are the round trips that this server measured to others, and others to it.
+func pings(snap *snapshot, p swarm.PeerID) (out []view.Ping) {
+	rows := map[swarm.PeerID]*view.Ping{}
+	row := func(other swarm.PeerID) *view.Ping {
+		if rows[other] == nil {
+			rows[other] = &view.Ping{Peer: string(other)}
+			if _, ok := findServer(snap, other); ok {
+				rows[other].Link = serverPath(other)
+			}
+		}
+		return rows[other]
+	}
+	for _, v := range snap.views {
+		for i := range v.Servers {
+			r := &v.Servers[i]
+			if r.Peer == p {
+				for other, ms := range r.NextRTT {
+					row(other).Out = view.Millis(ms)
+				}
+			} else if ms, ok := r.NextRTT[p]; ok {
+				row(r.Peer).In = view.Millis(ms)
+			}
+		}
+	}
+	for _, ping := range rows {
+		out = append(out, *ping)
+	}
+	slices.SortFunc(out, func(a, b view.Ping) int { return strings.Compare(a.Peer, b.Peer) })
+	return out[:min(len(out), maxRows)]
+}

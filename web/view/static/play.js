@@ -1,0 +1,211 @@
+// The playground: a conversation over the WebSocket protocol. One socket holds one session,
+// whose cache lives across turns; the whole conversation goes with each turn, and the node
+// computes only what the session does not hold yet. A socket that was lost is opened anew.
+"use strict";
+
+(() => {
+  const $ = (id) => document.getElementById(`play-${id}`);
+  const form = $("form");
+  if (!form) return; // no model to talk to
+  const log = $("log"), prompt = $("prompt"), send = $("send"), stop = $("stop"), model = $("model");
+  const firstLength = 2048; // positions of a session; longer ones are opened when needed
+
+  let messages = [];
+  let socket = null; // of the session, open or opening
+  let length = 0; // positions of that session
+  let turn = null; // the answer that is being written
+
+  const value = (id, otherwise) => {
+    const n = Number($(id).value);
+    return $(id).value !== "" && Number.isFinite(n) ? n : otherwise;
+  };
+  const most = () => Number(model.selectedOptions[0].dataset.max) || 8192;
+
+  const element = (tag, className, text) => {
+    const e = document.createElement(tag);
+    e.className = className;
+    if (text !== undefined) e.textContent = text;
+    return e;
+  };
+  const say = (className, text) => {
+    const li = element("li", className);
+    li.append(element("div", "text", text));
+    log.append(li);
+    $("hello").hidden = true;
+    $("new").hidden = false;
+    return li;
+  };
+  const follow = () => window.scrollTo({ top: document.body.scrollHeight });
+  const nearEnd = () => window.innerHeight + window.scrollY > document.body.scrollHeight - 160;
+
+  // The session.
+  const drop = () => {
+    if (!socket) return;
+    socket.onmessage = socket.onclose = socket.onerror = null;
+    socket.close();
+    socket = null;
+  };
+  const address = () => new URL(form.dataset.socket, location.href.replace(/^http/, "ws"));
+  const connect = (want) => {
+    drop();
+    length = Math.min(want, most());
+    const token = $("token").value.trim();
+    socket = token ? new WebSocket(address(), ["whorl", `bearer.${token}`]) : new WebSocket(address());
+    const mine = socket;
+    mine.onmessage = (e) => { if (mine === socket) receive(JSON.parse(e.data)); };
+    mine.onclose = () => { if (mine === socket) { socket = null; lost(); } };
+    mine.onopen = () => {
+      mine.send(JSON.stringify({ type: "open_inference_session", model: model.value, max_length: length }));
+      if (turn) ask();
+    };
+  };
+  const ask = () => {
+    const system = $("system").value.trim();
+    const all = system ? [{ role: "system", content: system }, ...messages] : messages;
+    const temperature = value("temperature", 0.7);
+    const frame = {
+      type: "generate", messages: all, stream: true, max_new_tokens: Math.max(1, Math.floor(value("tokens", 512))),
+      do_sample: temperature > 0,
+    };
+    if (temperature > 0) Object.assign(frame, { temperature, top_p: value("top-p", 0.9) });
+    socket.send(JSON.stringify(frame));
+  };
+
+  // A turn.
+  const begin = (text) => {
+    messages.push({ role: "user", content: text });
+    say("asked", text);
+    const li = say("answered", "");
+    li.dataset.testid = "answer";
+    li.dataset.done = "false";
+    li.setAttribute("aria-busy", "true");
+    const meta = element("div", "meta", "waiting for the first token");
+    li.append(meta);
+    turn = { li, out: li.firstChild, meta, text: "", tokens: 0, began: performance.now(), first: 0, last: 0, firstTokens: 0, retried: false };
+    send.hidden = true;
+    stop.hidden = false;
+    model.disabled = true;
+    curl();
+    follow();
+    if (socket?.readyState === WebSocket.OPEN) ask();
+    else connect(Math.max(length, firstLength));
+  };
+  const stopReasons = { stop: "stop text", eos: "end of the answer", length: "token limit", cancelled: "stopped by you" };
+  const numbers = () => {
+    const t = turn, parts = [`${t.tokens} token${t.tokens === 1 ? "" : "s"}`];
+    const seconds = (t.last - t.first) / 1000;
+    if (t.tokens > t.firstTokens && seconds > 0) parts.push(`${((t.tokens - t.firstTokens) / seconds).toFixed(1)} tok/s`);
+    if (t.first) parts.push(`first after ${Math.round(t.first - t.began)} ms`);
+    return parts;
+  };
+  const tell = (parts) => turn.meta.replaceChildren(...parts.map((p) => element("span", "", p)));
+  const end = () => {
+    const { li, text } = turn;
+    li.dataset.done = "true";
+    li.removeAttribute("aria-busy");
+    if (text) messages.push({ role: "assistant", content: text });
+    else messages.pop(); // a question without an answer is no part of the conversation
+    turn = null;
+    send.hidden = false;
+    stop.hidden = true;
+    model.disabled = false;
+    prompt.focus({ preventScroll: true });
+  };
+  const fail = (message) => {
+    turn.li.append(element("div", "failed", message));
+    turn.li.dataset.error = "true";
+    tell(turn.tokens ? numbers() : []);
+    end();
+  };
+
+  const receive = (m) => {
+    if (!turn) return; // such as: nothing was asked for a while
+    if (m.ok === false) { refused(m); return; }
+    if (typeof m.outputs !== "string") return; // the session is open, or a command was heard
+    const stick = nearEnd();
+    const now = performance.now();
+    if (m.token_count > 0) {
+      if (!turn.first) { turn.first = now; turn.firstTokens = m.token_count; }
+      turn.last = now;
+      turn.tokens += m.token_count;
+    }
+    turn.text += m.outputs;
+    turn.out.append(m.outputs);
+    const parts = turn.tokens ? numbers() : ["waiting for the first token"];
+    if (!m.stop) { tell(parts); if (stick) follow(); return; }
+    if (m.stop_reason) parts.push(stopReasons[m.stop_reason] ?? m.stop_reason);
+    if (m.reroutes) parts.push(`re-routed ${m.reroutes} time${m.reroutes === 1 ? "" : "s"}`);
+    if (m.route?.length) parts.push(`by ${m.route.map((h) => `…${h.peer.slice(-6)} ${h.blocks}`).join(" → ")}`);
+    tell(parts);
+    end();
+    if (stick) follow();
+  };
+  const refused = (m) => {
+    const text = m.error?.message || m.traceback || "refused without a reason";
+    const tooLong = m.error?.code === "max_length" || /Maximum length exceeded/.test(m.traceback ?? "");
+    if (tooLong && !turn.text && length < most()) { // a longer session takes the conversation
+      connect(length * 4);
+      return;
+    }
+    fail(tooLong ? `${text} Start a new chat, or ask for fewer tokens.` : text);
+  };
+  const lost = () => {
+    if (!turn) return;
+    if (!turn.text && !turn.retried) { // nothing was shown yet: once more, silently
+      turn.retried = true;
+      setTimeout(() => { if (turn && !socket) connect(Math.max(length, firstLength)); }, 500);
+      return;
+    }
+    fail("The connection was lost. Send again to go on.");
+  };
+
+  // What the visitor does.
+  const submit = () => {
+    const text = prompt.value.trim();
+    if (!text || turn) return;
+    prompt.value = "";
+    grow();
+    begin(text);
+  };
+  form.addEventListener("submit", (e) => { e.preventDefault(); submit(); });
+  prompt.addEventListener("keydown", (e) => {
+    if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+    e.preventDefault();
+    submit();
+  });
+  const grow = () => { prompt.rows = Math.min(10, prompt.value.split("\n").length); };
+  prompt.addEventListener("input", grow);
+  stop.addEventListener("click", () => {
+    if (!turn) return;
+    if (socket?.readyState === WebSocket.OPEN) {
+      socket.send(JSON.stringify({ type: "cancel" }));
+      const cancelled = turn;
+      setTimeout(() => { if (turn === cancelled) { drop(); tell([...numbers(), stopReasons.cancelled]); end(); } }, 3000);
+    } else { drop(); tell([stopReasons.cancelled]); end(); }
+  });
+  $("new").addEventListener("click", () => {
+    drop();
+    if (turn) end();
+    messages = [];
+    log.replaceChildren();
+    $("hello").hidden = false;
+    $("new").hidden = true;
+    length = 0;
+    curl();
+    prompt.focus();
+  });
+  model.addEventListener("change", () => { drop(); length = 0; curl(); });
+  $("token").addEventListener("change", drop);
+
+  // The same question as a command.
+  const quote = (s) => `'${s.replaceAll("'", "'\\''")}'`;
+  const curl = () => {
+    const all = messages.length ? messages : [{ role: "user", content: "Hello!" }];
+    const body = JSON.stringify({ model: model.value, stream: true, messages: all });
+    const text = `curl -N ${form.dataset.curl} \\\n  -H 'Content-Type: application/json' \\\n  -d ${quote(body)}`;
+    $("curl").textContent = text;
+    const copy = $("curl").closest(".command").querySelector(".copy");
+    if (copy) copy.dataset.copy = text;
+  };
+  window.addEventListener("pagehide", drop);
+})();
