@@ -70,6 +70,7 @@ type Config struct {
 	MaxLength int // longest session
 	Head      Head
 	Tokenizer *tokenizer.Tokenizer // nil: only ids can be used
+	EOS       []int32              // ids that end an answer, beside the tokenizer's
 	Directory Directory
 	Dialer    Dialer
 	// RTT is the round trip to a peer as last measured; nil or false if unknown.

@@ -31,6 +31,7 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 	t.res.Position = s.Position()
 	t.res.Route = s.Route()
 	t.res.Reroutes = s.rerouted() - t.before
+	t.res.LogitsHash = t.hash.String()
 	return t.res, err
 }
 
@@ -81,12 +82,16 @@ type turn struct {
 	ids     []int32          // sampled since the last delta
 	lps     []sample.Logprob // of those
 	before  int              // re-routes before the turn
+	hash    *logitsHash      // nil if not asked for
 }
 
 func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
 	t := &turn{s: s, r: r, emit: emit, sampler: sample.New(r.Sampling), before: s.rerouted()}
-	t.text = newTexter(s.e.cfg.Tokenizer, r)
+	t.text = newTexter(s.e.cfg.Tokenizer, s.e.cfg.EOS, r)
 	t.logits = make([]float32, s.e.cfg.Vocab)
+	if r.Hash {
+		t.hash = newLogitsHash()
+	}
 	t.history = append(s.IDs(), r.Prompt...)
 	t.res.PromptTokens = len(r.Prompt)
 	t.res.Finish = FinishLength
@@ -165,6 +170,7 @@ func (t *turn) choose(row []float32) (int32, error) {
 	if err := t.s.e.cfg.Head.Logits(t.logits, row, 1, t.s.opt.Activations); err != nil {
 		return 0, err
 	}
+	t.hash.add(t.logits)
 	id, err := t.sampler.Sample(t.logits, t.history)
 	if err != nil {
 		return 0, err

@@ -36,6 +36,8 @@ type Request struct {
 	Special bool
 	// TopLogprobs asks for log-probabilities with that many alternatives; -1 for none.
 	TopLogprobs int
+	// Hash asks for Result.LogitsHash.
+	Hash bool
 }
 
 // Delta is what one or more tokens added. Text is valid UTF-8 and may be empty only with
@@ -76,6 +78,9 @@ type Result struct {
 	Route        []swarm.Hop
 	Timings      Timings
 	Reroutes     int // fail-overs during the turn
+	// LogitsHash sums up the bits of all logits that were sampled from: equal hashes mean
+	// that route, batching and machine made no difference.
+	LogitsHash string
 }
 
 // Model is what an Engine serves.

@@ -14,6 +14,8 @@ type Score struct {
 	Logprobs []float64
 	// Next are the logits after the last id.
 	Next []float32
+	// LogitsHash sums up the bits of all logits (Result.LogitsHash).
+	LogitsHash string
 }
 
 // scoreRows is how many rows of logits are held at a time.
@@ -34,7 +36,7 @@ func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, log
 	}
 	hidden, vocab := s.e.cfg.Manifest.Hidden, s.e.cfg.Vocab
 	out := Score{Logprobs: make([]float64, len(ids))}
-	logits := make([]float32, scoreRows*vocab)
+	logits, hash := make([]float32, scoreRows*vocab), newLogitsHash()
 	for at := 0; at < len(ids); at += scoreRows {
 		if err := s.ended(ctx); err != nil {
 			return Score{}, err
@@ -45,6 +47,7 @@ func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, log
 		}
 		for i := range n {
 			row := logits[i*vocab : (i+1)*vocab]
+			hash.add(row)
 			if each != nil {
 				each(at+i, row)
 			}
@@ -55,5 +58,6 @@ func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, log
 			}
 		}
 	}
+	out.LogitsHash = hash.String()
 	return out, nil
 }

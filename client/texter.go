@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"slices"
 
 	"whorl/model/tokenizer"
 )
@@ -15,13 +16,14 @@ type texter struct {
 	eog    map[int32]bool
 }
 
-func newTexter(tok *tokenizer.Tokenizer, r Request) *texter {
+func newTexter(tok *tokenizer.Tokenizer, eos []int32, r Request) *texter {
 	x := &texter{tok: tok, stop: stopper{stops: r.Stop}, eog: map[int32]bool{}}
 	if tok != nil {
 		x.stream = tok.NewStream(!r.Special)
-		for _, id := range tok.EOGs() {
-			x.eog[id] = true
-		}
+		eos = slices.Concat(eos, tok.EOGs())
+	}
+	for _, id := range eos {
+		x.eog[id] = true
 	}
 	return x
 }
