@@ -135,17 +135,9 @@ func TestCase009EmptyPeerList(t *testing.T) {
 // Budgets are checked before compute, with the numbers, and the session survives.
 func TestCase023Budget(t *testing.T) {
 	s := spawn(t, []string{"0:8"})
-	var ref reference
-	for _, r := range refs(t, 14) {
-		if len(r.PromptIDs) == 50 {
-			ref = r
-		}
-	}
-	if ref.Prompt == "" {
-		t.Fatal("no reference with a prompt of 50 ids")
-	}
+	text, prompt := ofLength(t, 50)
 	k := s.open(t, 64)
-	_, _, last := k.generate(map[string]any{"inputs": ref.Prompt, "max_new_tokens": 20, "ignore_eos": true}, nil)
+	_, _, last := k.generate(map[string]any{"inputs": text, "max_new_tokens": 20, "ignore_eos": true}, nil)
 	if last.OK {
 		t.Fatal("20 new ids after 50 were accepted with a budget of 64")
 	}
@@ -154,11 +146,39 @@ func TestCase023Budget(t *testing.T) {
 			t.Errorf("message %q does not name %s", last.Traceback, part)
 		}
 	}
-	ids, _, last := k.generate(map[string]any{"inputs": ref.Prompt, "max_new_tokens": 14, "ignore_eos": true}, nil)
+	ids, _, last := k.generate(map[string]any{"inputs": text, "max_new_tokens": 14, "ignore_eos": true}, nil)
 	if !last.OK {
 		t.Fatalf("14 new ids: %s", last.Traceback)
 	}
-	equal(t, "ids", ids, ref.IDs[:14])
+	var whole struct{ IDs []int32 }
+	lastJSON(t, run(t, "", "generate", toy, "--local", "--ids", idList(prompt), "--max-new-tokens", "14", "--ignore-eos", "--json"), &whole)
+	equal(t, "ids", ids, whole.IDs)
+}
+
+// ofLength is a text that the model's tokenizer turns into n ids, begin token included.
+func ofLength(t *testing.T, n int) (string, []int32) {
+	t.Helper()
+	var lines strings.Builder
+	var texts []string
+	for words := range 40 {
+		for dots := range 4 {
+			texts = append(texts, "A cat sat on"+strings.Repeat(" the mat", words)+strings.Repeat("!", dots))
+			b, _ := json.Marshal(texts[len(texts)-1])
+			lines.Write(append(b, '\n'))
+		}
+	}
+	r := run(t, lines.String(), "tokenize", toy, "--lines", "--special")
+	for i, line := range strings.Split(strings.TrimSpace(r.stdout), "\n") {
+		var ids []int32
+		if err := json.Unmarshal([]byte(line), &ids); err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) == n {
+			return texts[i], ids
+		}
+	}
+	t.Fatalf("no text of %d ids", n)
+	return "", nil
 }
 
 // Parallel clients get what each would get alone.
@@ -273,13 +293,7 @@ func TestCase033Continue(t *testing.T) {
 	}
 	equal(t, "the first ten", append(one, two...), r.IDs[:10])
 
-	var and struct{ IDs []int32 }
-	res := run(t, "", "tokenize", toy, "--text", " and", "--json")
-	lastJSON(t, res, &and)
-	joined := append(append(append([]int32{}, r.PromptIDs...), r.IDs[:10]...), and.IDs...)
-	var whole struct{ IDs []int32 }
-	lastJSON(t, run(t, "", "generate", toy, "--local", "--ids", idList(joined), "--max-new-tokens", "4", "--ignore-eos", "--temperature", "0", "--json"), &whole)
-	equal(t, "the last four", three, whole.IDs)
+	equal(t, "the last four", three, r.After[:4])
 }
 
 // A client that goes away frees what it held within 2 s.

@@ -25,10 +25,12 @@ const toy = "../swarmtest/testdata/toy"
 // reference is what transformers gives greedily for a prompt.
 type reference struct {
 	Prompt    string    `json:"prompt"`
-	PromptIDs []int32   `json:"prompt_ids"`
-	IDs       []int32   `json:"ids"`
+	PromptIDs []int32   `json:"ids"`
+	IDs       []int32   `json:"new"`
 	Margins   []float64 `json:"margins"` // of the two best logits at each step
 	Text      string    `json:"text"`
+	Joined    []int32   `json:"joined"` // prompt, ten new ids, " and"
+	After     []int32   `json:"after"`  // what follows
 }
 
 // refs are the references whose first n steps are decided by more than 1e-3: closer ones
@@ -40,19 +42,19 @@ func refs(t *testing.T, n int) []reference {
 		t.Fatal(err)
 	}
 	var all struct {
-		Greedy []reference `json:"greedy"`
+		Prompts []reference `json:"prompts"`
 	}
 	if err := json.Unmarshal(b, &all); err != nil {
 		t.Fatal(err)
 	}
 	var clear []reference
-	for _, r := range all.Greedy {
+	for _, r := range all.Prompts {
 		if len(r.IDs) >= n && slices.Min(r.Margins[:n]) > 1e-3 {
 			clear = append(clear, r)
 		}
 	}
 	if len(clear) < 8 {
-		t.Fatalf("%d of %d references are clear over %d steps, want at least 8", len(clear), len(all.Greedy), n)
+		t.Fatalf("%d of %d references are clear over %d steps, want at least 8", len(clear), len(all.Prompts), n)
 	}
 	return clear
 }
