@@ -65,6 +65,9 @@ func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations,
 	return mode, f.model.take(args, false)
 }
 
+// localPatience is how long a local run waits for one step: as good as for ever.
+const localPatience = 24 * time.Hour
+
 // asker is a model with somewhere to compute it.
 type asker struct {
 	model   *openModel
@@ -108,6 +111,8 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 		}
 		a.closers = append(a.closers, l)
 		cfg.Directory, cfg.Dialer = &l.dir, &l.dial
+		// There is nobody else to ask: a slow machine is waited for.
+		cfg.Timeouts.Step = localPatience
 		cfg.RTT = func(swarm.PeerID) (time.Duration, bool) { return 0, true }
 	} else {
 		n, err := f.swarm.start(ctx)

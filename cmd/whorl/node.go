@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -33,6 +32,7 @@ type node struct {
 	net           *network
 	dial          *selfDialer
 	stop          context.CancelCauseFunc
+	background    sync.WaitGroup // ends with the node's context
 
 	mu      sync.Mutex // guards all below
 	server  *server.Server
@@ -74,7 +74,7 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	}
 	n.dial = &selfDialer{self: n.net.host.ID(), others: n.net.host}
 	ctx, n.stop = context.WithCancelCause(ctx)
-	if err := n.serveHTTP(ctx, hf); err != nil {
+	if err := n.serveHTTP(ctx, nf, hf); err != nil {
 		n.close()
 		return ctx, nil, err
 	}
@@ -82,8 +82,8 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 }
 
 // serveHTTP brings up both listeners.
-func (n *node) serveHTTP(ctx context.Context, hf *httpFlags) error {
-	pages, err := n.pages(ctx, hf)
+func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) error {
+	pages, err := n.pages(ctx, nf, hf)
 	if err != nil {
 		return err
 	}
@@ -170,6 +170,7 @@ func (n *node) close() error {
 	}
 	endAll(n.public, n.admin)
 	n.dial.wait()
+	n.background.Wait()
 	return n.net.Close()
 }
 
@@ -307,6 +308,3 @@ func (n *node) KillSession(id string) error {
 	}
 	return nil
 }
-
-// pages is the dashboard; nil without a public listener.
-func (n *node) pages(context.Context, *httpFlags) (http.Handler, error) { return nil, nil }
