@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
-	krecords "github.com/libp2p/go-libp2p-kad-dht/records"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/protocol"
-	ma "github.com/multiformats/go-multiaddr"
 
 	"whorl/swarm"
 	"whorl/swarm/p2p"
@@ -21,42 +19,58 @@ import (
 // Directory is a node's knowledge of its swarm. Run must be running for it to stay fresh.
 // Safe for concurrent use.
 type Directory struct {
-	cfg  Config
-	host *p2p.Host
-	dht  *dht.IpfsDHT
-	lost chan swarm.PeerID // connections that ended, to be checked
-	kick chan struct{}     // asks for a refresh now
+	cfg     Config
+	host    *p2p.Host
+	dht     *dht.IpfsDHT
+	initial []swarm.PeerID // of cfg.Bootstrap
+	metrics *metrics
+	lost    chan swarm.PeerID // connections that ended, to be checked
+	kick    chan struct{}     // asks for an exchange now
+	slots   chan struct{}     // one per pull being answered
 
-	mu       sync.Mutex // guards all below
-	records  *records
-	own      map[swarm.UID]*swarm.Record // what we announced last
-	seq      uint64
-	changed  chan struct{}
-	first    chan struct{} // closed after the first refresh
-	wanted   map[swarm.UID]time.Time
-	warned   map[swarm.PeerID]time.Time
-	refused  uint64
-	lastPull int // rotates the tellers
+	mu      sync.Mutex // guards all below
+	records *records
+	own     *swarm.Record // what we announced last
+	seq     uint64        // of the last record of ours, from this process or an earlier one
+	foreign *swarm.Record // the newest record of ours that this process did not make
+	changed chan struct{}
+	first   chan struct{} // closed after the first exchange
+	wanted  map[swarm.UID]time.Time
+	warned  map[string]time.Time
+	refused uint64
+	turn    int // rotates tellers and pings
 }
 
 // New starts the DHT on a host and answers pulls. It does not dial: Run does.
 func New(h *p2p.Host, cfg Config) (*Directory, error) {
-	if cfg.Expiration <= 0 || cfg.Expiration > swarm.MaxLifetime || cfg.Refresh <= 0 || cfg.Lonely <= 0 {
-		return nil, fmt.Errorf("directory: expiration %v (at most %v), refresh %v and lonely time %v must be positive", cfg.Expiration, swarm.MaxLifetime, cfg.Refresh, cfg.Lonely)
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
 	}
 	d := &Directory{
-		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1),
-		records: newRecords(), own: map[swarm.UID]*swarm.Record{}, changed: make(chan struct{}),
-		first: make(chan struct{}), wanted: map[swarm.UID]time.Time{}, warned: map[swarm.PeerID]time.Time{},
+		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1), slots: make(chan struct{}, servings),
+		records: newRecords(), changed: make(chan struct{}), first: make(chan struct{}),
+		wanted: map[swarm.UID]time.Time{}, warned: map[string]time.Time{},
 	}
-	kad, err := dht.New(h.Libp2p(),
-		dht.ProtocolPrefix(protocol.ID("/whorl/"+cfg.Swarm)), dht.Mode(dht.ModeServer), dht.DisableValues(),
-		dht.AddressFilter(func(a []ma.Multiaddr) []ma.Multiaddr { return a }),
-		dht.ProviderManagerOpts(krecords.ProvideValidity(provideValidity)))
-	if err != nil {
+	if len(cfg.Bootstrap) > 0 {
+		infos, err := p2p.ParsePeers(cfg.Bootstrap)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range infos {
+			d.initial = append(d.initial, swarm.PeerID(i.ID.String()))
+		}
+	}
+	var err error
+	if d.dht, err = newDHT(h.Libp2p(), cfg); err != nil {
 		return nil, fmt.Errorf("directory: %w", err)
 	}
-	d.dht = kad
+	d.metrics = newMetrics(cfg.Registerer, d.size)
 	h.Handle(wire.ProtoDirectory, d.serve)
 	h.Libp2p().Network().Notify(&network.NotifyBundle{DisconnectedF: func(n network.Network, c network.Conn) {
 		if n.Connectedness(c.RemotePeer()) == network.Connected {
@@ -73,33 +87,39 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 // Close stops the DHT; the host stays.
 func (d *Directory) Close() error { return d.dht.Close() }
 
-// Announce publishes what this node serves: the record is completed with peer, addresses,
-// sequence and times, signed, kept and sent to the connected peers. Announcing again
-// replaces it.
-func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
-	now := time.Now()
+func (d *Directory) size() float64 {
 	d.mu.Lock()
-	// Milliseconds since 1970 rise across restarts without a file to keep.
-	d.seq = max(d.seq+1, uint64(now.UnixMilli()))
+	defer d.mu.Unlock()
+	return float64(len(d.records.peers))
+}
+
+// Announce publishes what this node serves: the record is completed with peer, addresses,
+// sequence and times, signed, kept and sent to connected peers, at once if the state or
+// the span is new. Announcing again replaces it.
+func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
+	now := d.cfg.Clock()
+	d.mu.Lock()
+	// Milliseconds since 1970 rise across restarts without a file to keep; should the
+	// clock be set back, the swarm reminds us of how far we were.
+	d.seq = max(d.seq+1, uint64(max(0, now.UnixMilli())))
 	r.Protocol, r.Peer, r.Addrs, r.Seq = wire.Version, d.host.ID(), d.host.ListenAddrs(), d.seq
-	r.Issued, r.Expires = now.UnixMilli(), now.Add(d.cfg.Expiration).UnixMilli()
 	d.mu.Unlock()
+	r.Issued, r.Expires = now.UnixMilli(), now.Add(d.cfg.Expiration).UnixMilli()
 	if err := r.Validate(); err != nil {
-		return err
+		return fmt.Errorf("announce: %w", err)
 	}
-	signed, err := seal(d.host, &r)
+	signed, err := seal(d.host.Sign, &r)
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
 	d.mu.Lock()
-	uid := r.UID()
-	before := d.own[uid]
-	d.own[uid] = &r
+	before := d.own
+	d.own = &r
 	_, err = d.records.put(&r, signed, now)
 	d.touch()
 	d.mu.Unlock()
 	if err != nil {
-		return err
+		return fmt.Errorf("announce: %w", err)
 	}
 	if before == nil || before.State != r.State || before.Span != r.Span {
 		d.tell(ctx, fanout)
@@ -115,7 +135,7 @@ func (d *Directory) touch() {
 	d.changed = make(chan struct{})
 }
 
-// Changed is closed at the next change of what is known.
+// Changed is closed at the next change of what is known. Take it before looking.
 func (d *Directory) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,25 +159,23 @@ func (d *Directory) View(ctx context.Context, uid swarm.UID) (swarm.View, error)
 	case <-ctx.Done():
 		return swarm.View{}, swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the swarm has not answered yet: %w", ctx.Err())
 	}
+	now := d.cfg.Clock()
 	d.mu.Lock()
-	d.wanted[uid] = time.Now()
-	d.mu.Unlock()
-	for _, v := range d.Views() {
-		if v.Manifest.UID() == uid {
-			return v, nil
-		}
+	defer d.mu.Unlock()
+	if uid != "" {
+		d.wanted[uid] = now
 	}
-	return swarm.View{At: time.Now()}, nil
+	return d.records.view(uid, now), nil
 }
 
 // Views are the snapshots of every model known, sorted by name.
 func (d *Directory) Views() []swarm.View {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.records.views(time.Now())
+	return d.records.views(d.cfg.Clock())
 }
 
-// Signed is a peer's record as it was signed; false if none is known.
+// Signed is a peer's record as it was signed, not to be changed; false if none is known.
 func (d *Directory) Signed(p swarm.PeerID) ([]byte, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,42 +186,75 @@ func (d *Directory) Signed(p swarm.PeerID) ([]byte, bool) {
 	return e.signed, true
 }
 
-// Accept verifies a signed record and takes it in, so that its peer can be dialled.
+// Accept verifies a signed record and takes it in, so that its peer can be dialled. It
+// returns the newest record known of that peer: an older one, told late or replayed, is
+// no error and changes nothing.
 func (d *Directory) Accept(signed []byte) (*swarm.Record, error) {
-	now := time.Now()
-	r, err := open(signed, now)
+	now := d.cfg.Clock()
+	r, who, err := open(signed, now, d.host.Verify)
 	if err != nil {
-		d.refuse(r, err, now)
+		d.refuse(who, err)
 		return nil, err
+	}
+	if r.Peer == d.host.ID() {
+		return r, d.hearOfUs(r)
 	}
 	d.mu.Lock()
 	news, err := d.records.put(r, signed, now)
 	if news {
 		d.touch()
+	} else if e := d.records.peers[r.Peer]; err == nil {
+		r = e.record
 	}
 	d.mu.Unlock()
 	if err != nil {
+		d.refuse(who, err)
 		return nil, err
 	}
 	d.host.AddAddrs(r.Peer, r.Addrs)
 	return r, nil
 }
 
-// refuse counts a bad record and logs it, a line per peer and a while.
-func (d *Directory) refuse(r *swarm.Record, err error, now time.Time) {
-	var who swarm.PeerID
-	if r != nil {
-		who = r.Peer
+// hearOfUs takes a record that bears our identity: one of ours, one from before a restart,
+// or one of a process that has a copy of the key.
+func (d *Directory) hearOfUs(r *swarm.Record) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.Seq <= d.seq {
+		return nil
 	}
+	d.seq = r.Seq // whatever we announce next must be newer
+	d.foreign = r
+	return nil
+}
+
+// refuse counts a bad record and logs it, a line per peer and a while. Expired ones are
+// common where a teller's clock is a little behind.
+func (d *Directory) refuse(who swarm.PeerID, err error) {
+	d.metrics.refused.WithLabelValues(kind(err)).Inc()
 	d.mu.Lock()
 	d.refused++
-	quiet := now.Sub(d.warned[who]) < warnEvery || errors.Is(err, ErrExpired)
+	d.mu.Unlock()
+	if !errors.Is(err, ErrExpired) {
+		d.warn("record "+string(who), "record refused", "peer", who, "reason", err)
+	}
+}
+
+// warn logs a line unless one with the same key was logged lately.
+func (d *Directory) warn(key, text string, args ...any) {
+	now := d.cfg.Clock()
+	d.mu.Lock()
+	at, ok := d.warned[key]
+	quiet := ok && now.Sub(at) < warnEvery
 	if !quiet {
-		d.warned[who] = now
+		if len(d.warned) >= maxWarned {
+			clear(d.warned)
+		}
+		d.warned[key] = now
 	}
 	d.mu.Unlock()
 	if !quiet {
-		d.cfg.Log.Warn("record refused", "reason", err)
+		d.cfg.Log.Warn(text, args...)
 	}
 }
 
@@ -214,11 +265,16 @@ func (d *Directory) Refused() uint64 {
 	return d.refused
 }
 
-// Suspect hides a peer that could not be reached until it announces anew.
+// Suspect hides a peer that could not be reached until it announces anew or answers a
+// ping. A node does not suspect itself.
 func (d *Directory) Suspect(p swarm.PeerID) {
+	if p == d.host.ID() {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.records.suspect(p) {
+		d.metrics.suspects.Inc()
 		d.touch()
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"whorl/swarm"
-	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
 )
 
@@ -20,65 +19,86 @@ type envelope struct {
 	Sig     []byte `json:"sig"`
 }
 
-// The reasons why a record is refused; wrapped with the particulars.
+// The reasons why a record is refused; wrapped with the particulars. Others are
+// swarm.ErrBadRecord.
 var (
 	ErrSignature = errors.New("record is not signed by its peer")
 	ErrClock     = errors.New("clocks disagree")
 	ErrExpired   = errors.New("record has expired")
 	ErrProtocol  = errors.New("peer speaks another protocol version")
+	ErrFull      = errors.New("the directory is full")
 )
 
-// MaxSkew is how far a peer's clock may be ahead or behind before its records are refused:
-// well above what NTP leaves, well below a record's useful life times a few.
-const MaxSkew = 2 * time.Minute
+// MaxSkew is how far a peer's clock may be ahead or behind: well above what NTP leaves,
+// well below the life of a record. Within it nothing changes.
+const MaxSkew = 30 * time.Second
 
-type signer interface {
-	Sign(domain string, payload []byte) ([]byte, error)
-}
+// signer and verifier are a node's key and the rule by which a peer id proves a signature.
+type (
+	signer   func(domain string, payload []byte) ([]byte, error)
+	verifier func(p swarm.PeerID, domain string, payload, sig []byte) error
+)
 
-func seal(s signer, r *swarm.Record) ([]byte, error) {
+func seal(sign signer, r *swarm.Record) ([]byte, error) {
 	payload, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	sig, err := s.Sign(recordDomain, payload)
+	if len(payload) > swarm.MaxRecordBytes {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", swarm.ErrBadRecord, len(payload), swarm.MaxRecordBytes)
+	}
+	sig, err := sign(recordDomain, payload)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(envelope{payload, sig})
 }
 
-// open checks an envelope against the clock and its signature.
-func open(signed []byte, now time.Time) (*swarm.Record, error) {
-	if len(signed) > 2*swarm.MaxRecordBytes {
-		return nil, fmt.Errorf("%w: envelope of %d bytes", swarm.ErrBadRecord, len(signed))
+// open checks an envelope against the clock and its signature. who is the peer that the
+// record claims to be of, proven or not, "" if that cannot be told.
+func open(signed []byte, now time.Time, verify verifier) (r *swarm.Record, who swarm.PeerID, err error) {
+	if len(signed) > 2*swarm.MaxRecordBytes { // base64, and room for the signature
+		return nil, "", fmt.Errorf("%w: envelope of %d bytes", swarm.ErrBadRecord, len(signed))
 	}
 	var e envelope
 	if err := json.Unmarshal(signed, &e); err != nil {
-		return nil, fmt.Errorf("%w: %v", swarm.ErrBadRecord, err)
+		return nil, "", fmt.Errorf("%w: %v", swarm.ErrBadRecord, err)
 	}
-	var version struct {
+	var claim struct {
 		Protocol int          `json:"protocol"`
 		Peer     swarm.PeerID `json:"peer"`
 	}
-	if err := json.Unmarshal(e.Payload, &version); err != nil {
-		return nil, fmt.Errorf("%w: %v", swarm.ErrBadRecord, err)
+	if err := json.Unmarshal(e.Payload, &claim); err != nil {
+		return nil, "", fmt.Errorf("%w: %v", swarm.ErrBadRecord, err)
 	}
-	if version.Protocol != wire.Version {
-		return nil, fmt.Errorf("%w: %s speaks %d, this node %d: the older of the two must be updated", ErrProtocol, version.Peer.Short(), version.Protocol, wire.Version)
+	who = claim.Peer
+	if claim.Protocol != wire.Version {
+		return nil, who, fmt.Errorf("%w: %s speaks %d, this node %d: update the older of the two", ErrProtocol, who.Short(), claim.Protocol, wire.Version)
 	}
-	r, err := swarm.DecodeRecord(e.Payload)
-	if err != nil {
-		return nil, err
+	if r, err = swarm.DecodeRecord(e.Payload); err != nil {
+		return nil, who, err
 	}
-	if skew := time.UnixMilli(r.Issued).Sub(now); skew > MaxSkew {
-		return nil, fmt.Errorf("%w: the clock of %s is %v ahead, at most %v is allowed", ErrClock, r.Peer.Short(), skew.Round(time.Second), MaxSkew)
+	if ahead := time.UnixMilli(r.Issued).Sub(now); ahead > MaxSkew {
+		return nil, who, fmt.Errorf("%w: that of %s is %v ahead of ours, at most %v is allowed: set the clocks", ErrClock, who.Short(), ahead.Round(time.Second), MaxSkew)
 	}
-	if over := now.Sub(time.UnixMilli(r.Expires)); over > 0 {
-		return nil, fmt.Errorf("%w: that of %s ended %v ago", ErrExpired, r.Peer.Short(), over.Round(time.Second))
+	if over := now.Sub(time.UnixMilli(r.Expires)); over >= MaxSkew {
+		return nil, who, fmt.Errorf("%w: that of %s ended %v ago", ErrExpired, who.Short(), over.Round(time.Second))
 	}
-	if err := p2p.Verify(r.Peer, recordDomain, e.Payload, e.Sig); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrSignature, err)
+	if err := verify(r.Peer, recordDomain, e.Payload, e.Sig); err != nil {
+		return nil, who, fmt.Errorf("%w: %v", ErrSignature, err)
 	}
-	return r, nil
+	return r, who, nil
+}
+
+// kind names a refusal for metrics.
+func kind(err error) string {
+	for _, k := range []struct {
+		err  error
+		name string
+	}{{ErrSignature, "signature"}, {ErrClock, "clock"}, {ErrExpired, "expired"}, {ErrProtocol, "protocol"}, {ErrFull, "full"}} {
+		if errors.Is(err, k.err) {
+			return k.name
+		}
+	}
+	return "invalid"
 }

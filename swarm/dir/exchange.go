@@ -12,54 +12,77 @@ import (
 	"whorl/swarm/wire"
 )
 
-// tell exchanges records with up to n peers: the first peers of the swarm that are
-// connected, then others in rotation. It returns how many answered.
-func (d *Directory) tell(ctx context.Context, n int) int {
+// tell exchanges records with up to n peers: initial peers that are connected, then others
+// in rotation. It returns how many answered, and the last refusal of those who are of
+// another swarm or version.
+func (d *Directory) tell(ctx context.Context, n int) (heard int, refusal error) {
 	var wg sync.WaitGroup
-	answered := make(chan bool, n)
+	results := make(chan error, n)
 	for _, p := range d.tellers(n) {
-		wg.Go(func() { answered <- d.exchange(ctx, p) == nil })
+		wg.Go(func() { results <- d.exchange(ctx, p) })
 	}
 	wg.Wait()
-	close(answered)
-	heard := 0
-	for ok := range answered {
-		if ok {
+	close(results)
+	for err := range results {
+		switch code := swarm.CodeOf(err); {
+		case err == nil:
 			heard++
+		case code == swarm.CodeWrongSwarm || code == swarm.CodeVersion:
+			refusal = err
 		}
 	}
-	return heard
+	return heard, refusal
 }
 
 // tellers chooses whom to ask.
 func (d *Directory) tellers(n int) []swarm.PeerID {
-	connected := d.host.Libp2p().Network().Peers()
 	var all []swarm.PeerID
-	for _, id := range connected {
+	for _, id := range d.host.Libp2p().Network().Peers() {
 		all = append(all, swarm.PeerID(id.String()))
 	}
 	slices.Sort(all)
 	d.mu.Lock()
-	d.lastPull++
-	at := d.lastPull
+	d.turn++
+	at := d.turn
 	d.mu.Unlock()
+	return chooseTellers(d.initial, all, n, at)
+}
+
+// chooseTellers takes up to n of the connected peers: initial ones for up to half of them,
+// rounded up, since everybody tells those, the others from a place that moves with each
+// turn.
+func chooseTellers(initial, connected []swarm.PeerID, n, turn int) []swarm.PeerID {
 	var out []swarm.PeerID
-	for _, p := range d.bootstrapIDs() {
-		if slices.Contains(all, p) && len(out) < (n+1)/2 && !slices.Contains(out, p) {
+	take := func(p swarm.PeerID, most int) {
+		if len(out) < most && slices.Contains(connected, p) && !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}
-	for i := range all {
-		p := all[(i+at)%len(all)]
-		if len(out) < n && !slices.Contains(out, p) {
-			out = append(out, p)
-		}
+	for i := range initial {
+		take(initial[(i+turn)%len(initial)], (n+1)/2)
+	}
+	for i := range connected {
+		take(connected[(i+turn)%len(connected)], n)
 	}
 	return out
 }
 
-// exchange sends our own records to a peer and takes in what it knows.
+// exchange sends our own record to a peer and takes in what it knows.
 func (d *Directory) exchange(ctx context.Context, p swarm.PeerID) error {
+	err := d.pull(ctx, p)
+	result := "ok"
+	if err != nil {
+		result = "failed"
+		if e := swarm.AsError(err); e.Code == swarm.CodeWrongSwarm || e.Code == swarm.CodeVersion {
+			result = "refused"
+			d.warn("exchange "+string(p), "peer is left out", "peer", p, "reason", err)
+		}
+	}
+	d.metrics.exchanges.WithLabelValues(result).Inc()
+	return err
+}
+
+func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	s, err := d.host.Dial(ctx, p, wire.ProtoDirectory)
@@ -67,68 +90,115 @@ func (d *Directory) exchange(ctx context.Context, p swarm.PeerID) error {
 		return err
 	}
 	defer s.Reset()
-	s.SetDeadline(time.Now().Add(exchangeTimeout))
-	if _, err := s.Write(wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Own: d.ownSigned()})); err != nil {
+	defer context.AfterFunc(ctx, func() { s.Reset() })()
+	asked := d.cfg.Clock()
+	if _, err := s.Write(wire.AppendJSON(nil, wire.TypePull, d.question())); err != nil {
 		return err
 	}
 	t, payload, err := wire.NewReader(bufio.NewReader(s)).Next()
 	if err != nil {
-		return err
+		return fmt.Errorf("exchange with %s: %w", p.Short(), err)
 	}
-	var got wire.Records
-	if t != wire.TypeRecords {
+	switch t {
+	case wire.TypeFail:
+		var f wire.Fail
+		if err := wire.Decode(t, payload, &f); err != nil {
+			return err
+		}
+		return f.Err(p)
+	case wire.TypeRecords:
+	default:
 		return fmt.Errorf("%w: type %d in answer to a pull", wire.ErrFrame, t)
 	}
+	var got wire.Records
 	if err := wire.Decode(t, payload, &got); err != nil {
 		return err
 	}
-	d.take(got.Records)
+	d.compareClocks(p, got.Now, asked)
+	d.take(got.Records, wire.MaxRecords)
 	return s.Close()
 }
 
-// take accepts records; bad ones are counted and do not spoil the others.
-func (d *Directory) take(all [][]byte) {
-	for _, signed := range all[:min(len(all), wire.MaxRecords)] {
-		if r, err := d.Accept(signed); err == nil && r.Peer == d.host.ID() {
-			d.cfg.Log.Debug("our own record came back", "seq", r.Seq)
+func (d *Directory) question() wire.Pull {
+	q := wire.Pull{Version: wire.Version, Swarm: d.cfg.Swarm, Now: d.cfg.Clock().UnixMilli()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q.Known = d.records.known(d.cfg.Clock())
+	if e := d.records.peers[d.host.ID()]; e != nil {
+		q.Own = [][]byte{e.signed}
+	}
+	return q
+}
+
+// compareClocks warns when a peer's clock is far from ours: one of the two is refused by
+// the others. asked is when it was asked, or now if it has just told the time.
+func (d *Directory) compareClocks(p swarm.PeerID, theirs int64, asked time.Time) {
+	if theirs == 0 {
+		return
+	}
+	now := d.cfg.Clock()
+	middle := asked.Add(now.Sub(asked) / 2)
+	if ahead := middle.Sub(time.UnixMilli(theirs)); ahead > MaxSkew || ahead < -MaxSkew {
+		way := "ahead of"
+		if ahead < 0 {
+			way, ahead = "behind", -ahead
 		}
+		d.warn("clock "+string(p), "clocks disagree: records of one of the two are refused until they are set",
+			"peer", p, "reason", fmt.Sprintf("this node's clock is %v %s the peer's, at most %v is allowed", ahead.Round(time.Second), way, MaxSkew))
 	}
 }
 
-func (d *Directory) ownSigned() [][]byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e := d.records.peers[d.host.ID()]; e != nil {
-		return [][]byte{e.signed}
+// take accepts records; bad ones are counted and do not spoil the others.
+func (d *Directory) take(all [][]byte, most int) {
+	for _, signed := range all[:min(len(all), most)] {
+		d.Accept(signed) // refusals are counted and logged there
 	}
-	return nil
 }
 
 // serve answers one pull.
 func (d *Directory) serve(_ context.Context, from swarm.PeerID, s wire.Stream) {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	default: // the asker has other tellers
+		return
+	}
 	s.SetDeadline(time.Now().Add(exchangeTimeout))
 	t, payload, err := wire.NewReader(bufio.NewReader(s)).Next()
-	var pull wire.Pull
-	if err != nil || t != wire.TypePull || wire.Decode(t, payload, &pull) != nil {
+	if err != nil || t != wire.TypePull {
 		return
 	}
-	if pull.Version != wire.Version {
-		d.cfg.Log.Warn("peer speaks another version of the directory", "peer", from, "version", pull.Version)
-		return
+	answer, err := d.answer(from, payload)
+	if err != nil {
+		d.warn("serve "+string(from), "peer is left out", "peer", from, "reason", err)
+		answer = wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(0, err))
 	}
-	d.take(pull.Own)
-	d.mu.Lock()
-	all := d.records.signed(time.Now(), wire.MaxRecords)
-	d.mu.Unlock()
-	// Stay within the frame: base64 in JSON adds a third.
-	size := 0
-	for i, r := range all {
-		if size += len(r)*4/3 + 4; size > 15<<20 {
-			all = all[:i]
-			break
-		}
-	}
-	if _, err := s.Write(wire.AppendJSON(nil, wire.TypeRecords, wire.Records{Records: all})); err == nil {
+	if _, err := s.Write(answer); err == nil {
 		s.Close()
 	}
+}
+
+// answer takes in what the asker brings and gives the frame that answers it.
+func (d *Directory) answer(from swarm.PeerID, payload []byte) ([]byte, error) {
+	var pull wire.Pull
+	if err := wire.Decode(wire.TypePull, payload, &pull); err != nil {
+		return nil, &swarm.Error{Code: swarm.CodeBadFrame, Verdict: swarm.Caller, Message: "pull cannot be read", Err: err}
+	}
+	switch {
+	case pull.Version != wire.Version:
+		return nil, swarm.Errorf(swarm.CodeVersion, swarm.Elsewhere, "node %s speaks version %d of the directory, %s speaks %d: update the older of the two",
+			d.host.ID().Short(), wire.Version, from.Short(), pull.Version)
+	case pull.Swarm != d.cfg.Swarm:
+		return nil, swarm.Errorf(swarm.CodeWrongSwarm, swarm.Caller, "node %s is of swarm %q, %s of %q: give both the same --swarm",
+			d.host.ID().Short(), d.cfg.Swarm, from.Short(), pull.Swarm)
+	case len(pull.Known) > wire.MaxKnown:
+		return nil, swarm.Errorf(swarm.CodeBadFrame, swarm.Caller, "pull names %d records, at most %d", len(pull.Known), wire.MaxKnown)
+	}
+	now := d.cfg.Clock()
+	d.compareClocks(from, pull.Now, now)
+	d.take(pull.Own, wire.MaxOwn)
+	d.mu.Lock()
+	news := d.records.unknownTo(from, pull.Known, now)
+	d.mu.Unlock()
+	return wire.AppendJSON(nil, wire.TypeRecords, wire.Records{Now: now.UnixMilli(), Records: news}), nil
 }

@@ -3,88 +3,103 @@ package dir
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/ipfs/go-cid"
-	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/multiformats/go-multihash"
-
 	"whorl/swarm"
-	"whorl/swarm/p2p"
 )
 
-// Run joins the swarm and keeps the directory fresh until the context ends. It returns
-// early only if no first peer answers at the start.
+// Run joins the swarm and keeps the directory fresh until the context ends. It returns an
+// error only if the node cannot join: no first peer answers, they are of another swarm, or
+// this node's identity is in use.
 func (d *Directory) Run(ctx context.Context) error {
-	if len(d.cfg.Bootstrap) > 0 {
-		if err := d.host.Bootstrap(ctx, d.cfg.Bootstrap); err != nil {
-			return err
+	if err := d.join(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
 		}
+		return err
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { d.refreshes(ctx) })
 	wg.Go(func() { d.watchLost(ctx) })
+	wg.Go(func() { d.pings(ctx) })
 	wg.Go(func() { d.provideAndFind(ctx) })
+	wg.Go(func() { d.rejoins(ctx) })
+	<-ctx.Done()
+	return nil
+}
+
+// join dials the first peers and exchanges records with one of them. Until then this node
+// is nobody to the swarm: if its identity turns out to be in use it leaves unseen.
+func (d *Directory) join(ctx context.Context) error {
+	if len(d.cfg.Bootstrap) > 0 {
+		if err := d.reachInitial(ctx); err != nil {
+			return err
+		}
+		for {
+			if d.host.Connected() == 0 { // gone again at once
+				if err := d.reachInitial(ctx); err != nil {
+					return err
+				}
+			}
+			heard, refusal := d.tell(ctx, tellers)
+			if heard > 0 {
+				break
+			}
+			if refusal != nil {
+				return refusal
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(d.cfg.Refresh):
+			}
+		}
+		if err := d.checkTwin(ctx); err != nil {
+			return err
+		}
+	}
+	close(d.first)
+	return nil
+}
+
+// checkTwin looks whether the maker of a record with our identity, if one was heard of, is
+// still there and is not this process.
+func (d *Directory) checkTwin(ctx context.Context) error {
+	d.mu.Lock()
+	r := d.foreign
+	d.foreign = nil
+	d.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	ours := d.host.ListenAddrs()
+	return d.host.Twin(ctx, slices.DeleteFunc(slices.Clone(r.Addrs), func(a string) bool { return slices.Contains(ours, a) }))
+}
+
+// refreshes exchanges records with tellers and forgets what has expired.
+func (d *Directory) refreshes(ctx context.Context) {
 	tick := time.NewTicker(d.cfg.Refresh)
 	defer tick.Stop()
-	begin, alone := time.Now(), time.Time{}
 	for {
-		heard := d.tell(ctx, tellers)
-		d.expire()
-		if heard > 0 || len(d.cfg.Bootstrap) == 0 || time.Since(begin) > exchangeTimeout {
-			d.joined()
+		d.tell(ctx, tellers)
+		d.mu.Lock()
+		if d.records.prune(d.cfg.Clock()) {
+			d.touch()
 		}
-		d.pingServers(ctx)
-		alone = d.rejoin(ctx, alone)
+		d.mu.Unlock()
+		if err := d.checkTwin(ctx); err != nil {
+			d.metrics.twins.Inc()
+			d.warn("twin", "another process announces itself as this node", "reason", err)
+		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		case <-d.kick:
 		}
 	}
-}
-
-// joined opens the first View.
-func (d *Directory) joined() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	select {
-	case <-d.first:
-	default:
-		close(d.first)
-	}
-}
-
-func (d *Directory) expire() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.records.prune(time.Now()) {
-		d.touch()
-	}
-}
-
-// rejoin dials the first peers again when the node has been alone for a while; it returns
-// since when it is alone.
-func (d *Directory) rejoin(ctx context.Context, alone time.Time) time.Time {
-	if d.host.Connected() > 0 || len(d.cfg.Bootstrap) == 0 {
-		if !alone.IsZero() {
-			d.cfg.Log.Info("back in the swarm", "alone", time.Since(alone).Round(time.Second))
-		}
-		return time.Time{}
-	}
-	if alone.IsZero() {
-		d.cfg.Log.Warn("no peer is connected")
-		return time.Now()
-	}
-	if time.Since(alone) >= d.cfg.Lonely {
-		if err := d.host.Bootstrap(ctx, d.cfg.Bootstrap); err != nil && ctx.Err() == nil {
-			d.cfg.Log.Warn("cannot rejoin the swarm, will try again", "reason", err)
-		}
-	}
-	return alone
 }
 
 // watchLost checks peers whose connection ended: one that does not answer a ping is
@@ -101,7 +116,11 @@ func (d *Directory) watchLost(ctx context.Context) {
 			if !d.knows(p) {
 				continue
 			}
-			slots <- struct{}{}
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
 			wg.Go(func() {
 				d.check(ctx, p)
 				<-slots
@@ -116,6 +135,42 @@ func (d *Directory) knows(p swarm.PeerID) bool {
 	return d.records.peers[p] != nil
 }
 
+// pings measures the round trips to servers and so finds those that hang.
+func (d *Directory) pings(ctx context.Context) {
+	tick := time.NewTicker(d.cfg.Refresh)
+	defer tick.Stop()
+	for {
+		var wg sync.WaitGroup
+		for _, p := range d.duePings() {
+			wg.Go(func() { d.check(ctx, p) })
+		}
+		wg.Wait()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// duePings lists the servers of the next round, all in turn.
+func (d *Directory) duePings() []swarm.PeerID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var due []swarm.PeerID
+	for p, e := range d.records.peers {
+		if p != d.host.ID() && e.record.State >= swarm.Draining {
+			due = append(due, p)
+		}
+	}
+	slices.Sort(due)
+	if len(due) > pingsPerRefresh {
+		at := d.turn * pingsPerRefresh % len(due)
+		due = slices.Concat(due[at:], due[:at])[:pingsPerRefresh]
+	}
+	return due
+}
+
 // check pings a peer and draws the conclusion.
 func (d *Directory) check(ctx context.Context, p swarm.PeerID) {
 	pctx, cancel := context.WithTimeout(ctx, pingTimeout)
@@ -124,135 +179,22 @@ func (d *Directory) check(ctx context.Context, p swarm.PeerID) {
 	if ctx.Err() != nil {
 		return
 	}
-	d.mu.Lock()
-	news := false
 	if err != nil {
-		news = d.records.suspect(p)
-	} else {
-		news = d.records.clear(p)
-	}
-	if news {
-		d.touch()
-	}
-	d.mu.Unlock()
-	if news && err != nil {
-		d.cfg.Log.Warn("server does not answer", "peer", p, "reason", err)
-	}
-}
-
-// pingServers measures the round trips to servers that were asked about, the longest
-// unmeasured ones first, and checks the suspects among them.
-func (d *Directory) pingServers(ctx context.Context) {
-	d.mu.Lock()
-	var due []swarm.PeerID
-	for p, e := range d.records.peers {
-		if p != d.host.ID() && e.record.State >= swarm.Joining {
-			due = append(due, p)
-		}
-	}
-	d.mu.Unlock()
-	slices.SortFunc(due, func(a, b swarm.PeerID) int { return strings.Compare(string(a), string(b)) })
-	if len(due) > pingsPerRefresh {
 		d.mu.Lock()
-		at := d.lastPull * pingsPerRefresh % len(due)
+		news := d.records.suspect(p)
+		if news {
+			d.touch()
+		}
 		d.mu.Unlock()
-		due = slices.Concat(due[at:], due[:at])[:pingsPerRefresh]
-	}
-	var wg sync.WaitGroup
-	for _, p := range due {
-		wg.Go(func() { d.check(ctx, p) })
-	}
-	wg.Wait()
-}
-
-// provideAndFind keeps provider records of what this node serves alive, and looks for
-// providers of models that were asked for: their records come by the next exchange.
-func (d *Directory) provideAndFind(ctx context.Context) {
-	provided := map[swarm.UID]time.Time{}
-	found := map[swarm.UID]time.Time{}
-	for {
-		d.mu.Lock()
-		var own, wanted []swarm.UID
-		for uid, r := range d.own {
-			if r.State >= swarm.Joining && time.Since(provided[uid]) > provideEvery {
-				own = append(own, uid)
-			}
+		if news {
+			d.metrics.suspects.Inc()
+			d.cfg.Log.Warn("server does not answer", "peer", p, "reason", err)
 		}
-		for uid, at := range d.wanted {
-			if time.Since(at) < provideValidity && time.Since(found[uid]) > findEvery {
-				wanted = append(wanted, uid)
-			}
-		}
-		changed := d.changed
-		d.mu.Unlock()
-		for _, uid := range own {
-			if d.host.Connected() > 0 && d.provide(ctx, uid) == nil {
-				provided[uid] = time.Now()
-			}
-		}
-		for _, uid := range wanted {
-			found[uid] = time.Now()
-			d.find(ctx, uid)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		case <-time.After(d.cfg.Refresh):
-		}
-	}
-}
-
-func key(uid swarm.UID) (cid.Cid, error) {
-	h, err := multihash.Sum([]byte("whorl model "+uid), multihash.SHA2_256, -1)
-	if err != nil {
-		return cid.Undef, err
-	}
-	return cid.NewCidV1(cid.Raw, h), nil
-}
-
-func (d *Directory) provide(ctx context.Context, uid swarm.UID) error {
-	c, err := key(uid)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, findTimeout)
-	defer cancel()
-	if err := d.dht.Provide(ctx, c, true); err != nil {
-		d.cfg.Log.Debug("cannot provide", "model", uid, "reason", err)
-		return err
-	}
-	return nil
-}
-
-// find connects to providers of a model that are not known yet and pulls from them.
-func (d *Directory) find(ctx context.Context, uid swarm.UID) {
-	c, err := key(uid)
-	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, findTimeout)
-	defer cancel()
-	for info := range d.dht.FindProvidersAsync(ctx, c, findLimit) {
-		p := swarm.PeerID(info.ID.String())
-		if info.ID == d.host.Libp2p().ID() || d.knows(p) {
-			continue
-		}
-		if err := d.host.Libp2p().Connect(ctx, peer.AddrInfo{ID: info.ID, Addrs: info.Addrs}); err == nil {
-			d.exchange(ctx, p)
-		}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.records.clear(p) {
+		d.touch()
 	}
-}
-
-// bootstrapIDs are the first peers, which are asked before others.
-func (d *Directory) bootstrapIDs() []swarm.PeerID {
-	infos, err := p2p.ParsePeers(d.cfg.Bootstrap)
-	if err != nil {
-		return nil
-	}
-	var out []swarm.PeerID
-	for _, i := range infos {
-		out = append(out, swarm.PeerID(i.ID.String()))
-	}
-	return out
 }

@@ -73,12 +73,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h.Handle(protoInstance, h.answerInstance)
-	quic := "not offered: TCP is faster on good links"
-	if cfg.SwarmKeyPath != "" {
-		quic = "off: it has no swarm keys"
-	}
-	h.log.Info("network", "peer", h.ID(), "listen", h.ListenAddrs(), "transport", "tcp+tls", "private", cfg.SwarmKeyPath != "", "quic", quic,
-		"max_connections", maxConns, "max_streams", maxStreams, "max_streams_per_peer", maxStreamsPerPeer)
+	h.log.Info("network limits", "connections", maxConns, "streams", maxStreams, "streams_per_peer", maxStreamsPerPeer)
 	return h, nil
 }
 

@@ -1,16 +1,29 @@
 package wire
 
+import "whorl/swarm"
+
 // Pull asks a node for the signed records it knows, and offers one's own. It is the only
-// message of ProtoDirectory; the answer is one Records frame.
+// message of [ProtoDirectory]; the answer is one Records frame, or Fail for a node of
+// another swarm or version.
 type Pull struct {
 	Version int      `json:"version"`
+	Swarm   string   `json:"swarm"`         // its name
+	Now     int64    `json:"now_ms"`        // the asker's clock, unix milliseconds; 0 if not said
 	Own     [][]byte `json:"own,omitempty"` // signed records of the asking node
+	// Known holds the sequence numbers of records that need not be sent again.
+	Known map[swarm.PeerID]uint64 `json:"known,omitempty"`
 }
 
-// Records is a node's knowledge: signed records, newest of each peer.
+// Records is what a node knows and the asker lacks: signed records, newest of each peer.
 type Records struct {
+	Now     int64    `json:"now_ms"` // the teller's clock, unix milliseconds; 0 if not said
 	Records [][]byte `json:"records"`
 }
 
-// MaxRecords is the most records one answer may hold.
-const MaxRecords = 8192
+// Limits of the directory's messages.
+const (
+	MaxRecords     = 8192     // in one answer
+	MaxRecordsSize = 15 << 20 // bytes of one answer as JSON: below the limit of its frame
+	MaxOwn         = 4        // in one Pull: a node serves one model
+	MaxKnown       = 8192     // in one Pull
+)

@@ -1,0 +1,206 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+var epoch = time.UnixMilli(1_800_000_000_000)
+
+// told is a record of a peer, issued some time after epoch.
+func told(p swarm.PeerID, seq uint64, issued, life time.Duration) *swarm.Record {
+	r := record(swarm.Span{Start: 0, End: 2}, swarm.Online)
+	at := epoch.Add(issued).UnixMilli()
+	r.Peer, r.Seq, r.Issued, r.Expires = p, seq, at, at+life.Milliseconds()
+	return &r
+}
+
+func TestPut(t *testing.T) {
+	s := newRecords()
+	for _, c := range []struct {
+		what string
+		r    *swarm.Record
+		want bool
+	}{
+		{"the first", told("p", 5, 0, time.Minute), true},
+		{"the same again", told("p", 5, 0, time.Minute), false},
+		{"the same sequence with a longer life", told("p", 5, 0, time.Hour), false},
+		{"an older one that lives longer", told("p", 4, 0, time.Hour), false},
+		{"a newer one", told("p", 6, 0, time.Minute), true},
+		{"another peer", told("q", 1, 0, time.Minute), true},
+	} {
+		if got, err := s.put(c.r, []byte("x"), epoch); got != c.want || err != nil {
+			t.Errorf("%s: %v %v, want %v", c.what, got, err, c.want)
+		}
+	}
+	for i := range maxPeers {
+		s.put(told(swarm.PeerID(fmt.Sprint(i)), 1, 0, time.Minute), nil, epoch)
+	}
+	if _, err := s.put(told("new", 1, 0, time.Minute), nil, epoch); !errors.Is(err, ErrFull) || len(s.peers) != maxPeers {
+		t.Errorf("a full store of %d: %v", len(s.peers), err)
+	}
+	if news, err := s.put(told("p", 7, 0, time.Minute), nil, epoch); !news || err != nil {
+		t.Errorf("a known peer in a full store: %v %v", news, err)
+	}
+	later := epoch.Add(2 * time.Minute)
+	if news, err := s.put(told("new", 1, 2*time.Minute, time.Minute), nil, later); !news || err != nil || len(s.peers) != 1 {
+		t.Errorf("a full store of expired records: %v %v, %d left", news, err, len(s.peers))
+	}
+}
+
+// How long a record of a minute lives by our clock, by when it was issued and received.
+func TestLifetime(t *testing.T) {
+	const minute = 60
+	for _, c := range []struct {
+		what             string
+		issued, received int // seconds
+		want             int // seconds of life after the receipt
+	}{
+		{"clocks agree", 0, 0, minute},
+		{"their clock is ahead", 20, 0, minute},
+		{"their clock is behind", -20, 0, minute},
+		{"told by somebody after 40 s", 0, 40, 50},
+		{"told by somebody after 80 s", 0, 80, 10},
+	} {
+		s := newRecords()
+		now := epoch.Add(time.Duration(c.received) * time.Second)
+		s.put(told("p", 1, time.Duration(c.issued)*time.Second, time.Minute), nil, now)
+		end := now.Add(time.Duration(c.want) * time.Second)
+		if len(s.view(model.UID(), end.Add(-time.Millisecond)).Servers) != 1 || s.prune(end.Add(-time.Millisecond)) {
+			t.Errorf("%s: gone before %d s", c.what, c.want)
+		}
+		if len(s.view(model.UID(), end).Servers) != 0 || !s.prune(end) || len(s.peers) != 0 {
+			t.Errorf("%s: alive after %d s", c.what, c.want)
+		}
+	}
+}
+
+func TestSuspicion(t *testing.T) {
+	s := newRecords()
+	seen := func() int { return len(s.views(epoch)) }
+	s.put(told("p", 1, 0, time.Minute), []byte("1"), epoch)
+	if s.suspect("nobody") || !s.suspect("p") || s.suspect("p") || seen() != 0 || len(s.unknownTo("", nil, epoch)) != 0 {
+		t.Error("a suspect is seen or told")
+	}
+	if len(s.unknownTo("p", nil, epoch)) != 1 {
+		t.Error("a suspect does not hear its own record")
+	}
+	if s.put(told("p", 1, 0, time.Minute), []byte("1"), epoch); seen() != 0 {
+		t.Error("hearing the same again clears a suspicion")
+	}
+	if !s.clear("p") || s.clear("p") || seen() != 1 {
+		t.Error("an answer does not clear a suspicion")
+	}
+	s.suspect("p")
+	if s.put(told("p", 2, 0, time.Minute), []byte("2"), epoch); seen() != 1 {
+		t.Error("a newer record does not clear a suspicion")
+	}
+}
+
+// A pull brings what the asker lacks, within the limits of an answer, the rest with the
+// next pull.
+func TestUnknownTo(t *testing.T) {
+	teller, asker := newRecords(), newRecords()
+	for i := range 40 {
+		r := told(swarm.PeerID(fmt.Sprintf("p%02d", i)), uint64(i+1), 0, time.Minute)
+		teller.put(r, make([]byte, 800<<10), epoch)
+		if i%2 == 0 {
+			asker.put(r, nil, epoch)
+		}
+	}
+	asker.put(told("p02", 99, 0, time.Minute), nil, epoch) // the asker knows better
+	asker.put(told("p39", 39, 0, time.Minute), nil, epoch) // the asker knows an older one
+	lacks := 20
+	for rounds := 0; lacks > 0; rounds++ {
+		size := 0
+		got := teller.unknownTo("", asker.known(epoch), epoch)
+		for _, signed := range got {
+			size += len(signed) * 4 / 3
+		}
+		if len(got) == 0 || size > wire.MaxRecordsSize || rounds > 5 {
+			t.Fatalf("round %d: %d records of %d bytes, %d to go", rounds, len(got), size, lacks)
+		}
+		if rounds == 0 && len(got) == lacks {
+			t.Error("the limit was not tried")
+		}
+		lacks -= len(got)
+		for i, n := 0, 0; i < 40 && n < len(got); i++ { // newest first, as they came
+			p := swarm.PeerID(fmt.Sprintf("p%02d", 39-i))
+			if e := teller.peers[p]; asker.peers[p] == nil || asker.peers[p].record.Seq < e.record.Seq {
+				asker.put(e.record, nil, epoch)
+				n++
+			}
+		}
+	}
+	if got := teller.unknownTo("", asker.known(epoch), epoch); len(got) != 0 {
+		t.Errorf("%d records are told twice", len(got))
+	}
+}
+
+func TestViews(t *testing.T) {
+	s := newRecords()
+	other := told("q", 1, 0, time.Minute)
+	other.Manifest.Name = "another"
+	s.put(told("p", 1, 0, time.Minute), nil, epoch)
+	s.put(told("o", 1, 0, time.Minute), nil, epoch)
+	s.put(other, nil, epoch)
+	v := s.views(epoch)
+	if len(v) != 2 || v[0].Manifest.Name != "another" || len(v[1].Servers) != 2 || v[1].Servers[0].Peer != "o" || !v[1].At.Equal(epoch) {
+		t.Errorf("%+v", v)
+	}
+	if v := s.view("nothing", epoch); v.Manifest.Blocks != 0 || len(v.Servers) != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestChooseTellers(t *testing.T) {
+	for _, c := range []struct {
+		initial, connected string
+		n, turn            int
+		want               string
+	}{
+		{"B", "", 3, 0, "[]"},
+		{"B", "B", 3, 7, "[B]"},
+		{"", "abcd", 3, 0, "[a b c]"},
+		{"", "abcd", 3, 3, "[d a b]"},
+		{"B", "Babcd", 3, 2, "[B b c]"},
+		{"BCD", "BCDab", 3, 0, "[B C D]"},
+		{"BCD", "BCDab", 3, 3, "[B C a]"},
+		{"BC", "Cab", 3, 0, "[C a b]"},
+	} {
+		ids := func(s string) (out []swarm.PeerID) {
+			for _, r := range s {
+				out = append(out, swarm.PeerID(r))
+			}
+			return out
+		}
+		if got := fmt.Sprint(chooseTellers(ids(c.initial), ids(c.connected), c.n, c.turn)); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// A node without initial peers waits, then dials for ever with a growing wait.
+func TestWatcher(t *testing.T) {
+	w := watcher{lonely: 10 * time.Second}
+	connected := func(s int) int {
+		if s < 3 || s >= 200 {
+			return 1
+		}
+		return 0
+	}
+	var got string
+	for s := range 203 {
+		if a := w.step(epoch.Add(time.Duration(s)*time.Second), connected(s)); a != rest {
+			got += fmt.Sprintf("%d:%s ", s, map[action]string{lost: "lost", dial: "dial", back: "back"}[a])
+		}
+	}
+	if want := "3:lost 13:dial 23:dial 43:dial 73:dial 103:dial 133:dial 163:dial 193:dial 200:back "; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

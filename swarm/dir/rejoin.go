@@ -1,0 +1,228 @@
+package dir
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"whorl/swarm"
+	"whorl/swarm/p2p"
+)
+
+// maxWait caps the time between two attempts to reach an initial peer: a bootstrap that is
+// back is found within it.
+const maxWait = 30 * time.Second
+
+// action is what a watcher asks for.
+type action int
+
+const (
+	rest action = iota
+	lost        // the last initial peer is gone
+	dial        // try again to reach one
+	back        // one is connected again
+)
+
+// watcher decides when a node without initial peers dials again. Pure.
+type watcher struct {
+	lonely time.Duration // how long to wait before the first attempt
+	since  time.Time     // when the last one was lost; zero while there is one
+	next   time.Time
+	wait   time.Duration
+}
+
+// step is told how many initial peers are connected now.
+func (w *watcher) step(now time.Time, connected int) action {
+	switch {
+	case connected > 0 && w.since.IsZero():
+		return rest
+	case connected > 0:
+		w.since = time.Time{}
+		return back
+	case w.since.IsZero():
+		w.since, w.wait, w.next = now, w.lonely, now.Add(w.lonely)
+		return lost
+	case now.Before(w.next):
+		return rest
+	}
+	w.next = now.Add(w.wait)
+	w.wait = min(2*w.wait, maxWait)
+	return dial
+}
+
+// rejoins keeps the node connected to its initial peers for ever: when all are gone it
+// dials them with a growing wait, and peers seen lately when it has no peer at all; when
+// some are, it dials the rest now and then, so that a swarm that started in two parts grows
+// together.
+func (d *Directory) rejoins(ctx context.Context) {
+	defer d.savePeers()
+	w := watcher{lonely: d.cfg.Lonely}
+	tick := time.NewTicker(min(d.cfg.Refresh, d.cfg.Lonely))
+	defer tick.Stop()
+	var alone time.Time
+	now := d.cfg.Clock()
+	saved, quiet := now, now
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := d.cfg.Clock()
+		if now.Sub(saved) > time.Minute {
+			saved = now
+			d.savePeers()
+		}
+		if len(d.initial) == 0 {
+			continue
+		}
+		missing := d.missingInitial()
+		switch w.step(now, len(d.initial)-len(missing)) {
+		case lost:
+			alone = now
+			d.metrics.lost.Inc()
+			d.cfg.Log.Warn("lost the last initial peer", "peers", d.host.Connected())
+		case back:
+			d.cfg.Log.Info("an initial peer is back", "after", now.Sub(alone).Round(time.Second))
+			d.Refresh()
+		case dial:
+			d.metrics.rejoins.Inc()
+			if err := d.reachInitial(ctx); err != nil && ctx.Err() == nil {
+				d.cfg.Log.Warn("cannot rejoin, trying again", "in", w.wait, "reason", err)
+			}
+		case rest:
+			if len(missing) > 0 && w.since.IsZero() && now.Sub(quiet) > maxWait {
+				quiet = now
+				d.reconnect(ctx, missing)
+			}
+		}
+	}
+}
+
+// missingInitial lists the initial peers that are not connected, but for this node.
+func (d *Directory) missingInitial() []swarm.PeerID {
+	var out []swarm.PeerID
+	for _, p := range d.initial {
+		id, err := peer.Decode(string(p))
+		if err == nil && p != d.host.ID() && d.host.Libp2p().Network().Connectedness(id) != network.Connected {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// reconnect dials initial peers without a word if they are still away.
+func (d *Directory) reconnect(ctx context.Context, missing []swarm.PeerID) {
+	infos, err := p2p.ParsePeers(d.cfg.Bootstrap)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	for _, i := range infos {
+		if slices.Contains(missing, swarm.PeerID(i.ID.String())) {
+			if err := d.host.Libp2p().Connect(ctx, i); err != nil {
+				d.cfg.Log.Debug("initial peer is away", "peer", i.ID, "reason", err)
+			}
+		}
+	}
+}
+
+// reachInitial dials the initial peers, and those seen lately if none answers and nobody
+// else is connected.
+func (d *Directory) reachInitial(ctx context.Context) error {
+	err := d.host.Bootstrap(ctx, d.cfg.Bootstrap)
+	if err == nil || ctx.Err() != nil || errors.Is(err, p2p.ErrIdentityInUse) || d.host.Connected() > 0 {
+		return err
+	}
+	recent := d.recentPeers()
+	if saved, ferr := loadPeers(d.cfg.PeersPath); ferr != nil {
+		d.warn("peers file", "saved peers cannot be read", "reason", ferr)
+	} else {
+		recent = append(recent, saved...)
+	}
+	if len(recent) == 0 {
+		return err
+	}
+	if d.host.Bootstrap(ctx, recent) == nil {
+		d.cfg.Log.Info("joined through a peer seen earlier")
+		return nil
+	}
+	return err
+}
+
+// maxSaved is how many peers are kept for bad times.
+const maxSaved = 32
+
+// recentPeers lists addresses of servers, the newest records first.
+func (d *Directory) recentPeers() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []*swarm.Record
+	for p, e := range d.records.peers {
+		if p != d.host.ID() {
+			all = append(all, e.record)
+		}
+	}
+	slices.SortFunc(all, func(a, b *swarm.Record) int { return cmp.Compare(b.Issued, a.Issued) })
+	var out []string
+	for _, r := range all[:min(len(all), maxSaved)] {
+		for _, a := range r.Addrs {
+			out = append(out, a+"/p2p/"+string(r.Peer))
+		}
+	}
+	return out
+}
+
+// savePeers writes the recent peers, if there are any: in bad times the old list is worth
+// more than an empty one.
+func (d *Directory) savePeers() {
+	peers := d.recentPeers()
+	if d.cfg.PeersPath == "" || len(peers) == 0 {
+		return
+	}
+	b, err := json.MarshalIndent(peers, "", "\t")
+	if err == nil {
+		tmp := d.cfg.PeersPath + ".new"
+		if err = os.WriteFile(tmp, append(b, '\n'), 0o600); err == nil {
+			err = os.Rename(tmp, d.cfg.PeersPath)
+		}
+	}
+	if err != nil {
+		d.warn("peers file", "peers cannot be saved", "reason", err)
+	}
+}
+
+// loadPeers reads what savePeers wrote; no file is an empty list.
+func loadPeers(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var peers []string
+	if err := json.Unmarshal(b, &peers); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(peers) == 0 {
+		return nil, nil
+	}
+	if _, err := p2p.ParsePeers(peers); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return peers, nil
+}
