@@ -42,7 +42,7 @@ func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, log
 			return Score{}, err
 		}
 		n := min(scoreRows, len(ids)-at)
-		if err := s.e.cfg.Head.Logits(logits, rows[at*hidden:(at+n)*hidden], n, s.opt.Activations); err != nil {
+		if err := s.e.cfg.Head.Logits(logits[:n*vocab], rows[at*hidden:(at+n)*hidden], n, s.opt.Activations); err != nil {
 			return Score{}, err
 		}
 		for i := range n {
