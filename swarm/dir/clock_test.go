@@ -1,0 +1,87 @@
+package dir
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"whorl/swarm"
+	"whorl/swarm/p2p"
+)
+
+// count is the value of a counter.
+func count(c prometheus.Counter) float64 {
+	var m dto.Metric
+	c.Write(&m)
+	return m.GetCounter().GetValue()
+}
+
+// A record lives by the clock; its owner must renew it.
+func TestExpiry(t *testing.T) {
+	var ahead atomic.Int64
+	cfg := quick(nil)
+	cfg.Clock = func() time.Time { return epoch.Add(time.Duration(ahead.Load())) }
+	n := start(t, newHost(t, p2p.Config{}), cfg)
+	n.announce(t, 0, 4, swarm.Online)
+	n.until(t, "announced", servers(1))
+	ahead.Store(int64(cfg.Expiration - time.Second))
+	n.announce(t, 0, 4, swarm.Online)
+	ahead.Store(int64(2*cfg.Expiration - 2*time.Second))
+	n.until(t, "renewed", servers(1))
+	ahead.Store(int64(2*cfg.Expiration - time.Second))
+	n.until(t, "expired", servers(0))
+}
+
+// A clock set back does not silence a node: it counts on from what the swarm remembers.
+func TestClockSetBack(t *testing.T) {
+	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+	path := filepath.Join(t.TempDir(), "identity")
+	a := start(t, newHost(t, p2p.Config{IdentityPath: path}), quick(boot.host.Addrs()))
+	a.announce(t, 0, 2, swarm.Online)
+	boot.until(t, "a", servers(1))
+	a.stop()
+	cfg := quick(boot.host.Addrs())
+	cfg.Clock = func() time.Time { return time.Now().Add(-20 * time.Second) }
+	a = start(t, newHost(t, p2p.Config{IdentityPath: path}), cfg)
+	a.until(t, "joined", func(swarm.View) bool { return true })
+	a.announce(t, 0, 4, swarm.Online)
+	boot.until(t, "the new record", whole)
+}
+
+// A node whose clock is far off is told by how much, on both sides.
+func TestClocks(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	cfg := quick(nil)
+	cfg.Registerer = reg
+	boot := start(t, newHost(t, p2p.Config{}), cfg)
+	for _, c := range []struct {
+		off        time.Duration
+		ours, boot string
+	}{
+		{time.Hour, "1h0m0s ahead of", "ahead of ours"},
+		{-time.Hour, "1h0m0s behind", "this node's clock is 1h0m0s ahead"},
+	} {
+		cfg := quick(boot.host.Addrs())
+		cfg.Clock = func() time.Time { return time.Now().Add(c.off) }
+		n := start(t, newHost(t, p2p.Config{}), cfg)
+		n.announce(t, 0, 4, swarm.Online)
+		n.log.wait(t, c.ours)
+		boot.log.wait(t, c.boot)
+		n.stop()
+	}
+	if v, err := boot.View(t.Context(), model.UID()); err != nil || len(v.Servers) != 0 {
+		t.Errorf("records of the wrong time are seen: %+v", v)
+	}
+	for _, reason := range []string{"clock", "expired"} {
+		if count(boot.metrics.refused.WithLabelValues(reason)) == 0 {
+			t.Errorf("refusals for %s are not counted", reason)
+		}
+	}
+	if all, err := reg.Gather(); err != nil || len(all) == 0 || boot.Refused() == 0 {
+		t.Errorf("%d metrics, %d refused, %v", len(all), boot.Refused(), err)
+	}
+}

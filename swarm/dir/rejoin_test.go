@@ -1,0 +1,100 @@
+package dir
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"whorl/swarm"
+	"whorl/swarm/p2p"
+)
+
+// A copy of a running node's identity is refused at the start, and the first is untouched.
+func TestTwin(t *testing.T) {
+	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+	path, stolen := filepath.Join(t.TempDir(), "identity"), filepath.Join(t.TempDir(), "identity")
+	a := start(t, newHost(t, p2p.Config{IdentityPath: path}), quick(boot.host.Addrs()))
+	a.announce(t, 0, 4, swarm.Online)
+	boot.until(t, "a", servers(1))
+	key, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(stolen, key, 0o600)
+	d, err := New(newHost(t, p2p.Config{IdentityPath: stolen}), quick(boot.host.Addrs()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Run(t.Context()); !errors.Is(err, p2p.ErrIdentityInUse) {
+		t.Errorf("%v", err)
+	}
+	select {
+	case <-d.first:
+		t.Error("the second holder sees views")
+	default:
+	}
+	c := join(t, boot)
+	c.until(t, "a still serves", whole)
+}
+
+// The bootstrap is lost and comes back: nobody else restarts, both log it, and a newcomer
+// finds all again.
+func TestRejoin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "identity")
+	boot := start(t, newHost(t, p2p.Config{IdentityPath: path}), quick(nil))
+	at := boot.host.ListenAddrs()
+	a, b := join(t, boot), join(t, boot)
+	a.announce(t, 0, 2, swarm.Online)
+	b.announce(t, 2, 4, swarm.Online)
+	a.until(t, "whole", whole)
+	boot.stop()
+	a.log.wait(t, "lost the last initial peer")
+	a.log.wait(t, "cannot rejoin")
+	boot = start(t, newHost(t, p2p.Config{IdentityPath: path, HostMaddrs: at}), quick(nil))
+	a.log.wait(t, "an initial peer is back")
+	b.log.wait(t, "an initial peer is back")
+	c := join(t, boot)
+	c.until(t, "whole again", whole)
+	if count(a.metrics.lost) != 1 || count(a.metrics.rejoins) == 0 {
+		t.Error("loss and rejoin are not counted")
+	}
+}
+
+// A node joins through peers it has seen earlier if its initial peers are gone.
+func TestSavedPeers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "peers.json")
+	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+	a := join(t, boot)
+	a.announce(t, 0, 4, swarm.Online)
+	cfg := quick(boot.host.Addrs())
+	cfg.PeersPath = path
+	b := start(t, newHost(t, p2p.Config{}), cfg)
+	b.until(t, "a", servers(1))
+	if err := b.stop(); err != nil {
+		t.Fatal(err)
+	}
+	var saved []string
+	if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &saved) != nil || !slices.Equal(saved, a.host.Addrs()) {
+		t.Fatalf("saved %q, %v", saved, err)
+	}
+	boot.stop()
+	b = start(t, newHost(t, p2p.Config{}), cfg)
+	b.until(t, "a, without the bootstrap", servers(1))
+	b.stop()
+	for _, bad := range []string{"x", `["x"]`, `[]`} {
+		os.WriteFile(path, []byte(bad), 0o600)
+		d, err := New(newHost(t, p2p.Config{}), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "none of the initial peers answers") {
+			t.Errorf("with the peers file %s: %v", bad, err)
+		}
+	}
+}
