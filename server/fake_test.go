@@ -12,7 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"whorl/server/blocks"
+	"whorl/server/kvcache"
 	"whorl/swarm"
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
@@ -107,9 +110,10 @@ func (e *fakeEngine) Close() error { e.closed = true; return nil }
 // reference computes rows 0..n-1 of a session through blocks in one go.
 func reference(rows []float32, from, to int) []float32 {
 	n := len(rows) / hidden
-	e := newFakeEngine(from, to, cachePages)
+	pages := kvcache.PagesFor(n)
+	e := newFakeEngine(from, to, pages)
 	b := &tensor.Batch{Seqs: []tensor.KVView{{}}}
-	for p := range cachePages {
+	for p := range pages {
 		b.Seqs[0].Pages = append(b.Seqs[0].Pages, int32(p))
 	}
 	for p := range n {
@@ -163,9 +167,11 @@ type world struct {
 
 type node struct {
 	*Server
-	engine *fakeEngine
-	stop   context.CancelFunc
-	done   chan error
+	engine    *fakeEngine
+	stop      context.CancelFunc
+	done      chan error
+	metricsTo prometheus.Registerer
+	pinger    Pinger
 	// accept, if set, takes push streams in place of the server.
 	accept func(from swarm.PeerID, s wire.Stream)
 }
@@ -269,7 +275,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	}
 	var err error
 	n.Server, err = New(cfg, Deps{
-		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

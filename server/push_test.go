@@ -252,27 +252,15 @@ func TestSuccessorIsLost(t *testing.T) {
 	}
 }
 
-// A push stream that was refused before it carried rows is opened once more.
-func TestPushStreamIsOpenedAgain(t *testing.T) {
+// At the commit all stages have accepted: the stage connects before there are rows.
+func TestPushStreamIsOpenedAtTheCommit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		n := w.serve("a", middle, nil)
-		streams := make(chan *peer, 8)
-		tries := 0
-		w.servers["next"] = &node{accept: func(_ swarm.PeerID, s wire.Stream) {
-			if tries++; tries == 1 {
-				s.Reset()
-				return
-			}
-			streams <- &peer{t: t, stream: s, r: wire.NewReader(s)}
-		}}
-		c := w.stage(n, nil) // connects at the commit
-		synctest.Wait()
-		if tries != 1 {
-			t.Errorf("%d dials before there are rows", tries)
-		}
+		next := w.successor("next")
+		c := w.stage(n, nil)
+		out := (<-next).hello(1)
 		c.rows(input(1, 3), 0, 3, 0)
-		(<-streams).hello(1).expect(wire.TypeRows)
-		c.position(3)
+		out.expect(wire.TypeRows)
 		c.close()
 		n.idle(t)
 	})

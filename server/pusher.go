@@ -104,7 +104,6 @@ func (p *pusher) lost(err error) *swarm.Error {
 // serve sends packets until it fails or ctx ends.
 func (p *pusher) serve(ctx context.Context) error {
 	s := p.x.srv
-	fresh := true // the stream has carried no rows: the successor may have refused an early Hello
 	for {
 		s.mu.Lock()
 		var k *packet
@@ -127,17 +126,9 @@ func (p *pusher) serve(ctx context.Context) error {
 			}
 			continue
 		}
-		_, err := p.stream.Write(k.buf)
-		if err != nil && fresh && ctx.Err() == nil {
-			p.stream.Reset()
-			if err = p.connect(ctx); err == nil {
-				_, err = p.stream.Write(k.buf)
-			}
-		}
-		if err != nil {
+		if _, err := p.stream.Write(k.buf); err != nil {
 			return err
 		}
-		fresh = false
 		s.mu.Lock()
 		p.written(k)
 		s.mu.Unlock()

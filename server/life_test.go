@@ -1,0 +1,283 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"whorl/server/blocks"
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// states lists what a server has announced, without repeats.
+func (w *world) states(id swarm.PeerID) []swarm.State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []swarm.State
+	for _, r := range w.records[id] {
+		out = append(out, r.State)
+	}
+	return slices.Compact(out)
+}
+
+func (w *world) last(id swarm.PeerID) swarm.Record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.records[id][len(w.records[id])-1]
+}
+
+func TestLife(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.serve("a", swarm.Span{Start: 1, End: 5}, func(c *Config, _ *node) { c.PublicName, c.Version = "ada", "1" })
+		synctest.Wait()
+		r := w.last("a")
+		if err := r.Validate(); err != nil {
+			t.Error(err)
+		}
+		if r.Span.String() != "1:5" || r.State != swarm.Online || !slices.Equal(r.Digests, []string{"digest 1", "digest 2", "digest 3", "digest 4"}) ||
+			r.CacheTotal != cachePages*64 || r.CacheLeft != r.CacheTotal || r.MaxLength != cachePages*64 || r.PublicName != "ada" || r.Protocol != wire.Version {
+			t.Errorf("announced %+v", r)
+		}
+		if r.Rates.InferenceRPS == nil || *r.Rates.InferenceRPS != 100 || *r.Rates.ForwardRPS != 700 || r.Rates.NetworkRPS != nil || r.Throughput != 700/2.5 {
+			t.Errorf("rates %+v, throughput %v", r.Rates, r.Throughput)
+		}
+		st := n.Status()
+		if st.State != swarm.Online || st.Span.String() != "1:5" || len(st.Blocks) != 4 || st.Blocks[0].State != "loaded" || st.UID != manifest.UID() {
+			t.Errorf("status %+v", st)
+		}
+
+		// The cache that is left is announced soon after it has changed.
+		p := w.opened(n, "client", swarm.Span{Start: 1, End: 5}, nil)
+		time.Sleep(2 * n.cfg.Timeouts.Coalesce)
+		if r := w.last("a"); r.CacheLeft != (cachePages-4)*64 {
+			t.Errorf("%d tokens left are announced", r.CacheLeft)
+		}
+		before := w.last("a").Seq
+		time.Sleep(10*n.cfg.Timeouts.Update + time.Second)
+		if more := w.last("a").Seq - before; more != 10 {
+			t.Errorf("%d announcements in 10 periods", more)
+		}
+
+		// The node is stopped: the session may go on for a while.
+		n.stop()
+		p.rows(input(1, 1), 0, 1, 0)
+		p.expect(wire.TypeRows)
+		time.Sleep(time.Second)
+		if r := w.last("a"); r.State != swarm.Draining {
+			t.Errorf("announced %v", r.State)
+		}
+		start := time.Now()
+		p.refusal(swarm.CodeDraining, swarm.Elsewhere)
+		if err := <-n.done; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > n.cfg.Timeouts.Drain+time.Second {
+			t.Errorf("drained for %v", took)
+		}
+		if got := w.states("a"); !slices.Equal(got, []swarm.State{swarm.Joining, swarm.Online, swarm.Draining, swarm.Offline}) {
+			t.Errorf("announced %v", got)
+		}
+		if !n.engine.closed {
+			t.Error("the engine is still open")
+		}
+	})
+}
+
+func TestStopsAtOnceWithoutSessions(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.serve("a", swarm.Span{Start: 0, End: 2}, nil)
+		start := time.Now()
+		n.stop()
+		if err := <-n.done; err != nil || time.Since(start) > 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// Servers that start together announce what they intend, look again, and spread.
+func TestServersThatStartTogetherSpread(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var nodes []*node
+		for i, id := range []swarm.PeerID{"a", "b", "c"} {
+			nodes = append(nodes, w.start(id, func(c *Config, _ *node) {
+				c.NumBlocks, c.Seed = 2, uint64(i)
+			}))
+		}
+		var covered []string
+		for _, n := range nodes {
+			<-n.Ready()
+			covered = append(covered, n.Status().Span.String())
+		}
+		slices.Sort(covered)
+		if !slices.Equal(covered, []string{"0:2", "2:4", "4:6"}) {
+			t.Errorf("they hold %v", covered)
+		}
+	})
+}
+
+func TestRunFails(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config, *node)
+		load   error
+		want   string
+	}{
+		{"too little memory", func(c *Config, _ *node) { c.Span, c.Memory = &swarm.Span{Start: 0, End: 6}, 9000 }, nil,
+			"6 blocks need 0.0 MiB"},
+		{"dry run", func(c *Config, _ *node) { c.NumBlocks, c.Measuring = 1, MeasureDryRun }, nil, "throughput measured"},
+		{"broken weights", func(c *Config, _ *node) { c.NumBlocks = 1 }, errors.New("checksum"), "load blocks 0:1 of fake: checksum"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				cfg := DefaultConfig()
+				cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<20, 0, 256
+				c.change(&cfg, nil)
+				s, err := New(cfg, Deps{
+					Self: "a", Loader: &fakeLoader{engine: &fakeEngine{}, sizes: blocks.Sizes{Block: 1000, Token: 4}, err: c.load},
+					Directory: w, Dialer: fakeDialer{w, "a"}, Metrics: prometheus.NewRegistry(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+				if got := w.states("a"); len(got) > 0 && got[len(got)-1] != swarm.Offline {
+					t.Errorf("announced %v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestDeclaredThroughput(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.serve("a", swarm.Span{Start: 0, End: 6}, func(c *Config, _ *node) { c.Measuring, c.Throughput = MeasureNever, 42 })
+		if r := w.last("a"); r.Throughput != 42 || r.Rates != (swarm.Rates{}) {
+			t.Errorf("throughput %v, rates %+v", r.Throughput, r.Rates)
+		}
+	})
+}
+
+type fakePinger map[swarm.PeerID]time.Duration
+
+func (f fakePinger) Ping(ctx context.Context, p swarm.PeerID) (time.Duration, error) {
+	d, ok := f[p]
+	if !ok {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return d, nil
+}
+
+func TestRoundTripsToSuccessors(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.serve("near", swarm.Span{Start: 2, End: 6}, nil)
+		w.serve("mute", swarm.Span{Start: 2, End: 6}, nil)
+		w.serve("elsewhere", swarm.Span{Start: 0, End: 2}, nil)
+		w.serve("a", swarm.Span{Start: 0, End: 2}, func(_ *Config, n *node) {
+			n.pinger = fakePinger{"near": 1500 * time.Microsecond, "elsewhere": time.Second}
+		})
+		time.Sleep(5 * time.Second)
+		if r := w.last("a"); len(r.NextRTT) != 1 || r.NextRTT["near"] != 1.5 {
+			t.Errorf("round trips %v", r.NextRTT)
+		}
+	})
+}
+
+func TestPlanMemory(t *testing.T) {
+	z := blocks.Sizes{Block: 100 << 20, Token: 1 << 10, Workspace: 50 << 20}
+	shared := z
+	shared.Shared = true
+	for _, c := range []struct {
+		name   string
+		z      blocks.Sizes
+		total  int64
+		asked  int
+		tokens int
+		want   string
+	}{
+		{"as many as fit", z, 2 << 30, 0, 0, "17 blocks: weights 1.66 GiB, cache 68.0 MiB (4096 tokens), buffers 50.0 MiB, spare 230.0 MiB of 2.00 GiB"},
+		{"shared heads, more cache", shared, 2 << 30, 0, 0, "15 blocks: weights 1.46 GiB, cache 240.0 MiB (16384 tokens), buffers 50.0 MiB, spare 258.0 MiB of 2.00 GiB"},
+		{"never more than the model has", z, 1 << 40, 0, 64, "30 blocks: weights 2.93 GiB, cache 1.9 MiB (64 tokens), buffers 50.0 MiB, spare 1021.02 GiB of 1024.00 GiB"},
+		{"cache in whole pages", z, 2 << 30, 1, 65, "1 blocks: weights 100.0 MiB, cache 0.1 MiB (128 tokens), buffers 50.0 MiB, spare 1.85 GiB of 2.00 GiB"},
+		{"too many by hand", z, 1 << 30, 10, 0, "not enough memory: 10 blocks need 1.22 GiB (weights 1000.0 MiB, cache of 4096 tokens 40.0 MiB, buffers 50.0 MiB, spare 160.0 MiB) and 1.00 GiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
+		{"not even one", z, 200 << 20, 0, 0, "not enough memory: 1 blocks need 314.0 MiB (weights 100.0 MiB, cache of 4096 tokens 4.0 MiB, buffers 50.0 MiB, spare 160.0 MiB) and 200.0 MiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
+	} {
+		p, err := planMemory(c.z, c.total, 160<<20, c.asked, 30, c.tokens)
+		got := p.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+	if n, err := availableMemory(); err != nil || n < 1<<20 {
+		t.Errorf("available memory: %d, %v", n, err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Manifest.Blocks = 0 },
+		func(c *Config) { c.Span = &swarm.Span{Start: 3, End: 7} },
+		func(c *Config) { c.Span, c.NumBlocks = &swarm.Span{Start: 0, End: 2}, 3 },
+		func(c *Config) { c.NumBlocks = -1 },
+		func(c *Config) { c.StepRows = 1 },
+		func(c *Config) { c.PeerCache = 1.5 },
+		func(c *Config) { c.Throughput = -1 },
+		func(c *Config) { c.MaxSessions = 0 },
+	} {
+		cfg := DefaultConfig()
+		cfg.Manifest = manifest
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&cfg)
+		if cfg.Validate() == nil {
+			t.Errorf("accepted: %+v", cfg)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		reg := prometheus.NewRegistry()
+		span := swarm.Span{Start: 0, End: 6}
+		n := w.serve("a", span, func(_ *Config, n *node) { n.metricsTo = reg })
+		p := w.opened(n, "client", span, nil)
+		p.rows(input(1, 9), 0, 5, 5)
+		p.position(5)
+		p.rows(input(1, 9), 0, 2, 5)
+		p.position(5)
+		p.rows(input(1, 9), 7, 8, 5)
+		p.refusal(swarm.CodeGap, swarm.Replay)
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, f := range families {
+			m := f.GetMetric()[0]
+			got[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+		for name, want := range map[string]float64{
+			"whorl_server_steps_total": 1, "whorl_server_rows_total": 5, "whorl_server_step_sessions_total": 1, "whorl_server_step_seconds": 1,
+			"whorl_server_duplicate_rows_total": 2, "whorl_server_failures_total": 1, "whorl_server_sessions": 1, "whorl_server_queue_rows": 0,
+			"whorl_server_cache_tokens": cachePages * 64, "whorl_server_cache_used_tokens": 256,
+		} {
+			if v, ok := got[name]; !ok || v != want {
+				t.Errorf("%s is %v, want %v", name, v, want)
+			}
+		}
+		p.close()
+	})
+}
