@@ -136,6 +136,8 @@ func demoSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.Close()
+	pace := time.NewTicker(40 * time.Millisecond)
+	defer pace.Stop()
 	for {
 		_, b, err := c.ReadMessage()
 		if err != nil {
@@ -149,7 +151,7 @@ func demoSocket(w http.ResponseWriter, r *http.Request) {
 		}
 		words := strings.SplitAfter("A whorl is a ring of petals around the stem of a flower. Each server of this swarm holds a few of the model's blocks, and together they answer you, one token at a time.", " ")
 		for _, word := range words {
-			time.Sleep(40 * time.Millisecond)
+			<-pace.C
 			c.WriteJSON(map[string]any{"ok": true, "outputs": word, "stop": false, "token_count": 1})
 		}
 		c.WriteJSON(map[string]any{"ok": true, "outputs": "", "stop": true, "token_count": 0, "stop_reason": "eos",

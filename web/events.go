@@ -43,7 +43,7 @@ func eventRow(e *store.Event, withModel bool) view.EventRow {
 	if withModel {
 		of = " of " + model
 	}
-	blocks := fmt.Sprintf("blocks %d–%d%s", e.Span.Start, e.Span.End-1, of)
+	blocks := fmt.Sprintf("blocks %d-%d%s", e.Span.Start, e.Span.End-1, of)
 	if e.Span.Len() == 1 {
 		blocks = fmt.Sprintf("block %d%s", e.Span.Start, of)
 	}

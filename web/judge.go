@@ -33,7 +33,7 @@ func (s *Site) judge(snap *snapshot, i int, now time.Time) judged {
 	case store.Unknown:
 		j.text = "Its servers were not heard of for a while."
 	case store.Broken:
-		j.text = brokenText(j.view, j.coverage) + since(snap, j.coverage.Model, store.ModelBroken)
+		j.text = "Nobody holds " + blocksText(j.coverage.Missing) + since(snap, j.coverage.Model, store.ModelBroken) + loadingText(j.view, j.coverage)
 	case store.Degraded:
 		j.text = "It answers, but " + conditionDetail(j.coverage, s.cfg.Redundancy) + since(snap, j.coverage.Model, store.ModelDegraded)
 	default:
@@ -42,27 +42,26 @@ func (s *Site) judge(snap *snapshot, i int, now time.Time) judged {
 	return j
 }
 
-// brokenText says which blocks are missing, and whether help is on the way.
-func brokenText(v swarm.View, c *store.Coverage) string {
-	text := "Nobody holds " + blocksText(c.Missing)
-	loading := v.Coverage(swarm.Joining) // online ones count, too
-	for b, n := range c.Counts {
-		if n > 0 {
-			loading[b] = 0
-		} else if loading[b] > 0 {
-			loading[b] = 1
+// loadingText says whether help for missing blocks is on the way, in a sentence of its own.
+func loadingText(v swarm.View, c *store.Coverage) string {
+	coming := make([]int, len(c.Counts)) // 0 where a missing block is being loaded
+	for b := range coming {
+		coming[b] = 1
+	}
+	for i := range v.Servers {
+		if r := &v.Servers[i]; r.State == swarm.Joining {
+			for b := max(0, r.Span.Start); b < min(r.Span.End, len(coming)); b++ {
+				coming[b] = min(1, c.Counts[b])
+			}
 		}
 	}
-	for b := range loading {
-		loading[b] = 1 - min(1, loading[b]) // now 0 where a missing block is being loaded
-	}
-	switch coming := swarm.MissingSpans(loading); {
-	case len(coming) == 0:
-		return text
-	case total(coming) == total(c.Missing):
-		return text + ", but all are being loaded"
+	switch loading := swarm.MissingSpans(coming); {
+	case len(loading) == 0:
+		return ""
+	case total(loading) == total(c.Missing):
+		return " Servers are loading all of them."
 	default:
-		return text + "; " + blocksText(coming) + " are being loaded"
+		return " Of these, " + blocksText(loading) + " are being loaded."
 	}
 }
 

@@ -202,7 +202,7 @@ func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.Se
 		Peer: string(r.Peer), Link: serverPath(r.Peer), Mine: r.Peer == s.source(), Name: view.PublicName(publicName(r)),
 		State: s.serverPill(snap, r.State, now), Span: r.Span.String(), Blocks: view.Plural(r.Span.Len(), "block"),
 		Bar: spanBar(r.Span, r.Manifest.Blocks, r.State), Throughput: throughput(r.Throughput), Rates: rates(r.Rates),
-		Cache: view.Count(r.CacheLeft), CacheNote: "of " + view.Count(r.CacheTotal) + " tokens", MaxLength: "sessions up to " + view.Count(int64(r.MaxLength)),
+		Cache: view.Count(r.CacheLeft), CacheNote: "of " + view.Count(r.CacheTotal) + " tokens", MaxLength: "sessions to " + strconv.Itoa(r.MaxLength),
 		Access: access(r.Relay), Version: version(r.Version), Seen: snap.okAt,
 	}
 	if known, ok := snap.past.servers[serverKey{uid, r.Peer}]; ok {

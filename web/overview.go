@@ -14,8 +14,10 @@ import (
 	"whorl/web/view"
 )
 
-// lineBlocks is how many blocks are told apart in one line of a card.
-const lineBlocks = 96
+const (
+	lineBlocks  = 96 // blocks that are told apart in one line of a card
+	firstEvents = 8  // events on the overview
+)
 
 func (s *Site) overviewPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 	p := s.frame(snap, "Overview", "overview", "/", nil)
@@ -34,12 +36,14 @@ func (s *Site) overview(snap *snapshot, now time.Time) view.Overview {
 		Verdict: verdict(snap, all, snap.stale(now, s.cfg.Period)), Events: s.events(snap, snap.past.events, true),
 		Contributors: contributors(snap), Crawl: s.crawl(snap, now), Node: s.thisNode(snap), Join: s.join(all, ""),
 	}
-	if len(o.Events.Rows) >= maxPast {
-		o.Events.Rows = o.Events.Rows[:maxPast/2]
-		o.Events.More = "/events"
+	if len(o.Events.Rows) > firstEvents {
+		o.Events.Rows, o.Events.More = o.Events.Rows[:firstEvents], "/events"
 	}
 	served := s.deps.Models()
 	for _, j := range all {
+		if len(all) == 1 {
+			j.text = "" // the verdict says it
+		}
 		o.Models = append(o.Models, s.card(snap, j, slices.Contains(served, j.view.Manifest.Name)))
 	}
 	return o
@@ -120,15 +124,15 @@ func modelFacts(j judged) []view.Fact {
 		servers.Note = fmt.Sprintf("online, %d loading", loading)
 	}
 	if c.MinRedundancy == 0 { // nothing can be computed, so nothing can be promised
-		return []view.Fact{{Name: "Speed", Value: "–", Note: "blocks are missing"}, servers, {Name: "Free cache", Value: "–"}, {Name: "Spare", Value: "0", Note: "holders at least"}}
+		return []view.Fact{{Name: "Speed", Value: "–", Note: "blocks are missing"}, servers, {Name: "Free cache", Value: "–"}, {Name: "Redundancy", Value: "0×", Note: "the scarcest block"}}
 	}
 	speed := view.Fact{Name: "Speed", Value: view.Rate(c.SessionTPS)}
 	if c.SessionTPS != nil {
-		speed.Note = "at best, one session"
+		speed.Note = "one session, at best"
 	}
 	return []view.Fact{speed, servers,
 		{Name: "Free cache", Value: view.Count(c.CacheLeft), Note: "tokens"},
-		{Name: "Spare", Value: fmt.Sprint(c.MinRedundancy - 1), Note: "holders at least"}}
+		{Name: "Redundancy", Value: fmt.Sprintf("%d×", c.MinRedundancy), Note: "the scarcest block"}}
 }
 
 // contributors are the public names with the most blocks.
@@ -230,7 +234,7 @@ func (s *Site) join(all []judged, uid swarm.UID) view.Join {
 		if uid == m.coverage.Model || uid == "" && (i == 0 || m.condition == store.Broken && name == all[0].view.Manifest.Name) {
 			name = m.view.Manifest.Name
 			if m.condition == store.Broken {
-				j.Text = sentence(view.PublicName(name).Text + " lacks " + view.Plural(total(m.coverage.Missing), "block") + ". Any machine can take them over")
+				j.Text = view.PublicName(name).Text + " lacks " + view.Plural(total(m.coverage.Missing), "block") + ". Any machine can take over some of them."
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,7 +99,7 @@ func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view
 		Facts: []view.Fact{
 			{Name: "Throughput", Value: throughput(r.Throughput), Note: "per block, as it says"}, {Name: "Decode", Value: view.Rate(r.Rates.InferenceRPS), Note: "through one block"},
 			{Name: "Prefill", Value: view.Rate(r.Rates.ForwardRPS), Note: "through one block"}, {Name: "Network", Value: view.Rate(r.Rates.NetworkRPS)},
-			{Name: "Free cache", Value: cache, Note: "tokens"}, {Name: "Longest session", Value: view.Count(int64(r.MaxLength)), Note: "tokens"},
+			{Name: "Free cache", Value: cache, Note: "tokens"}, {Name: "Longest session", Value: strconv.Itoa(r.MaxLength), Note: "tokens"},
 			{Name: "Weights", Value: strings.TrimSuffix(r.Manifest.Class.DType+", "+r.Manifest.Class.Quant, ", none")}, {Name: "Arithmetic", Value: r.Manifest.Class.Arithmetic},
 			{Name: "Access", Value: access(r.Relay)}, {Name: "Version", Value: version(r.Version), Note: fmt.Sprintf("protocol %d", r.Protocol)},
 		},

@@ -55,6 +55,7 @@ func NewChart(points []Point, from, to time.Time, gap time.Duration, bad func(fl
 		i = j + 1
 	}
 	c.Line, c.Area = line.String(), area.String()
+	var stretches [][2]float64 // from, to
 	for i, p := range points {
 		if bad == nil || p.Value == nil || !bad(*p.Value) {
 			continue
@@ -64,7 +65,14 @@ func NewChart(points []Point, from, to time.Time, gap time.Duration, bad func(fl
 			end = points[i+1].At
 		}
 		end = minTime(minTime(end, p.At.Add(gap)), to)
-		c.Bad = append(c.Bad, Box{fmt.Sprintf("%.1f", x(p.At)), fmt.Sprintf("%.1f", max(2, x(end)-x(p.At)))})
+		if n := len(stretches); n > 0 && stretches[n-1][1] == x(p.At) {
+			stretches[n-1][1] = x(end)
+		} else {
+			stretches = append(stretches, [2]float64{x(p.At), x(end)})
+		}
+	}
+	for _, s := range stretches {
+		c.Bad = append(c.Bad, Box{fmt.Sprintf("%.1f", s[0]), fmt.Sprintf("%.1f", max(2, s[1]-s[0]))})
 	}
 	return c
 }

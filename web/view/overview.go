@@ -95,6 +95,8 @@ func (o *Overview) Sections(p *Page) {
 	p.Main = []Section{
 		{ID: "models", Class: "plain", Label: "Models", Body: models(o)},
 		{ID: "join", Class: "panel", Body: join(o.Join)},
+		{ID: "contributors", Class: "panel half", Body: contributors(o.Contributors)},
+		{ID: "crawl", Class: "panel half", Body: crawl(o.Crawl)},
 	}
 	p.Side = []Section{
 		{ID: "events", Class: "panel", Body: eventList("Recent changes", o.Events)},
@@ -102,13 +104,10 @@ func (o *Overview) Sections(p *Page) {
 	if o.Node != nil {
 		p.Side = append(p.Side, Section{ID: "node", Class: "panel", Body: node(*o.Node)})
 	}
-	p.Side = append(p.Side,
-		Section{ID: "contributors", Class: "panel", Body: contributors(o.Contributors)},
-		Section{ID: "crawl", Class: "panel", Body: crawl(o.Crawl)},
-	)
 }
 
 // EventsSections fills the page of all changes.
 func EventsSections(p *Page, e Events) {
-	p.Main = []Section{{ID: "events", Class: "panel", Body: eventList("Changes", e)}}
+	p.Head = []Section{{ID: "verdict", Class: "verdict", Body: verdict(Verdict{Title: "Changes", Text: "What happened to models and servers, the newest first."})}}
+	p.Main = []Section{{ID: "events", Class: "panel", Body: eventList("All models", e)}}
 }

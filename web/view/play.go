@@ -19,7 +19,7 @@ type PlayModel struct {
 
 // Sections fills the page.
 func (v *Play) Sections(p *Page) {
-	p.Main = []Section{{ID: "play", Class: "panel play", Label: "Playground", Body: play(*v)}}
+	p.Main = []Section{{ID: "play", Class: "panel chat", Label: "Playground", Body: play(*v)}}
 	p.Scripts = []string{"play.js"}
 }
 

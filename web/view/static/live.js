@@ -13,7 +13,7 @@
   const steps = [[60, 1, "s"], [3600, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]];
   const ago = (then) => {
     const s = Math.max(0, Math.round((Date.now() + skew - then) / 1000));
-    if (s < 2) return "now";
+    if (s < 2) return "just now";
     const [, size, unit] = steps.find(([limit]) => s < limit);
     return `${Math.floor(s / size)} ${unit} ago`;
   };

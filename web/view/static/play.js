@@ -28,7 +28,7 @@
     return e;
   };
   const say = (className, text) => {
-    const li = element("li", className);
+    const li = element("div", `turn ${className}`);
     li.append(element("div", "text", text));
     log.append(li);
     $("hello").hidden = true;
