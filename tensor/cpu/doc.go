@@ -27,3 +27,5 @@
 //
 // It knows nothing of models, files or sessions.
 package cpu
+
+//go:generate go run ./asm -out avx512_amd64.s -stubs avx512_stubs_amd64.go -pkg cpu

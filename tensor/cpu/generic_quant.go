@@ -12,9 +12,9 @@ const tinyGroup = 1.0 / (1 << 120)
 
 // genericQuantise cuts x in groups and rounds each to signed bytes. A group that holds an
 // infinity or a NaN gets a scale that is one too, so that it shows in every result.
-func genericQuantise(q quantRow, x []float32) {
-	for g := range len(x) / group {
-		v := x[g*group : (g+1)*group]
+func genericQuantise(q []quantGroup, x []float32) {
+	for g := range q {
+		v, out := x[g*group:(g+1)*group], &q[g]
 		most := uint32(0) // of the bits without sign: orders all floats, NaN last
 		for _, e := range v {
 			most = max(most, math.Float32bits(e)&^(1<<31))
@@ -28,19 +28,16 @@ func genericQuantise(q quantRow, x []float32) {
 			id = 127 / amax
 		}
 		sum := int32(0)
-		out := q.q[g*group : (g+1)*group]
 		for i, e := range v {
 			n := int8(0)
 			if id != 0 {
 				n = int8(float32(float32(e*id)+rounder) - rounder)
 			}
-			out[i] = n
+			out.q[i] = n
 			sum += int32(n)
 		}
-		q.d[g] = d
-		q.dsum[g] = d * float32(sum)
-		q.off8[g] = -128 * sum
-		q.off4[g] = -8 * sum
+		out.d, out.dsum = d, d*float32(sum)
+		out.off8, out.off4 = -128*sum, -8*sum
 	}
 }
 
@@ -58,7 +55,7 @@ func halves(dst *[lanes]float32, src []uint16) {
 }
 
 // dot8 adds the products of 8 lines of unsigned bytes with a group of a row.
-func dot8(s *[lanes]int32, lines []byte, x []int8) {
+func dot8(s *[lanes]int32, lines []byte, x *[group]int8) {
 	for c := range 8 {
 		line := (*[4 * lanes]byte)(lines[c*4*lanes:])
 		x0, x1, x2, x3 := int32(x[4*c]), int32(x[4*c+1]), int32(x[4*c+2]), int32(x[4*c+3])
@@ -69,7 +66,7 @@ func dot8(s *[lanes]int32, lines []byte, x []int8) {
 }
 
 // dot4 is dot8 for 4 lines of nibbles.
-func dot4(s *[lanes]int32, lines []byte, x []int8) {
+func dot4(s *[lanes]int32, lines []byte, x *[group]int8) {
 	for c := range 4 {
 		line := (*[4 * lanes]byte)(lines[c*4*lanes:])
 		for i := range 4 {
@@ -83,44 +80,49 @@ func dot4(s *[lanes]int32, lines []byte, x []int8) {
 }
 
 // genericOffset is the product of formats with a scale and an unsigned offset.
-func genericOffset(a *quantArgs, lineBytes int, dot func(*[lanes]int32, []byte, []int8)) {
+func genericOffset(a *quantArgs, lineBytes int, dot func(*[lanes]int32, []byte, *[group]int8), off func(*quantGroup) int32) {
 	var dw [lanes]float32
 	for b := range a.blocks {
 		for g := range a.groups {
-			halves(&dw, a.scale[b*a.scaleStride+g*lanes:])
-			lines := a.data[b*a.dataStride+g*lineBytes:]
+			halves(&dw, a.scale[(b*a.groups+g)*lanes:])
+			lines := a.data[(b*a.groups+g)*lineBytes:]
 			for r := range a.rows {
+				x := &a.x[r*a.groups+g]
 				var s [lanes]int32
-				off := a.off[r*a.gStride+g]
-				for j := range s {
-					s[j] = off
+				for j, o := 0, off(x); j < lanes; j++ {
+					s[j] = o
 				}
-				dot(&s, lines, a.q[r*a.qStride+g*group:])
-				scaleAcc((*[lanes]float32)(a.acc[r*a.accStride+b*lanes:]), &s, &dw, a.d[r*a.gStride+g])
+				dot(&s, lines, &x.q)
+				scaleAcc((*[lanes]float32)(a.acc[r*a.accStride+b*lanes:]), &s, &dw, x.d)
 			}
 		}
 	}
 }
 
-func genericQ8_0(a *quantArgs) { genericOffset(a, 512, dot8) }
-func genericQ4_0(a *quantArgs) { genericOffset(a, 256, dot4) }
+func genericQ8_0(a *quantArgs) {
+	genericOffset(a, 512, dot8, func(x *quantGroup) int32 { return x.off8 })
+}
+
+func genericQ4_0(a *quantArgs) {
+	genericOffset(a, 256, dot4, func(x *quantGroup) int32 { return x.off4 })
+}
 
 func genericQ4_1(a *quantArgs) {
 	var dw, mw [lanes]float32
 	for b := range a.blocks {
 		for g := range a.groups {
-			scale := a.scale[b*a.scaleStride+g*2*lanes:]
+			scale := a.scale[(b*a.groups+g)*2*lanes:]
 			halves(&dw, scale)
 			halves(&mw, scale[lanes:])
-			lines := a.data[b*a.dataStride+g*256:]
+			lines := a.data[(b*a.groups+g)*256:]
 			for r := range a.rows {
+				x := &a.x[r*a.groups+g]
 				var s [lanes]int32
-				dot4(&s, lines, a.q[r*a.qStride+g*group:])
+				dot4(&s, lines, &x.q)
 				acc := (*[lanes]float32)(a.acc[r*a.accStride+b*lanes:])
-				scaleAcc(acc, &s, &dw, a.d[r*a.gStride+g])
-				dsum := a.dsum[r*a.gStride+g]
+				scaleAcc(acc, &s, &dw, x.d)
 				for j := range acc {
-					acc[j] = fma32(mw[j], dsum, acc[j])
+					acc[j] = fma32(mw[j], x.dsum, acc[j])
 				}
 			}
 		}

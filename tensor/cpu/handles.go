@@ -37,25 +37,13 @@ type act struct {
 	maxRows, cols int
 	n             int // rows prepared
 	mode          tensor.Activations
-	quantised     bool // the form below holds the n rows
+	quantised     bool // eight holds the n rows
 
-	x          []float32 // [rows][cols]
-	q          []int8    // [rows][cols]
-	d, dsum    []float32 // [rows][groups]
-	off8, off4 []int32
+	x     []float32    // [rows][cols]
+	eight []quantGroup // [rows][cols/32]
 }
 
 func (a *act) Cols() int { return a.cols }
-
-// quantRow is the quantised form of row r.
-func (a *act) quantRow(r int) quantRow {
-	g := a.cols / group
-	return quantRow{
-		q: a.q[r*a.cols : (r+1)*a.cols],
-		d: a.d[r*g : (r+1)*g], dsum: a.dsum[r*g : (r+1)*g],
-		off8: a.off8[r*g : (r+1)*g], off4: a.off4[r*g : (r+1)*g],
-	}
-}
 
 // maxFloats bounds a buffer: 2^40 bytes.
 const maxFloats = 1 << 38
@@ -83,10 +71,7 @@ func (d *Device) NewAct(rows, cols int) (tensor.Act, error) {
 	}
 	a := &act{maxRows: rows, cols: cols, x: make([]float32, rows*cols)}
 	if cols%group == 0 {
-		groups := rows * cols / group
-		a.q = make([]int8, rows*cols)
-		a.d, a.dsum = make([]float32, groups), make([]float32, groups)
-		a.off8, a.off4 = make([]int32, groups), make([]int32, groups)
+		a.eight = make([]quantGroup, rows*cols/group)
 	}
 	return a, nil
 }

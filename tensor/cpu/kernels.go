@@ -24,8 +24,8 @@ type kernels struct {
 	// unpackQ8_0 and so on dequantise groups of one block: dst is [groups*32][16].
 	unpackQ8_0, unpackQ4_0, unpackQ4_1 func(dst []float32, data []byte, scale []uint16, groups int)
 
-	// quantise fills one row of quantised form; len(x) is a multiple of 32.
-	quantise func(q quantRow, x []float32)
+	// quantise fills one row of quantised form; len(x) is 32*len(q).
+	quantise func(q []quantGroup, x []float32)
 
 	// rmsNorm and layerNorm normalise one group; dst may be src. bias may be nil.
 	rmsNorm   func(dst, src, gain []float32, eps float32)
@@ -44,31 +44,25 @@ type kernels struct {
 	silu, gelu, geluTanh func(x []float32)
 }
 
-// quantRow is one row of activations in quantised form.
-type quantRow struct {
-	q []int8 // [cols]
-	// Per group of 32: the scale d, d*sum(q), and the offsets that undo the unsigned
-	// storage of weights, -128*sum(q) and -8*sum(q).
-	d, dsum    []float32
-	off8, off4 []int32
+// quantGroup is a group of a row of activations in 8 bits. The layout is known to the
+// assembly (asm/quant.go).
+type quantGroup struct {
+	q    [group]int8
+	d    float32 // value of a unit of q
+	dsum float32 // d*sum(q)
+	off8 int32   // -128*sum(q) and -8*sum(q): they undo the unsigned storage of weights
+	off4 int32
 }
 
 // quantArgs describes a product of blocks of quantised weights with quantised rows:
 // for every row r, block b and lane j, acc[r*accStride+b*16+j] continues over groups.
 type quantArgs struct {
-	acc         []float32
-	accStride   int
-	data        []byte // lines of the first block
-	dataStride  int    // bytes from block to block
-	scale       []uint16
-	scaleStride int
-	blocks      int // even
-
-	q       []int8
-	qStride int
-	d, dsum []float32 // of row 0; rows are gStride apart
-	off     []int32   // off8 or off4, whichever the format needs
-	gStride int
-	rows    int
-	groups  int
+	acc       []float32
+	accStride int
+	data      []byte // lines of the blocks, which follow each other
+	scale     []uint16
+	blocks    int
+	x         []quantGroup // [rows][groups]
+	rows      int
+	groups    int
 }

@@ -211,23 +211,16 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 }
 
 func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, nb, r0, rows int) {
-	a, l := op.a, w.layout
-	groups := a.cols / group
+	l, groups := w.layout, w.cols/group
 	*q = quantArgs{
 		acc: acc, accStride: nb * lanes,
-		data: w.data[b0*groups*l.lineBytes:], dataStride: groups * l.lineBytes,
-		scale: w.scale[b0*groups*l.scales:], scaleStride: groups * l.scales,
-		blocks: nb,
-		q:      a.q[r0*a.cols:], qStride: a.cols,
-		d: a.d[r0*groups:], dsum: a.dsum[r0*groups:], gStride: groups,
-		rows: rows, groups: groups,
+		data: w.data[b0*groups*l.lineBytes:], scale: w.scale[b0*groups*l.scales:], blocks: nb,
+		x: op.a.eight[r0*groups:], rows: rows, groups: groups,
 	}
 	switch k := op.d.k; l.kind {
 	case tensor.Q8_0:
-		q.off = a.off8[r0*groups:]
 		k.q8_0(q)
 	case tensor.Q4_0:
-		q.off = a.off4[r0*groups:]
 		k.q4_0(q)
 	case tensor.Q4_1:
 		k.q4_1(q)

@@ -87,7 +87,8 @@ func (d *Device) quantise(a *act) {
 
 func (op *quantOp) tile(_, r int) {
 	a := op.a
-	op.d.k.quantise(a.quantRow(r), a.x[r*a.cols:(r+1)*a.cols])
+	groups := a.cols / group
+	op.d.k.quantise(a.eight[r*groups:(r+1)*groups], a.x[r*a.cols:(r+1)*a.cols])
 }
 
 // rowwise runs a task of n rows, on all threads if that pays.

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// floatFormat says how 16 weights of a column widen to float32.
+type floatFormat struct {
+	name  string
+	typ   string
+	bytes int // of 16 weights
+	load  func(m Mem, z reg.VecVirtual)
+}
+
+var floatFormats = []floatFormat{
+	{"F32", "*float32", 64, func(m Mem, z reg.VecVirtual) { VMOVUPS(m, z) }},
+	{"F16", "*uint16", 32, func(m Mem, z reg.VecVirtual) { VCVTPH2PS(m, z) }},
+	{"BF16", "*uint16", 32, func(m Mem, z reg.VecVirtual) {
+		VPMOVZXWD(m, z)
+		VPSLLD(U8(16), z, z)
+	}},
+}
+
+// floatKernel continues float products of a number of rows with n runs of blocks.
+func floatKernel(f floatFormat, rows, blocks int) {
+	name := fmt.Sprintf("avx512%sx%dx%d", f.name, rows, blocks)
+	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, w "+f.typ+", wStride uintptr, n int, x *float32, xStride uintptr, k int)")
+	Doc(fmt.Sprintf("%s continues the products of %d rows with n runs of %d blocks; strides are in bytes.", name, rows, blocks))
+	Pragma("noescape")
+	acc, w, wStride, xStride := param("acc"), param("w"), param("wStride"), param("xStride")
+	var wStride3 reg.GPVirtual
+	if blocks == 4 {
+		wStride3 = GP64()
+		LEAQ(Mem{Base: wStride, Index: wStride, Scale: 2}, wStride3)
+	}
+	n := paramMem("n")
+	tile := newTile(rows, blocks)
+
+	Label("blocks")
+	x := newRowPtrs(paramMem("x"), xStride, rows)
+	moveTile(acc, paramMem("accStride"), tile, true)
+	p, k := GP64(), GP64()
+	MOVQ(w, p)
+	column := func(i int) {
+		var ws []reg.VecVirtual
+		for b := range blocks {
+			m := Mem{Base: p, Disp: i * f.bytes}
+			switch b {
+			case 1, 2:
+				m.Index, m.Scale = wStride, uint8(b)
+			case 3:
+				m.Index, m.Scale = wStride3, 1
+			}
+			z := ZMM()
+			f.load(m, z)
+			ws = append(ws, z)
+		}
+		for r := range rows {
+			v := ZMM()
+			VBROADCASTSS(x.at(r, 4*i), v)
+			for b := range blocks {
+				VFMADD231PS(v, ws[b], tile[r][b])
+			}
+		}
+	}
+	const unroll = 4
+	MOVQ(paramMem("k"), k)
+	SUBQ(Imm(unroll), k)
+	JLT(LabelRef("tail"))
+	Label("columns")
+	for i := range unroll {
+		column(i)
+	}
+	x.advance(4 * unroll)
+	ADDQ(I32(unroll*f.bytes), p)
+	SUBQ(Imm(unroll), k)
+	JGE(LabelRef("columns"))
+	Label("tail")
+	ADDQ(Imm(unroll), k)
+	JE(LabelRef("done"))
+	Label("column")
+	column(0)
+	x.advance(4)
+	ADDQ(I32(f.bytes), p)
+	DECQ(k)
+	JNE(LabelRef("column"))
+	Label("done")
+	moveTile(acc, paramMem("accStride"), tile, false)
+	ADDQ(I32(64*blocks), acc)
+	switch blocks {
+	case 4:
+		LEAQ(Mem{Base: w, Index: wStride, Scale: 4}, w)
+	default:
+		LEAQ(Mem{Base: w, Index: wStride, Scale: 2}, w)
+	}
+	DECQ(n)
+	JNE(LabelRef("blocks"))
+	VZEROUPPER()
+	RET()
+}

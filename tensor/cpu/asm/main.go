@@ -1,0 +1,123 @@
+// Program asm writes the AVX-512 kernels of package cpu: run "go generate" there. It is a
+// program of its own so that the generator's library stays out of every build.
+//
+// Each kernel is the twin of a generic one and follows it operation by operation: one lane
+// is one output, sums run in the same order, and there is no approximate instruction. The
+// files it writes are committed; read them when a kernel is slow, spilled registers show.
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// maxRows is the greatest number of activation rows of a kernel: with two blocks of
+// weights, 24 of the 32 registers are accumulators.
+const maxRows = 12
+
+func main() {
+	ConstraintExpr("amd64,!purego")
+	for rows := 1; rows <= maxRows; rows++ {
+		for _, f := range floatFormats {
+			if rows <= 3 {
+				// Few rows make few chains of additions: four blocks hide their latency.
+				floatKernel(f, rows, 4)
+			}
+			floatKernel(f, rows, 2)
+		}
+		for _, f := range quantFormats {
+			quantKernel(f, rows)
+		}
+	}
+	for _, f := range quantFormats {
+		unpackKernel(f)
+	}
+	quantiseKernel()
+	rmsNormKernel()
+	layerNormKernel()
+	softmaxKernel()
+	vectorKernels()
+	Generate()
+}
+
+// rowPtrs addresses up to 12 rows a fixed stride apart through a register for every third.
+type rowPtrs struct {
+	base   []reg.GPVirtual
+	stride reg.GPVirtual // bytes
+}
+
+// newRowPtrs points at rows from first on; stride stays in its register.
+func newRowPtrs(first Op, stride reg.GPVirtual, rows int) rowPtrs {
+	p := rowPtrs{stride: stride}
+	for r := 0; r < rows; r += 3 {
+		b := GP64()
+		if r == 0 {
+			MOVQ(first, b)
+		} else {
+			last := p.base[len(p.base)-1]
+			LEAQ(Mem{Base: last, Index: stride, Scale: 2}, b)
+			ADDQ(stride, b)
+		}
+		p.base = append(p.base, b)
+	}
+	return p
+}
+
+// at addresses byte disp of row r.
+func (p rowPtrs) at(r, disp int) Mem {
+	m := Mem{Base: p.base[r/3], Disp: disp}
+	if r%3 > 0 {
+		m.Index, m.Scale = p.stride, uint8(r%3)
+	}
+	return m
+}
+
+// advance moves all rows by n bytes.
+func (p rowPtrs) advance(n int) {
+	for _, b := range p.base {
+		ADDQ(I32(n), b)
+	}
+}
+
+// moveTile loads (or stores) accumulators from (to) rows of memory at acc, stride bytes
+// apart.
+func moveTile(acc reg.GPVirtual, stride Mem, tile [][]reg.VecVirtual, load bool) {
+	p := GP64()
+	MOVQ(acc, p)
+	for r, row := range tile {
+		if r > 0 {
+			ADDQ(stride, p)
+		}
+		for b, z := range row {
+			m := Mem{Base: p, Disp: 64 * b}
+			if load {
+				VMOVUPS(m, z)
+			} else {
+				VMOVUPS(z, m)
+			}
+		}
+	}
+}
+
+func newTile(rows, blocks int) [][]reg.VecVirtual {
+	tile := make([][]reg.VecVirtual, rows)
+	for r := range tile {
+		for range blocks {
+			tile[r] = append(tile[r], ZMM())
+		}
+	}
+	return tile
+}
+
+// param loads a parameter into a register.
+func param(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
+
+// paramMem is where a parameter lies in the frame.
+func paramMem(name string) Mem {
+	b, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
+}

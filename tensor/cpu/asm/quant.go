@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// quantFormat says how a group of 32 columns of 16 rows lies.
+type quantFormat struct {
+	name    string
+	lines   int // 64-byte lines of values
+	nibbles bool
+	minimum bool
+	off     int // where a group of activations keeps the sum that undoes the offset, if any
+}
+
+// A group of activations (cpu.quantGroup): 32 signed bytes, then these.
+const (
+	groupScale = 32
+	groupSum   = 36
+	groupOff8  = 40
+	groupOff4  = 44
+	groupBytes = 48
+)
+
+var quantFormats = []quantFormat{
+	{"Q8_0", 8, false, false, groupOff8},
+	{"Q4_0", 4, true, false, groupOff4},
+	{"Q4_1", 4, true, true, 0},
+}
+
+func (f quantFormat) scaleBytes() int {
+	if f.minimum {
+		return 64
+	}
+	return 32
+}
+
+// vpdpbusd adds to z, per 32-bit lane, four products of unsigned bytes of w with the
+// signed bytes at m, the same for all lanes. The generator's library lacks AVX512-VNNI.
+func vpdpbusd(m Mem, w, z reg.VecVirtual) {
+	Instruction(&ir.Instruction{
+		Opcode:   "VPDPBUSD",
+		Suffixes: []string{"BCST"},
+		Operands: []Op{m, w, z},
+		Inputs:   []Op{m, w, z},
+		Outputs:  []Op{z},
+		ISA:      []string{"AVX512F", "AVX512_VNNI"},
+	})
+}
+
+// quantKernel continues quantised products of a number of rows with blocks of weights.
+func quantKernel(f quantFormat, rows int) {
+	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
+	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
+	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
+	Pragma("noescape")
+	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
+	blocks := paramMem("blocks")
+	tile := newTile(rows, 1)
+	var mask reg.VecVirtual
+	if f.nibbles {
+		mask = nibbleMask()
+	}
+
+	Label("blocks")
+	x := newRowPtrs(paramMem("x"), xStride, rows)
+	moveTile(acc, paramMem("accStride"), tile, true)
+	g := GP64()
+	MOVQ(paramMem("groups"), g)
+	Label("groups")
+	sums := make([]reg.VecVirtual, rows)
+	for r := range sums {
+		sums[r] = ZMM()
+		if f.off != 0 {
+			VPBROADCASTD(x.at(r, f.off), sums[r])
+		} else {
+			VPXORD(sums[r], sums[r], sums[r])
+		}
+	}
+	dot := func(w reg.VecVirtual, column int) {
+		for r := range rows {
+			vpdpbusd(x.at(r, column), w, sums[r])
+		}
+	}
+	for c := range f.lines {
+		v := ZMM()
+		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
+		if !f.nibbles {
+			dot(v, 4*c)
+			continue
+		}
+		lo, hi := ZMM(), ZMM()
+		VPANDD(mask, v, lo)
+		dot(lo, 4*c)
+		VPSRLW(U8(4), v, hi)
+		VPANDD(mask, hi, hi)
+		dot(hi, 16+4*c)
+	}
+	dw := ZMM()
+	VCVTPH2PS(Mem{Base: scale}, dw)
+	for r := range rows {
+		d := ZMM()
+		VMULPS_BCST(x.at(r, groupScale), dw, d)
+		VCVTDQ2PS(sums[r], sums[r])
+		VFMADD231PS(d, sums[r], tile[r][0])
+	}
+	if f.minimum {
+		mw := ZMM()
+		VCVTPH2PS(Mem{Base: scale, Disp: 32}, mw)
+		for r := range rows {
+			VFMADD231PS_BCST(x.at(r, groupSum), mw, tile[r][0])
+		}
+	}
+	x.advance(groupBytes)
+	ADDQ(I32(64*f.lines), data)
+	ADDQ(I32(f.scaleBytes()), scale)
+	DECQ(g)
+	JNE(LabelRef("groups"))
+	moveTile(acc, paramMem("accStride"), tile, false)
+	ADDQ(I32(64), acc)
+	DECQ(blocks)
+	JNE(LabelRef("blocks"))
+	VZEROUPPER()
+	RET()
+}
+
+// nibbleMask has 15 in every byte.
+func nibbleMask() reg.VecVirtual { return broadcast(0x0f0f0f0f) }
+
+// broadcast puts 32 bits in every lane.
+func broadcast(bits uint32) reg.VecVirtual {
+	t, z := GP32(), ZMM()
+	MOVL(U32(bits), t)
+	VPBROADCASTD(t, z)
+	return z
+}
+
+// unpackKernel dequantises groups of one block into the float layout.
+func unpackKernel(f quantFormat) {
+	name := "avx512Unpack" + f.name
+	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
+	Doc(name + " dequantises groups of one block.")
+	Pragma("noescape")
+	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
+	low := uint32(0xff)
+	if f.nibbles {
+		low = 0x0f
+	}
+	mask := broadcast(low)
+	var offset reg.VecVirtual
+	switch f.off {
+	case groupOff8:
+		offset = broadcast(128)
+	case groupOff4:
+		offset = broadcast(8)
+	}
+	Label("groups")
+	dw, mw := ZMM(), ZMM()
+	VCVTPH2PS(Mem{Base: scale}, dw)
+	if f.minimum {
+		VCVTPH2PS(Mem{Base: scale, Disp: 32}, mw)
+	}
+	for c := range f.lines {
+		v := ZMM()
+		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
+		column := func(i, shift int) {
+			q := ZMM()
+			VPSRLD(U8(shift), v, q)
+			VPANDD(mask, q, q)
+			if f.off != 0 {
+				VPSUBD(offset, q, q)
+			}
+			VCVTDQ2PS(q, q)
+			VMULPS(dw, q, q)
+			if f.minimum {
+				VADDPS(mw, q, q)
+			}
+			VMOVUPS(q, Mem{Base: dst, Disp: 64 * i})
+		}
+		for i := range 4 {
+			column(4*c+i, 8*i)
+			if f.nibbles {
+				column(16+4*c+i, 8*i+4)
+			}
+		}
+	}
+	ADDQ(I32(64*32), dst)
+	ADDQ(I32(64*f.lines), data)
+	ADDQ(I32(f.scaleBytes()), scale)
+	DECQ(groups)
+	JNE(LabelRef("groups"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The constants of math.go, which explains them.
+const (
+	log2e   = 1.44269504088896341
+	ln2Hi   = 0.693145751953125
+	ln2Lo   = 1.42860682030941723e-6
+	expMax  = 89
+	expMin  = -104
+	rounder = 3 << 22
+
+	geluK0   = -2 * 0.7978845608028654
+	geluK1   = geluK0 * 0.044715
+	sqrtHalf = 0.70710678118654752
+	erfMax   = 10.125
+)
+
+var (
+	expP     = []float32{0.49999994, 0.16666521, 0.04166839, 0.008368717, 0.0013814595}
+	erfSmall = []float32{0.12837917, -0.37612626, 0.112835854, -0.026853813, 0.0051883277, -0.00080101937, 7.853862e-05}
+	erfLarge = []float32{-0.0021444696, -1.1206557, 0.3528336, -0.09692915, 0.019844461, -0.0027922732, 0.0002500031, -1.2677868e-05, 2.7532758e-07}
+)
+
+// expConsts are the constants of exp in registers.
+type expConsts struct {
+	max, min, log2e, rounder, ln2Hi, ln2Lo, one reg.VecVirtual
+	p                                           []reg.VecVirtual
+}
+
+func newExp() expConsts {
+	c := expConsts{
+		max: float(expMax), min: float(expMin), log2e: float(log2e), rounder: float(rounder),
+		ln2Hi: float(-ln2Hi), ln2Lo: float(-ln2Lo), one: float(1),
+	}
+	for _, v := range expP {
+		c.p = append(c.p, float(v))
+	}
+	return c
+}
+
+// exp replaces x by e^x.
+func (c expConsts) exp(x reg.VecVirtual) {
+	// The clamps give x if it is a NaN: it is the second source.
+	VMINPS(x, c.max, x)
+	VMAXPS(x, c.min, x)
+	n, p, r2 := ZMM(), ZMM(), ZMM()
+	VMULPS(c.log2e, x, n)
+	VADDPS(c.rounder, n, n)
+	VSUBPS(c.rounder, n, n)
+	VFMADD231PS(c.ln2Hi, n, x)
+	VFMADD231PS(c.ln2Lo, n, x)
+	horner(p, x, c.p)
+	VMULPS(x, x, r2)
+	VFMADD213PS(x, r2, p) // p*r² + r
+	VADDPS(c.one, p, p)
+	VSCALEFPS(n, p, x) // p*2^n, rounded once: the same as two halves
+}
+
+// horner sets p to the polynomial in x, constant first.
+func horner(p, x reg.VecVirtual, c []reg.VecVirtual) {
+	VMOVAPS(c[len(c)-1], p)
+	for i := len(c) - 2; i >= 0; i-- {
+		VFMADD213PS(c[i], x, p)
+	}
+}
+
+func softmaxKernel() {
+	TEXT("avx512Softmax", NOSPLIT, "func(s *float32, n int, scale float32) (m, l float32)")
+	Doc("avx512Softmax turns n scores into weights and gives their maximum and sum.")
+	Pragma("noescape")
+	s, n := param("s"), paramMem("n")
+	scale := ZMM()
+	VBROADCASTSS(paramMem("scale"), scale)
+	top := float(float32Inf(-1))
+	walk("max", n, func(c chunk) {
+		v := c.load(s)
+		VMULPS(scale, v, v)
+		c.store(v, s)
+		if c.tail != nil {
+			VMAXPS(v, top, c.tail, top)
+		} else {
+			VMAXPS(v, top, top)
+		}
+	})
+	reduce(top, func(a, b, c Op) { VMAXPS(a, b, c) })
+	Store(top.AsX(), Return("m"))
+	m, acc := ZMM(), zero()
+	VBROADCASTSS(top.AsX(), m)
+	e := newExp()
+	walk("exp", n, func(c chunk) {
+		v := c.load(s)
+		VSUBPS(m, v, v)
+		e.exp(v)
+		c.store(v, s)
+		c.accumulate(v, acc, false)
+	})
+	Store(tree(acc).AsX(), Return("l"))
+	VZEROUPPER()
+	RET()
+}
+
+func vectorKernels() {
+	binary := func(name, doc string, op func(a, b, c Op)) {
+		TEXT(name, NOSPLIT, "func(dst, a, b *float32, n int)")
+		Doc(name + " is " + doc + " for n elements; dst may be a or b.")
+		Pragma("noescape")
+		dst, a, b := param("dst"), param("a"), param("b")
+		walk("loop", paramMem("n"), func(c chunk) {
+			v := c.load(a)
+			op(c.load(b), v, v)
+			c.store(v, dst)
+		})
+		VZEROUPPER()
+		RET()
+	}
+	binary("avx512Add", "dst = a+b", func(a, b, c Op) { VADDPS(a, b, c) })
+	binary("avx512Mul", "dst = a*b", func(a, b, c Op) { VMULPS(a, b, c) })
+
+	TEXT("avx512Scale", NOSPLIT, "func(dst, src *float32, n int, f float32)")
+	Doc("avx512Scale is dst = src*f for n elements.")
+	Pragma("noescape")
+	dst, src, f := param("dst"), param("src"), ZMM()
+	VBROADCASTSS(paramMem("f"), f)
+	walk("loop", paramMem("n"), func(c chunk) {
+		v := c.load(src)
+		VMULPS(f, v, v)
+		c.store(v, dst)
+	})
+	VZEROUPPER()
+	RET()
+
+	TEXT("avx512Blend", NOSPLIT, "func(o, p *float32, n int, a, b float32)")
+	Doc("avx512Blend is o = fma(o, a, p*b) for n elements.")
+	Pragma("noescape")
+	o, p, a, b := param("o"), param("p"), ZMM(), ZMM()
+	VBROADCASTSS(paramMem("a"), a)
+	VBROADCASTSS(paramMem("b"), b)
+	walk("loop", paramMem("n"), func(c chunk) {
+		v, w := c.load(o), c.load(p)
+		VMULPS(b, w, w)
+		VFMADD213PS(w, a, v)
+		c.store(v, o)
+	})
+	VZEROUPPER()
+	RET()
+
+	activation("avx512SiLU", func() func(x reg.VecVirtual) reg.VecVirtual {
+		e, sign := newExp(), broadcast(1<<31)
+		return func(x reg.VecVirtual) reg.VecVirtual {
+			w := ZMM()
+			VPXORD(sign, x, w)
+			e.exp(w)
+			VADDPS(e.one, w, w)
+			VDIVPS(w, x, x)
+			return x
+		}
+	})
+	activation("avx512GELUTanh", func() func(x reg.VecVirtual) reg.VecVirtual {
+		e, k0, k1 := newExp(), float(geluK0), float(geluK1)
+		return func(x reg.VecVirtual) reg.VecVirtual {
+			w := ZMM()
+			VMULPS(x, x, w)
+			VFMADD213PS(k0, k1, w)
+			VMULPS(x, w, w)
+			e.exp(w)
+			VADDPS(e.one, w, w)
+			VDIVPS(w, x, x)
+			return x
+		}
+	})
+	activation("avx512GELU", gelu)
+}
+
+// activation writes a kernel that works in place.
+func activation(name string, body func() func(x reg.VecVirtual) reg.VecVirtual) {
+	TEXT(name, NOSPLIT, "func(x *float32, n int)")
+	Doc(name + " works on n elements in place.")
+	Pragma("noescape")
+	x := param("x")
+	f := body()
+	walk("loop", paramMem("n"), func(c chunk) { c.store(f(c.load(x)), x) })
+	VZEROUPPER()
+	RET()
+}
+
+// gelu follows gelu32: both sides of its branch are computed, and the mask picks.
+func gelu() func(x reg.VecVirtual) reg.VecVirtual {
+	e := newExp()
+	sign, half, two := broadcast(1<<31), float(0.5), float(2)
+	root, limit := float(sqrtHalf), float(erfMax)
+	return func(x reg.VecVirtual) reg.VecVirtual {
+		none, negative, small := ZMM(), K(), K()
+		VPXORD(none, none, none)
+		VCMPPS(U8(0x11), none, x, negative) // x < 0, quiet
+		z := ZMM()
+		VMULPS(root, x, z)
+		VPXORD(sign, z, negative, z)
+		VCMPPS(U8(0x11), e.one, z, small) // z < 1
+
+		// Small: h = 1 ± (z + z*S(z²)).
+		zz, h, p := ZMM(), ZMM(), ZMM()
+		VMULPS(z, z, zz)
+		hornerMem(p, zz, erfSmall)
+		VFMADD213PS(z, z, p) // p*z + z
+		VADDPS(p, e.one, h)
+		VSUBPS(p, e.one, negative, h)
+
+		// Large: t = exp(L(z) - z²), h = t or 2-t.
+		VMINPS(z, limit, z)
+		t := ZMM()
+		hornerMem(t, z, erfLarge)
+		VFNMADD231PS(z, z, t) // t - z*z
+		e.exp(t)
+		l := ZMM()
+		VSUBPS(t, two, l)
+		VMOVAPS(t, negative, l)
+
+		VMOVAPS(h, small, l)
+		VMULPS(half, x, x)
+		VMULPS(l, x, x)
+		return x
+	}
+}
+
+// hornerMem is horner with constants made on the way: there are too many for registers.
+func hornerMem(p, x reg.VecVirtual, c []float32) {
+	t := GP32()
+	MOVL(U32(bits(c[len(c)-1])), t)
+	VPBROADCASTD(t, p)
+	for i := len(c) - 2; i >= 0; i-- {
+		k := ZMM()
+		MOVL(U32(bits(c[i])), t)
+		VPBROADCASTD(t, k)
+		VFMADD213PS(k, x, p)
+	}
+}
