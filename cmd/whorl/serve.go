@@ -49,7 +49,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.numBlocks, "num-blocks", 0, "how many blocks to choose; 0: as many as fit into memory")
 	fs.Var(&f.memory, "memory", "bytes for weights, cache and buffers, such as 8GiB; 0: what is free")
 	fs.IntVar(&f.cacheTokens, "attn-cache-tokens", 0, "size of the KV cache in tokens; 0: by the model's kind of attention")
-	fs.IntVar(&f.maxLength, "inference-max-length", 0, "longest session in tokens; 0: the size of the cache")
+	fs.IntVar(&f.maxLength, "inference-max-length", 0, "longest session in tokens; 0: the model's context or the cache, whichever is less")
 	fs.IntVar(&f.stepRows, "max-batch-size", def.StepRows, "most rows of one iteration")
 	f.maxWait, f.idle = def.Timeouts.Cache, def.Timeouts.Idle
 	secondsVar(fs, &f.maxWait, "max-alloc-timeout", "longest wait of a session for cache")
@@ -140,6 +140,23 @@ func (f *serveFlags) config() (server.Config, error) {
 	return cfg, nil
 }
 
+// configFor is the configuration for a model, checked against it.
+func (f *serveFlags) configFor(m *openModel) (server.Config, error) {
+	cfg, err := f.config()
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.Manifest, err = m.manifest(); err != nil {
+		return cfg, err
+	}
+	cfg.Device = deviceName(m.dev.Info())
+	// No session is longer than the model's context, whatever the cache holds.
+	if context := m.ck.Config.MaxPositions; cfg.MaxLength == 0 || cfg.MaxLength > context {
+		cfg.MaxLength = context
+	}
+	return cfg, usage(cfg.Validate())
+}
+
 func (f *serveFlags) roles() []string {
 	if f.http.http == off {
 		return []string{"server"}
@@ -154,6 +171,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer m.Close()
+	if _, err := f.configFor(m); err != nil {
+		return err
+	}
 	ctx, n, err := startNode(cmd.Context(), f.roles(), &f.node, &f.http)
 	if err != nil {
 		return err
@@ -216,14 +236,10 @@ func (f *serveFlags) online(ctx context.Context, n *node, m *openModel, srv *ser
 
 // server makes the swarm server and lets streams reach it.
 func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
-	cfg, err := f.config()
+	cfg, err := f.configFor(m)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Manifest, err = m.manifest(); err != nil {
-		return nil, err
-	}
-	cfg.Device = deviceName(m.dev.Info())
 	// Servers that start together must not choose in step: each draws its own delay.
 	h := fnv.New64a()
 	h.Write([]byte(n.net.host.ID()))

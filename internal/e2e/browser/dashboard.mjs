@@ -57,7 +57,7 @@ try {
     await answer.waitFor({ timeout: 30_000 });
     await play.waitForFunction((n) => {
       const all = document.querySelectorAll('[data-testid="answer"]');
-      return all[n] && all[n].dataset.done === "true" && all[n].textContent.trim().length > 0;
+      return all[n] && all[n].dataset.done === "true" && !all[n].dataset.error && all[n].textContent.trim().length > 0;
     }, turn, { timeout: 120_000 }).catch(() => fail(play, `turn ${turn + 1} got no answer`));
   }
   await play.screenshot({ path: `${out}/playground.png`, fullPage: true });
