@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"whorl/api"
+	"whorl/swarm"
+	"whorl/swarm/dir"
 	"whorl/swarm/p2p"
 )
 
@@ -30,8 +30,9 @@ func (f *swarmFlags) add(fs *pflag.FlagSet) {
 
 // check reads the addresses.
 func (f *swarmFlags) check() error {
-	if f.swarm == "" || strings.ContainsAny(f.swarm, "/ \t\n") {
-		return usagef("--swarm %q: want a name without slashes and spaces", f.swarm)
+	cfg := dir.DefaultConfig()
+	if cfg.Swarm = f.swarm; cfg.Validate() != nil {
+		return usagef("--swarm: %w", cfg.Validate())
 	}
 	if f.swarmKey != "" {
 		if _, err := os.Stat(f.swarmKey); err != nil {
@@ -70,7 +71,7 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	f.swarmFlags.add(fs)
 	fs.BoolVar(&f.newSwarm, "new-swarm", false, "found a new swarm instead of joining one")
 	fs.StringVar(&f.identityPath, "identity-path", "", "`FILE` with the node's private key, made if missing; default: a new identity for this run")
-	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for what the node keeps between runs; relative --identity-path lies in it")
+	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for what the node keeps between runs, such as peers seen lately; default: it keeps nothing")
 	fs.StringSliceVar(&f.hostMaddrs, "host-maddrs", nil, "`MADDR`s to listen on; default: all interfaces on --port")
 	fs.StringSliceVar(&f.announceMaddr, "announce-maddrs", nil, "`MADDR`s to announce; default: those of the interfaces")
 	fs.IntVar(&f.port, "port", 0, "TCP port of all interfaces; 0 takes a free one")
@@ -119,11 +120,8 @@ func (f *nodeFlags) check(cmd *cobra.Command) error {
 	if f.expiration == 0 {
 		f.expiration = max(2*f.updatePeriod, 3*time.Second)
 	}
-	if f.expiration < f.updatePeriod {
-		return usagef("--expiration %v is below --update-period %v: the node would vanish between its announcements", f.expiration, f.updatePeriod)
-	}
-	if f.identityPath != "" && f.cacheDir != "" && !filepath.IsAbs(f.identityPath) {
-		f.identityPath = filepath.Join(f.cacheDir, f.identityPath)
+	if f.expiration < f.updatePeriod || f.expiration > swarm.MaxLifetime {
+		return usagef("--expiration %v: want at least --update-period (%v), or the node would vanish in between, and at most %v", f.expiration, f.updatePeriod, swarm.MaxLifetime)
 	}
 	return nil
 }

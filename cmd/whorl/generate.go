@@ -29,7 +29,7 @@ type answerFlags struct {
 }
 
 func (f *answerFlags) add(fs *pflag.FlagSet) {
-	fs.IntVar(&f.tokens, "max-new-tokens", 256, "most tokens of an answer")
+	fs.IntVar(&f.tokens, "max-new-tokens", 256, "most tokens of an answer; the default is less where the model has less room")
 	fs.Float64Var(&f.params.Temperature, "temperature", 0, "0 takes the likeliest token (greedy)")
 	fs.IntVar(&f.params.TopK, "top-k", 0, "draw among so many tokens; 0: all")
 	fs.Float64Var(&f.params.TopP, "top-p", 1, "draw among the likeliest tokens of this total probability")
@@ -102,6 +102,9 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 			if err != nil {
 				return err
 			}
+			if room := a.model.ck.Config.MaxPositions - len(ids); room > 0 && !sourcesOf(cmd).given("max-new-tokens") {
+				answer.tokens = min(answer.tokens, room)
+			}
 			length := len(ids) + answer.tokens
 			if err := ask.connect(cmd.Context(), cmd, a, length); err != nil {
 				return err
@@ -124,6 +127,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 
 // generate runs one turn and prints it.
 func generate(ctx context.Context, w *world, s *client.Session, r client.Request, asJSON bool) error {
+	r.Hash = asJSON
 	res, err := s.Generate(ctx, r, func(d client.Delta) error {
 		_, err := io.WriteString(w.out, d.Text)
 		return err
@@ -153,7 +157,9 @@ type answerObject struct {
 	CompletionTokens int       `json:"completion_tokens"`
 	Route            []hopJSON `json:"route"`
 	Reroutes         int       `json:"reroutes"`
-	Timings          struct {
+	// LogitsHash sums up the bits of all logits: equal hashes mean equal arithmetic.
+	LogitsHash string `json:"logits_hash"`
+	Timings    struct {
 		PrefillMS       float64 `json:"prefill_ms"`
 		DecodeMS        float64 `json:"decode_ms"`
 		TokensPerSecond float64 `json:"tokens_per_second"`
@@ -168,7 +174,7 @@ type hopJSON struct {
 func answerJSON(r client.Result) answerObject {
 	o := answerObject{
 		IDs: r.IDs, Text: r.Text, FinishReason: "stop", PromptTokens: r.PromptTokens, CompletionTokens: len(r.IDs),
-		Route: []hopJSON{}, Reroutes: r.Reroutes,
+		Route: []hopJSON{}, Reroutes: r.Reroutes, LogitsHash: r.LogitsHash,
 	}
 	if o.IDs == nil {
 		o.IDs = []int32{}

@@ -45,11 +45,15 @@ type world struct {
 func run(ctx context.Context, args []string, w world) int {
 	root := newRoot(&w)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	return finish(root.ExecuteContext(ctx), w.err)
+}
+
+// finish tells of an error, on one line, and gives its exit code.
+func finish(err error, to io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(w.err, "whorl: %s\n", oneLine(err))
+	fmt.Fprintf(to, "whorl: %s\n", oneLine(err))
 	switch {
 	case errors.As(err, new(*usageError)):
 		return exitUsage
@@ -81,11 +85,13 @@ var errInterrupted = errors.New("interrupted")
 
 // oneLine is an error on one line, whatever a library put into it.
 func oneLine(err error) string {
-	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
-	for i, l := range lines {
-		lines[i] = strings.TrimSpace(l)
+	var parts []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
 	}
-	return strings.Join(lines, "; ")
+	return strings.Join(parts, "; ")
 }
 
 // newRoot is the command line.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,7 +81,13 @@ func (n *network) Close() error {
 // start makes the place of a long-running node.
 func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*network, error) {
 	dc := dir.DefaultConfig()
-	dc.Swarm, dc.Bootstrap, dc.Expiration = f.swarm, f.initialPeers, f.expiration
+	dc.Swarm, dc.Bootstrap, dc.Expiration, dc.Registerer = f.swarm, f.initialPeers, f.expiration, reg
+	if f.cacheDir != "" {
+		if err := os.MkdirAll(f.cacheDir, 0o700); err != nil {
+			return nil, usagef("--cache-dir: %w", err)
+		}
+		dc.PeersPath = filepath.Join(f.cacheDir, "peers-"+f.swarm+".json")
+	}
 	n, err := startNetwork(ctx, p2p.Config{
 		IdentityPath: f.identityPath, SwarmKeyPath: f.swarmKey, HostMaddrs: f.hostMaddrs, AnnounceMaddr: f.announceMaddr, Registerer: reg,
 	}, dc)
@@ -90,11 +98,12 @@ func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*netw
 	if identity == "" {
 		identity = "for this run only (--identity-path keeps one)"
 	}
-	slog.Info("node", "peer", n.host.ID(), "swarm", f.swarm, "identity", identity, "transports", "tcp", "private", f.swarmKey != "")
+	off := "quic, websocket, webrtc: not offered yet"
 	if f.swarmKey != "" {
-		slog.Info("transports turned off", "transports", "quic, websocket, webrtc", "why", "a swarm key protects TCP only")
+		off = "quic, websocket, webrtc: a swarm key protects TCP only"
 	}
-	slog.Info("others reach this node with", "--initial-peers", strings.Join(n.host.Addrs(), ","))
+	slog.Info("node", "peer", n.host.ID(), "swarm", f.swarm, "private", f.swarmKey != "", "identity", identity, "transports", "tcp", "off", off)
+	slog.Info("others join with", "--initial-peers", strings.Join(n.host.Addrs(), ","))
 	return n, nil
 }
 
