@@ -33,6 +33,9 @@ func TestEqualsReference(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			r := newRig(t, f.path, dev, model.LoadOptions{})
 			want := readRef(t, f.ref)
+			if len(want.Prompts) < 20 {
+				t.Errorf("%d prompts, want at least 20", len(want.Prompts))
+			}
 			checkPrompts(t, r, want.Prompts)
 			checkScores(t, r, want)
 			checkBlocks(t, r, want)
@@ -43,17 +46,18 @@ func TestEqualsReference(t *testing.T) {
 // checkPrompts compares greedy ids up to the first undecided step that went the other way.
 func checkPrompts(t *testing.T, r *rig, prompts []prompt) {
 	t.Helper()
-	if len(prompts) < 20 {
-		t.Fatalf("%d prompts, want at least 20", len(prompts))
+	var in [][]int32
+	for _, p := range prompts {
+		in = append(in, p.IDs)
 	}
+	out := r.greedyAll(tensor.ActF32, in, len(prompts[0].New))
 	compared, all := 0, 0
 	for i, p := range prompts {
 		all += len(p.New)
-		got := r.greedy(tensor.ActF32, p.IDs, len(p.New))
-		for j := range p.New {
-			if got[j] != p.New[j] {
+		for j, got := range out[i] {
+			if got != p.New[j] {
 				if p.Margins[j] >= decided {
-					t.Errorf("prompt %d: id %d is %d, the reference has %d by a margin of %g", i, j, got[j], p.New[j], p.Margins[j])
+					t.Errorf("prompt %d: id %d is %d, the reference has %d by a margin of %g", i, j, got, p.New[j], p.Margins[j])
 				}
 				break
 			}
@@ -95,7 +99,7 @@ func checkBlocks(t *testing.T, r *rig, want ref) {
 		if diff := farthest(rows, want.Blocks.Rows[i]); !(diff <= blockTolerance) {
 			t.Errorf("after block %d (0 is the embedding) rows are off by %g of their largest value", i, diff)
 		}
-	}, part{r.sequence(0), want.Blocks.IDs})
+	}, part{r.sequence(len(want.Blocks.IDs)), want.Blocks.IDs})
 	if diff := farthest(r.logits(tensor.ActF32, h), want.Blocks.Logits); !(diff <= blockTolerance) {
 		t.Errorf("logits are off by %g of their largest value", diff)
 	}
@@ -133,20 +137,23 @@ func TestToyEqualsReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, toy, openDevice(t, 2), model.LoadOptions{})
-	for _, p := range append(want.Prompts, struct {
-		prompt
-		Joined []int32 `json:"joined"`
-		After  []int32 `json:"after"`
-	}{prompt: want.Long}) {
-		if got := r.greedy(tensor.Act8, p.IDs, len(p.New)); !slices.Equal(got, p.New) {
+	var in, joined [][]int32
+	for _, p := range want.Prompts {
+		in = append(in, p.IDs)
+		joined = append(joined, p.Joined)
+	}
+	out := r.greedyAll(tensor.Act8, in, len(want.Prompts[0].New))
+	after := r.greedyAll(tensor.Act8, joined, len(want.Prompts[0].After))
+	for i, p := range want.Prompts {
+		if !slices.Equal(out[i], p.New) {
 			t.Errorf("prompt %v: ids differ from the reference", p.IDs)
 		}
-		if p.Joined == nil {
-			continue
-		}
-		if got := r.greedy(tensor.Act8, p.Joined, len(p.After)); !slices.Equal(got, p.After) {
+		if !slices.Equal(after[i], p.After) {
 			t.Errorf("prompt %v, continued: ids differ from the reference", p.IDs)
 		}
+	}
+	if got := r.greedy(tensor.Act8, want.Long.IDs, len(want.Long.New)); !slices.Equal(got, want.Long.New) {
+		t.Error("the long continuation differs from the reference")
 	}
 	if !slices.Equal(r.ck.EOS(), []int32{2}) {
 		t.Errorf("end tokens %v, want [2]", r.ck.EOS())

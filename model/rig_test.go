@@ -61,11 +61,12 @@ type rig struct {
 	head   *model.Head
 	ws     *model.Workspace
 	kv     tensor.KV
+	pages  int32 // of kv that sequences have
 }
 
 const (
-	rigRows  = 320 // the longest prompt in one step
-	rigPages = 48
+	rigRows  = 320 // of one step; the longest prompt has 304
+	rigPages = 80
 )
 
 func openDevice(t testing.TB, threads int) tensor.Device {
@@ -117,12 +118,17 @@ type sequence struct {
 	pos  int
 }
 
-// sequence reserves pages from the n-th room of the pool on, for up to 512 positions.
+// sequence reserves pages for n positions. Once the pool is used up it begins anew: tests
+// hold few sequences at a time.
 func (r *rig) sequence(n int) *sequence {
-	const pages = 512 / tensor.PageTokens
+	pages := int32(n+tensor.PageTokens-1) / tensor.PageTokens
+	if r.pages+pages > rigPages {
+		r.pages = 0
+	}
 	s := &sequence{}
-	for i := range pages {
-		s.view.Pages = append(s.view.Pages, int32(n*pages+i))
+	for range pages {
+		s.view.Pages = append(s.view.Pages, r.pages)
+		r.pages++
 	}
 	return s
 }
@@ -182,16 +188,52 @@ func (r *rig) logits(mode tensor.Activations, hidden []float32) []float32 {
 // last cuts the last row.
 func last(rows []float32, width int) []float32 { return rows[len(rows)-width:] }
 
-// greedy appends n ids to a prompt, computed in one prefill and single steps.
+// greedy appends ids to a prompt, computed in one prefill and single steps.
 func (r *rig) greedy(mode tensor.Activations, ids []int32, n int) []int32 {
 	r.t.Helper()
-	s := r.sequence(0)
-	var out []int32
+	return r.greedyAll(mode, [][]int32{ids}, n)[0]
+}
+
+// greedyAll appends n ids to each prompt: prefills share steps as far as rows allow, and
+// then every step decodes a token of each. TestBatchesGiveTheSameBits proves that sharing
+// changes nothing.
+func (r *rig) greedyAll(mode tensor.Activations, prompts [][]int32, n int) [][]int32 {
+	r.t.Helper()
+	var parts []part
+	for _, ids := range prompts {
+		parts = append(parts, part{r.sequence(len(ids) + n), ids})
+	}
+	out := make([][]int32, len(prompts))
 	for range n {
-		h := r.hidden(mode, nil, part{s, ids})
-		id := argmax(r.logits(mode, last(h, r.ck.Config.Hidden)))
-		out = append(out, id)
-		ids = []int32{id}
+		for i, id := range r.nextAll(mode, parts) {
+			out[i] = append(out[i], id)
+			parts[i].ids = []int32{id}
+		}
+	}
+	return out
+}
+
+// nextAll advances each part and gives the best next id of each.
+func (r *rig) nextAll(mode tensor.Activations, parts []part) []int32 {
+	r.t.Helper()
+	var out []int32
+	for len(parts) > 0 {
+		n, rows := 0, 0
+		for n < len(parts) && rows+len(parts[n].ids) <= rigRows {
+			rows += len(parts[n].ids)
+			n++
+		}
+		hidden, width := r.hidden(mode, nil, parts[:n]...), r.ck.Config.Hidden
+		var ends []float32
+		for _, p := range parts[:n] {
+			ends = append(ends, last(hidden[:len(p.ids)*width], width)...)
+			hidden = hidden[len(p.ids)*width:]
+		}
+		logits, vocab := r.logits(mode, ends), r.ck.Config.Vocab
+		for i := range n {
+			out = append(out, argmax(logits[i*vocab:][:vocab]))
+		}
+		parts = parts[n:]
 	}
 	return out
 }
@@ -209,7 +251,7 @@ func argmax(v []float32) int32 {
 // score gives the natural logarithm of p(id i | ids before i) for i from 1 on.
 func (r *rig) score(mode tensor.Activations, ids []int32) []float64 {
 	r.t.Helper()
-	logits := r.logits(mode, r.hidden(mode, nil, part{r.sequence(0), ids}))
+	logits := r.logits(mode, r.hidden(mode, nil, part{r.sequence(len(ids)), ids}))
 	vocab := r.ck.Config.Vocab
 	var out []float64
 	for i, id := range ids[1:] {
