@@ -63,8 +63,10 @@
     const system = $("system").value.trim();
     const all = system ? [{ role: "system", content: system }, ...messages] : messages;
     const temperature = value("temperature", 0.7);
+    // An answer may take half of the longest session: the rest is for the conversation.
+    const room = Math.max(1, Math.floor(Math.min(value("tokens", 512), most() / 2)));
     const frame = {
-      type: "generate", messages: all, stream: true, max_new_tokens: Math.max(1, Math.floor(value("tokens", 512))),
+      type: "generate", messages: all, stream: true, max_new_tokens: room,
       do_sample: temperature > 0,
     };
     if (temperature > 0) Object.assign(frame, { temperature, top_p: value("top-p", 0.9) });
