@@ -18,7 +18,7 @@ type Rates struct {
 
 // Sizes is what blocks take, in bytes.
 type Sizes struct {
-	Block     int64 // one block, as loaded
+	Block     int64 // the largest block, as loaded
 	Token     int64 // keys and values of one position in one block
 	Workspace int64 // buffers of a step, shared by all blocks
 	Shared    bool  // query heads share key/value heads: cache is cheap

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,9 +27,16 @@ type Loader struct {
 	dev   tensor.Device
 	opt   Options
 	sizes Sizes
+	tried int // the block that was loaded to learn its size
+	took  time.Duration
+
+	mu    sync.Mutex   // guards block
+	block *model.Block // that block, until the first Load
 }
 
-// NewLoader checks that the model can be had in the form that o asks for.
+// NewLoader checks that the model can be had in the form that o asks for. Devices repack
+// weights and pad them, so what a block takes is known only once one was loaded: it loads
+// the largest one and keeps it for the first Load.
 func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, error) {
 	if o.StepRows < 1 {
 		return nil, fmt.Errorf("steps of %d rows: want at least 1", o.StepRows)
@@ -37,23 +45,38 @@ func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, err
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}
 	l := &Loader{ck: ck, dev: dev, opt: o}
+	var largest int64
 	for i := range ck.Config.Layers {
 		n, err := ck.BlockBytes(i, o.Load)
 		if err != nil {
 			return nil, err
 		}
-		l.sizes.Block = max(l.sizes.Block, n)
+		if n > largest {
+			largest, l.tried = n, i
+		}
 	}
-	// Devices pad rows and hold scales beside the values.
-	l.sizes.Block += l.sizes.Block / 32
-	c := &ck.Config
-	kv, q := c.KVHeads*c.HeadDim, c.Heads*c.HeadDim
-	l.sizes.Token = 4 * int64(2*kv)
-	// The buffers of nn.Workspace, the prepared copies of three of them, and the rows in
-	// host memory.
-	l.sizes.Workspace = 4 * int64(o.StepRows) * int64(2*c.Hidden+2*q+2*kv+c.FFN+2*(c.Hidden+q+c.FFN)+2*c.Hidden)
-	l.sizes.Shared = c.KVHeads < c.Heads
+	began := time.Now()
+	var err error
+	if l.block, err = ck.LoadBlock(dev, l.tried, o.Load); err != nil {
+		return nil, err
+	}
+	l.took = time.Since(began)
+	one, err := dev.NewKV(ck.Config.KVSpec(1, 1))
+	if err != nil {
+		return nil, fmt.Errorf("KV cache of one page: %w", err)
+	}
+	l.sizes = Sizes{
+		Block: l.block.Bytes(), Token: one.PageBytes() / tensor.PageTokens,
+		Workspace: workspaceBytes(&ck.Config, o.StepRows), Shared: ck.Config.KVHeads < ck.Config.Heads,
+	}
 	return l, nil
+}
+
+// workspaceBytes are the buffers of nn.Workspace, the prepared copies of three of them,
+// and the rows in host memory.
+func workspaceBytes(c *model.Config, rows int) int64 {
+	kv, q := c.KVHeads*c.HeadDim, c.Heads*c.HeadDim
+	return 4 * int64(rows) * int64(2*c.Hidden+2*q+2*kv+c.FFN+2*(c.Hidden+q+c.FFN)+2*c.Hidden)
 }
 
 // Sizes says what spans of this model take.
@@ -67,6 +90,10 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 	}
 	n := end - start
 	s := &Span{dev: l.dev, start: start, hidden: l.ck.Config.Hidden, pages: pages, blocks: make([]*model.Block, n), infos: make([]Info, n)}
+	l.mu.Lock()
+	tried := l.block
+	l.block = nil
+	l.mu.Unlock()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(l.opt.Parallel)
 	for i := range n {
@@ -79,12 +106,15 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 			if err != nil {
 				return err
 			}
-			b, err := l.ck.LoadBlock(l.dev, start+i, l.opt.Load)
-			if err != nil {
-				return err
+			b, took := tried, l.took
+			if b == nil || start+i != l.tried {
+				if b, err = l.ck.LoadBlock(l.dev, start+i, l.opt.Load); err != nil {
+					return err
+				}
+				took = 0
 			}
 			s.blocks[i] = b
-			s.infos[i] = Info{Index: start + i, Bytes: b.Bytes(), Load: time.Since(began), Digest: digest}
+			s.infos[i] = Info{Index: start + i, Bytes: b.Bytes(), Load: time.Since(began) + took, Digest: digest}
 			if loaded != nil {
 				loaded(s.infos[i])
 			}
