@@ -99,6 +99,15 @@ func (s *Site) problem(r *http.Request, snap *snapshot, title, text string) (*vi
 	return p, http.StatusNotFound
 }
 
+// pathParam is a part of the path, as it was before it was escaped.
+func pathParam(r *http.Request, name string) string {
+	raw := chi.URLParam(r, name)
+	if text, err := url.PathUnescape(raw); err == nil {
+		return text
+	}
+	return raw
+}
+
 // link is a path with parameters, one of them set to another value; "" leaves it out.
 func link(path string, args url.Values, name, value string) string {
 	q := url.Values{}

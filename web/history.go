@@ -100,7 +100,7 @@ func redundancyChart(rows []store.Coverage, from, to time.Time, step time.Durati
 	points := make([]view.Point, len(rows))
 	for i, c := range rows {
 		n := float64(c.MinRedundancy)
-		points[i] = view.Point{At: c.At, Value: &n}
+		points[i] = view.Point{At: c.At.Truncate(step), Value: &n}
 	}
 	ch := view.NewChart(points, from, to, gapOf(step), func(v float64) bool { return v == 0 })
 	ch.Title, ch.Last = "Holders of the scarcest block", "none"
@@ -115,7 +115,7 @@ func coverageHistory(rows []store.Coverage, from, to time.Time, step time.Durati
 	line := func(title string, of func(*store.Coverage) *float64) view.Chart {
 		points := make([]view.Point, len(rows))
 		for i := range rows {
-			points[i] = view.Point{At: rows[i].At, Value: of(&rows[i])}
+			points[i] = view.Point{At: rows[i].At.Truncate(step), Value: of(&rows[i])}
 		}
 		c := view.NewChart(points, from, to, gapOf(step), nil)
 		c.Title, c.Last = title, view.NotMeasured
@@ -169,7 +169,7 @@ func observationHistory(rows []store.Observation, from, to time.Time, step time.
 	line := func(title string, of func(*store.Observation) *float64, say func(*float64) string) view.Chart {
 		points := make([]view.Point, len(rows))
 		for i := range rows {
-			points[i] = view.Point{At: rows[i].At, Value: of(&rows[i])}
+			points[i] = view.Point{At: rows[i].At.Truncate(step), Value: of(&rows[i])}
 		}
 		c := view.NewChart(points, from, to, gapOf(step), nil)
 		c.Title, c.Last = title, view.NotMeasured

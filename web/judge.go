@@ -61,7 +61,7 @@ func loadingText(v swarm.View, c *store.Coverage) string {
 	case total(loading) == total(c.Missing):
 		return " Servers are loading all of them."
 	default:
-		return " Of these, " + blocksText(loading) + " are being loaded."
+		return " Servers are loading " + blocksText(loading) + "."
 	}
 }
 
@@ -74,7 +74,7 @@ func spareText(c *store.Coverage) string {
 	if total(alone) == len(c.Counts) {
 		return "Every block has a holder, none a spare one yet."
 	}
-	return "Every block has a holder; " + blocksText(alone) + " have no spare one."
+	return "Every block has a holder, but there is no spare one of " + blocksText(alone) + "."
 }
 
 // since ends a sentence, with the time of the event that began the state if it is known.

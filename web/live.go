@@ -28,8 +28,8 @@ type update struct {
 
 // stream sends the sections of a page: all of them first, so that a page that lost its
 // stream misses nothing, then those that changed. A refresh without a change still sends an
-// event, by which the page knows that it is not stale. The stream ends when the page as
-// such is gone; the browser then reconnects and is told so.
+// event, by which the page knows that it is not stale. A page that is not there has no
+// stream; one whose subject vanishes meanwhile is told so in its first section.
 func (s *Site) stream(make pager) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.streams.Add(1) > int64(s.cfg.Streams) {
@@ -69,6 +69,8 @@ func (s *Site) stream(make pager) http.HandlerFunc {
 			}
 			select {
 			case <-snap.next:
+			case <-s.ended:
+				return
 			case <-r.Context().Done():
 				return
 			}

@@ -19,11 +19,20 @@ type loop struct {
 	pruned  time.Time
 }
 
+func newLoop(s *Site) *loop {
+	return &loop{
+		Site: s, memory: memory{s.cfg.Remember, map[swarm.UID]seenModel{}},
+		thinner: thinner{s.cfg.Heartbeat, map[swarm.UID]store.Coverage{}, map[serverKey]store.Observation{}},
+	}
+}
+
 // maxPending is how many events wait for a store that fails; then the oldest are lost.
 const maxPending = 512
 
-// Run samples the directory until ctx ends, and returns nil then. It is called once.
+// Run samples the directory until ctx ends, and returns nil then; event streams end with
+// it. It is called once.
 func (s *Site) Run(ctx context.Context) error {
+	defer close(s.ended)
 	var all sync.WaitGroup
 	defer all.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -32,10 +41,7 @@ func (s *Site) Run(ctx context.Context) error {
 	if w, ok := s.deps.Store.(watcher); ok {
 		all.Go(func() { s.watch(ctx, w, heard) })
 	}
-	l := &loop{
-		Site: s, memory: memory{s.cfg.Remember, map[swarm.UID]seenModel{}},
-		thinner: thinner{s.cfg.Heartbeat, map[swarm.UID]store.Coverage{}, map[serverKey]store.Observation{}},
-	}
+	l := newLoop(s)
 	changes := s.deps.Changes
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -51,7 +57,7 @@ func (s *Site) Run(ctx context.Context) error {
 				changes = nil
 				continue
 			}
-			l.drain(ctx, changes)
+			l.drain(ctx, changes, max(s.cfg.Debounce, s.cfg.Period/5-time.Since(s.now.Load().at)))
 			l.refresh(ctx)
 			timer.Reset(s.cfg.Period)
 		case <-heard:
@@ -61,16 +67,16 @@ func (s *Site) Run(ctx context.Context) error {
 }
 
 // drain gives a burst of changes the time to end, so that it makes one refresh.
-func (l *loop) drain(ctx context.Context, changes <-chan struct{}) {
-	wait := time.NewTimer(l.cfg.Debounce)
-	defer wait.Stop()
+func (l *loop) drain(ctx context.Context, changes <-chan struct{}, wait time.Duration) {
+	end := time.NewTimer(wait)
+	defer end.Stop()
 	for {
 		select {
 		case _, open := <-changes:
 			if !open {
 				return
 			}
-		case <-wait.C:
+		case <-end.C:
 			return
 		case <-ctx.Done():
 			return

@@ -10,15 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"whorl/store"
 	"whorl/swarm"
 	"whorl/web/view"
 )
 
 func (s *Site) modelPage(r *http.Request, snap *snapshot) (*view.Page, int) {
-	uid := swarm.UID(chi.URLParam(r, "uid"))
+	uid := swarm.UID(pathParam(r, "uid"))
 	i := slices.IndexFunc(snap.coverage, func(c store.Coverage) bool { return c.Model == uid })
 	if i < 0 {
 		return s.problem(r, snap, "The swarm has no such model.", "It may have had it: models that nobody serves are forgotten after "+view.Period(s.cfg.Remember)+".")
@@ -201,7 +199,7 @@ func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.Se
 	row := view.ServerRow{
 		Peer: string(r.Peer), Link: serverPath(r.Peer), Mine: r.Peer == s.source(), Name: view.PublicName(publicName(r)),
 		State: s.serverPill(snap, r.State, now), Span: r.Span.String(), Blocks: view.Plural(r.Span.Len(), "block"),
-		Bar: spanBar(r.Span, r.Manifest.Blocks, r.State), Throughput: throughput(r.Throughput), Rates: rates(r.Rates),
+		Bar: spanBar(r.Span, r.Manifest.Blocks, s.serverPill(snap, r.State, now)), Throughput: throughput(r.Throughput), Rates: rates(r.Rates),
 		Cache: view.Count(r.CacheLeft), CacheNote: "of " + view.Count(r.CacheTotal) + " tokens", MaxLength: "sessions to " + strconv.Itoa(r.MaxLength),
 		Access: access(r.Relay), Version: version(r.Version), Seen: snap.okAt,
 	}
@@ -215,14 +213,14 @@ func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.Se
 func goneRow(g store.Server, blocks int) view.ServerRow {
 	return view.ServerRow{
 		Peer: string(g.Peer), Link: serverPath(g.Peer), State: statePills[swarm.Offline], Span: g.Span.String(), Blocks: view.Plural(g.Span.Len(), "block"),
-		Bar: spanBar(g.Span, blocks, swarm.Offline), Throughput: throughput(g.Throughput), Rates: rates(g.Rates), Cache: "–", Access: access(g.Relay), Version: version(g.Version),
+		Bar: spanBar(g.Span, blocks, statePills[swarm.Offline]), Throughput: throughput(g.Throughput), Rates: rates(g.Rates), Cache: "–", Access: access(g.Relay), Version: version(g.Version),
 		Seen: g.At, First: g.First, Gone: true,
 	}
 }
 
-func spanBar(s swarm.Span, blocks int, state swarm.State) view.Bar {
+func spanBar(s swarm.Span, blocks int, state view.Pill) view.Bar {
 	start := min(max(0, s.Start), blocks)
-	return view.Bar{Of: blocks, Start: start, Len: max(0, min(s.End, blocks)-start), State: state.String()}
+	return view.Bar{Of: blocks, Start: start, Len: max(0, min(s.End, blocks)-start), State: state.Text}
 }
 
 func throughput(f float64) string {

@@ -97,8 +97,9 @@ func (s *Site) card(snap *snapshot, j judged, chat bool) view.ModelCard {
 	c := view.ModelCard{
 		Name: view.PublicName(m.Name).Text, Class: m.Class.Quant + ", " + m.Class.Arithmetic, Link: modelPath(j.coverage.Model), Pill: j.pill, Text: j.text, Flower: view.NewFlower(blocks),
 		Blocks: view.Group(blocks, lineBlocks), Summary: summary(blocks, j.coverage), Facts: modelFacts(j),
-		Trend: redundancyChart(snap.past.trends[j.coverage.Model], snap.at.Add(-trend), snap.at, trendStep),
 	}
+	to := snap.past.at.Truncate(trendStep).Add(trendStep) // so that the line changes only once a step
+	c.Trend = redundancyChart(snap.past.trends[j.coverage.Model], to.Add(-trend), to, trendStep)
 	c.Trend.Title = "Holders of the scarcest block, 24 h"
 	if chat {
 		c.Chat = "/play?" + url.Values{"model": {m.Name}}.Encode()

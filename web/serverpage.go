@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"whorl/store"
 	"whorl/swarm"
 	"whorl/web/view"
@@ -20,7 +18,7 @@ import (
 const maxPeerID = 128
 
 func (s *Site) serverPage(r *http.Request, snap *snapshot) (*view.Page, int) {
-	peer := swarm.PeerID(chi.URLParam(r, "peer"))
+	peer := swarm.PeerID(pathParam(r, "peer"))
 	records := recordsOf(snap, peer)
 	past, seen := lastSeen(snap, peer)
 	if len(records) == 0 && !seen || len(peer) > maxPeerID {
@@ -95,7 +93,7 @@ func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view
 	cache := fmt.Sprintf("%s of %s", view.Count(r.CacheLeft), view.Count(r.CacheTotal))
 	return view.ServerRecord{
 		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID()), State: s.serverPill(snap, r.State, now), Span: r.Span.String(),
-		Bar: spanBar(r.Span, r.Manifest.Blocks, r.State),
+		Bar: spanBar(r.Span, r.Manifest.Blocks, s.serverPill(snap, r.State, now)),
 		Facts: []view.Fact{
 			{Name: "Throughput", Value: throughput(r.Throughput), Note: "per block, as it says"}, {Name: "Decode", Value: view.Rate(r.Rates.InferenceRPS), Note: "through one block"},
 			{Name: "Prefill", Value: view.Rate(r.Rates.ForwardRPS), Note: "through one block"}, {Name: "Network", Value: view.Rate(r.Rates.NetworkRPS)},

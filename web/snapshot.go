@@ -198,9 +198,9 @@ func conditionDetail(c *store.Coverage, redundancy int) string {
 		return swarm.FormatSpans(c.Missing)
 	case store.Degraded:
 		if len(c.Disputed) > 0 {
-			return "holders of blocks " + swarm.FormatSpans(c.Disputed) + " disagree on their content"
+			return "the holders of " + blocksText(c.Disputed) + " disagree on the content"
 		}
-		return "blocks " + swarm.FormatSpans(thin(c, redundancy)) + " have too few holders"
+		return "there are too few holders of " + blocksText(thin(c, redundancy))
 	}
 	return ""
 }

@@ -30,7 +30,8 @@ type Config struct {
 	// Period is the time between two samples of the directory. What is older than two
 	// periods is stale.
 	Period time.Duration
-	// Debounce is how long a change waits for others, so that a burst makes one sample.
+	// Debounce is how long a change waits for others, so that a burst makes one sample. A
+	// swarm that changes all the time is sampled at most five times a period.
 	Debounce time.Duration
 	// StoreTimeout bounds every use of the history.
 	StoreTimeout time.Duration
@@ -107,6 +108,7 @@ type Site struct {
 
 	now     atomic.Pointer[snapshot]
 	streams atomic.Int64
+	ended   chan struct{} // closed when Run ends: streams end, too
 
 	mu     sync.Mutex                // guards charts
 	charts map[chartKey]view.History // made of one history load, shared by all visitors
@@ -126,7 +128,7 @@ func New(cfg Config, d Deps) (*Site, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Site{cfg: cfg, deps: d, log: d.Log}
+	s := &Site{cfg: cfg, deps: d, log: d.Log, ended: make(chan struct{})}
 	s.now.Store(&snapshot{next: make(chan struct{})})
 	return s, nil
 }
