@@ -21,7 +21,9 @@ const (
 
 // Config is a model's shape and maths, normalised from config.json or GGUF metadata.
 type Config struct {
-	Family string // name of the Family that read it
+	// Family is the one whose graph this is: the Family that read it, or another that it
+	// is a case of.
+	Family string
 
 	Vocab, Hidden, Layers   int
 	Heads, KVHeads, HeadDim int
@@ -29,7 +31,9 @@ type Config struct {
 	NormEps                 float32
 	Activation              tensor.Activation
 	Rope                    nn.Rope
-	AttnBias, MLPBias       bool
+	AttnBias, MLPBias       bool // biases of all projections of attention, of the MLP
+	QKVBias                 bool // biases of Q, K and V, but not of O
+	QKNorm                  bool // queries and keys are normalised, head by head
 	Tied                    bool // the LM head is the embedding table
 
 	// MaxPositions is the context the model was made for. It alters no maths here.
@@ -41,7 +45,7 @@ func (c Config) Spec() nn.Spec {
 	return nn.Spec{
 		Hidden: c.Hidden, FFN: c.FFN, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		NormEps: c.NormEps, Activation: c.Activation, Rope: c.Rope,
-		AttnBias: c.AttnBias, MLPBias: c.MLPBias,
+		AttnBias: c.AttnBias, QKVBias: c.QKVBias, MLPBias: c.MLPBias, QKNorm: c.QKNorm,
 	}
 }
 
@@ -89,6 +93,9 @@ func (c Config) Validate() error {
 	if c.Heads%c.KVHeads != 0 {
 		return fmt.Errorf("config: %d attention heads are no multiple of %d key/value heads", c.Heads, c.KVHeads)
 	}
+	if c.AttnBias && c.QKVBias {
+		return fmt.Errorf("config: biases of all projections of attention, and of Q, K and V only")
+	}
 	if math.IsNaN(float64(c.NormEps)) || c.NormEps <= 0 || c.NormEps >= 1 {
 		return fmt.Errorf("config: the epsilon of the norms is %v", c.NormEps)
 	}
@@ -106,6 +113,7 @@ func (c Config) Validate() error {
 
 // Hash names the maths of the model: SHA-256, in hex, over canonical JSON of every field
 // that alters a result. It is the same for one model read from safetensors and from GGUF.
+// Fields that came later are left out where they are off, so that older hashes stay.
 func (c Config) Hash() string {
 	canonical := struct {
 		Version    int               `json:"v"`
@@ -123,9 +131,12 @@ func (c Config) Hash() string {
 		AttnBias   bool              `json:"attn_bias"`
 		MLPBias    bool              `json:"mlp_bias"`
 		Tied       bool              `json:"tied"`
+		QKVBias    bool              `json:"qkv_bias,omitempty"`
+		QKNorm     bool              `json:"qk_norm,omitempty"`
 	}{
 		1, c.Family, c.Vocab, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.FFN,
 		c.NormEps, c.Activation, c.Rope, c.AttnBias, c.MLPBias, c.Tied,
+		c.QKVBias, c.QKNorm,
 	}
 	raw, err := json.Marshal(canonical)
 	if err != nil {

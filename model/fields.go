@@ -13,6 +13,7 @@ import (
 type Fields struct {
 	where string // for errors: "config.json", or a path inside it
 	raw   map[string]json.RawMessage
+	null  map[string]bool // fields that are there and null
 	used  map[string]bool
 	err   *error // shared with nested Fields
 }
@@ -27,12 +28,14 @@ func ParseFields(where string, data []byte) (*Fields, error) {
 }
 
 func newFields(where string, raw map[string]json.RawMessage, err *error) *Fields {
+	null := map[string]bool{}
 	for name, v := range raw {
 		if string(v) == "null" {
 			delete(raw, name)
+			null[name] = true
 		}
 	}
-	return &Fields{where: where, raw: raw, used: map[string]bool{}, err: err}
+	return &Fields{where: where, raw: raw, null: null, used: map[string]bool{}, err: err}
 }
 
 // Err is the first error.
@@ -49,6 +52,16 @@ func (f *Fields) Fail(name, format string, args ...any) {
 func (f *Fields) Has(name string) bool {
 	_, ok := f.raw[name]
 	return ok
+}
+
+// Null tells whether a field is there and null, where that is not the default.
+func (f *Fields) Null(name string) bool { return f.null[name] }
+
+// Skip marks fields as understood that alter no result.
+func (f *Fields) Skip(names ...string) {
+	for _, name := range names {
+		f.used[name] = true
+	}
 }
 
 // get decodes a field into dst, marking it as used; false if absent or wrong.
@@ -130,11 +143,11 @@ func (f *Fields) Only(name string, allowed ...string) {
 	}
 }
 
-// Rest refuses every field that was neither read nor is known to be harmless.
-func (f *Fields) Rest(family string, harmless map[string]bool) {
+// Rest refuses every field that was neither read nor skipped.
+func (f *Fields) Rest(family string) {
 	var unknown []string
 	for name := range f.raw {
-		if !f.used[name] && !harmless[name] {
+		if !f.used[name] {
 			unknown = append(unknown, name)
 		}
 	}

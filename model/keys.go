@@ -128,12 +128,19 @@ func (k *Keys) TensorFloats(name string) []float32 {
 	return floats(t)
 }
 
-// Rest refuses every key of the architecture that was neither read nor is known to be
-// harmless. Keys of other groups (general, tokenizer, quantize) describe no maths.
-func (k *Keys) Rest(harmless map[string]bool) {
+// Skip marks keys as understood that alter no result.
+func (k *Keys) Skip(names ...string) {
+	for _, name := range names {
+		k.used[name] = true
+	}
+}
+
+// Rest refuses every key of the architecture that was neither read nor skipped. Keys of
+// other groups (general, tokenizer, quantize) describe no maths.
+func (k *Keys) Rest() {
 	for _, key := range k.meta.Keys() { // sorted, so the first one is always the same
 		name, mine := strings.CutPrefix(key, k.arch+".")
-		if mine && !k.used[name] && !harmless[name] {
+		if mine && !k.used[name] {
 			k.Fail(name, "is not known to the %s family, and it may alter results", k.arch)
 			return
 		}

@@ -75,6 +75,10 @@ func (b *Block) attention(ws *Workspace, batch *tensor.Batch, x tensor.Buffer, k
 	ws.products[1] = b.product(K, ws.k)
 	ws.products[2] = b.product(V, ws.v)
 	b.dev.MatMul(ws.inAct, ws.products[:3])
+	if b.spec.QKNorm { // in place; the gains have HeadDim elements, so the groups are heads
+		b.dev.Norm(ws.q, ws.q, rows, b.gain(QNorm))
+		b.dev.Norm(ws.k, ws.k, rows, b.gain(KNorm))
+	}
 	b.dev.Attend(ws.attn, ws.q, ws.k, ws.v, kv, batch, tensor.AttendSpec{
 		Layer: layer, Heads: b.spec.Heads, KVHeads: b.spec.KVHeads, HeadDim: b.spec.HeadDim,
 		Scale: b.scale, Rope: b.rope,
@@ -99,8 +103,12 @@ func (b *Block) mlp(ws *Workspace, rows int, x tensor.Buffer, mode tensor.Activa
 
 // norm leaves norm(x) in ws.norm and ready in ws.inAct.
 func (b *Block) norm(ws *Workspace, x tensor.Buffer, rows int, gain Param, mode tensor.Activations) {
-	b.dev.Norm(ws.norm, x, rows, tensor.NormSpec{Kind: tensor.RMSNorm, Gain: b.p.Gain[gain], Eps: b.spec.NormEps})
+	b.dev.Norm(ws.norm, x, rows, b.gain(gain))
 	b.dev.Prepare(ws.inAct, ws.norm, rows, mode)
+}
+
+func (b *Block) gain(p Param) tensor.NormSpec {
+	return tensor.NormSpec{Kind: tensor.RMSNorm, Gain: b.p.Gain[p], Eps: b.spec.NormEps}
 }
 
 func (b *Block) product(p Param, dst tensor.Buffer) tensor.Product {

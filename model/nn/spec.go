@@ -10,6 +10,8 @@ import (
 //
 //	x += O·attend(rope(Q·n), rope(K·n), V·n)   with n = norm(x)
 //	x += Down·(act(Gate·n) * Up·n)             with n = norm(x)
+//
+// With QKNorm the heads of Q·n and of K·n are normalised one by one before the rotation.
 type Spec struct {
 	Hidden, FFN             int
 	Heads, KVHeads, HeadDim int
@@ -17,7 +19,9 @@ type Spec struct {
 	Activation              tensor.Activation
 	Rope                    Rope
 	AttnBias                bool // biases on Q, K, V and O
+	QKVBias                 bool // biases on Q, K and V, not on O
 	MLPBias                 bool // biases on Gate, Up and Down
+	QKNorm                  bool // norms over each head of the queries and of the keys
 }
 
 // Param names a parameter of a block by what it does in the graph.
@@ -29,6 +33,8 @@ const (
 	Q
 	K
 	V
+	QNorm
+	KNorm
 	O
 	MLPNorm
 	Gate
@@ -37,7 +43,7 @@ const (
 	NumParams
 )
 
-var paramNames = [NumParams]string{"attn_norm", "q", "k", "v", "o", "mlp_norm", "gate", "up", "down"}
+var paramNames = [NumParams]string{"attn_norm", "q", "k", "v", "q_norm", "k_norm", "o", "mlp_norm", "gate", "up", "down"}
 
 func (p Param) String() string {
 	if p < NumParams {
@@ -77,9 +83,12 @@ func (s Spec) Needs() []Need {
 		}
 	}
 	list = append(list, Need{Param: AttnNorm, Cols: s.Hidden})
-	linear(Q, q, s.Hidden, s.AttnBias)
-	linear(K, kv, s.Hidden, s.AttnBias)
-	linear(V, kv, s.Hidden, s.AttnBias)
+	linear(Q, q, s.Hidden, s.AttnBias || s.QKVBias)
+	linear(K, kv, s.Hidden, s.AttnBias || s.QKVBias)
+	linear(V, kv, s.Hidden, s.AttnBias || s.QKVBias)
+	if s.QKNorm {
+		list = append(list, Need{Param: QNorm, Cols: s.HeadDim}, Need{Param: KNorm, Cols: s.HeadDim})
+	}
 	linear(O, s.Hidden, q, s.AttnBias)
 	list = append(list, Need{Param: MLPNorm, Cols: s.Hidden})
 	linear(Gate, s.FFN, s.Hidden, s.MLPBias)

@@ -1,0 +1,106 @@
+package model
+
+import (
+	"slices"
+
+	"whorl/tensor"
+)
+
+// Defaults are what the library's configuration class of a family assumes where a
+// config.json leaves a field out. Sizes that have no sensible default must be there.
+type Defaults struct {
+	Eps          float64 // of the norms
+	Theta        float64 // of the rotary embedding
+	MaxPositions int
+	KVHeads      int // 0: as many as attention heads
+	HeadDim      int // 0: hidden size / attention heads
+}
+
+// DecoderJSON reads the fields of config.json, in the form of transformers 4 or 5, that
+// families with the graph of model/nn spell alike, and passes over those that alter no
+// result. What is left to the family: biases, norms of queries and keys, windows, its own
+// variants, and at last Fields.Rest and Fields.Err.
+func DecoderJSON(f *Fields, family string, d Defaults) Config {
+	f.Skip(bookkeeping...)
+	c := Config{
+		Family:       family,
+		Vocab:        f.Int("vocab_size"),
+		Hidden:       f.Int("hidden_size"),
+		Layers:       f.Int("num_hidden_layers"),
+		Heads:        f.Int("num_attention_heads"),
+		FFN:          f.Int("intermediate_size"),
+		NormEps:      float32(f.FloatOr("rms_norm_eps", d.Eps)),
+		MaxPositions: f.IntOr("max_position_embeddings", d.MaxPositions),
+		Tied:         f.BoolOr("tie_word_embeddings", false),
+		Activation:   tensor.SiLU,
+	}
+	kv := d.KVHeads
+	if kv == 0 || f.Null("num_key_value_heads") {
+		kv = c.Heads
+	}
+	c.KVHeads = f.IntOr("num_key_value_heads", kv)
+	c.HeadDim = headDim(f, c, d.HeadDim)
+	if act := f.StringOr("hidden_act", "silu"); act != "silu" {
+		f.Fail("hidden_act", "is %q, which is not supported: only silu is", act)
+	}
+	refuseVariants(f)
+	c.Rope = ropeOfJSON(f, family, d.Theta, c.HeadDim, c.MaxPositions)
+	return c
+}
+
+func headDim(f *Fields, c Config, def int) int {
+	if def == 0 && c.Heads > 0 {
+		def = c.Hidden / c.Heads
+		if c.Hidden%c.Heads != 0 && !f.Has("head_dim") {
+			f.Fail("hidden_size", "is %d, no multiple of %d attention heads", c.Hidden, c.Heads)
+		}
+	}
+	return f.IntOr("head_dim", def)
+}
+
+// refuseVariants lets pass the switches, of any model of the library, that are off.
+func refuseVariants(f *Fields) {
+	if q := f.Object("quantization_config"); q != nil {
+		f.Fail("quantization_config", "says that the weights are already quantised (%s): use the original checkpoint or a GGUF file",
+			q.StringOr("quant_method", "unknown method"))
+	}
+	f.Only("is_decoder", "false", "true")
+	f.Only("is_encoder_decoder", "false")
+	f.Only("add_cross_attention", "false")
+	f.Only("cross_attention_hidden_size")
+	f.Only("tie_encoder_decoder", "false")
+	f.Only("chunk_size_feed_forward", "0")
+	f.Only("pruned_heads", "{}")
+	f.Only("partial_rotary_factor", "1", "1.0")
+}
+
+// FullAttention refuses windows of attention in the configurations that switch them on by
+// use_sliding_window. While that is off, sliding_window and max_window_layers mean nothing.
+func (f *Fields) FullAttention(layers int) {
+	f.Only("use_sliding_window", "false")
+	f.Skip("sliding_window", "max_window_layers")
+	kinds := f.Strings("layer_types")
+	if kinds != nil && len(kinds) != layers {
+		f.Fail("layer_types", "has %d entries for %d blocks", len(kinds), layers)
+	}
+	if i := slices.IndexFunc(kinds, func(k string) bool { return k != "full_attention" }); i >= 0 {
+		f.Fail("layer_types", "gives block %d the type %q, which is not supported: only full_attention is", i, kinds[i])
+	}
+}
+
+// bookkeeping are fields of config.json that alter no result of inference: notes of the
+// library and of tools, training settings, and defaults of generation, which are not the
+// model's maths.
+var bookkeeping = []string{
+	"architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "_name_or_path",
+	"_attn_implementation_autoset", "name_or_path", "_commit_hash", "use_cache", "initializer_range", "attention_dropout",
+	"hidden_dropout", "resid_pdrop", "embd_pdrop", "gradient_checkpointing",
+	"bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "unk_token_id", "decoder_start_token_id", "tokenizer_class",
+	"torchscript", "use_bfloat16", "return_dict", "return_dict_in_generate", "output_attentions", "output_hidden_states",
+	"output_scores", "id2label", "label2id", "problem_type", "task_specific_params", "finetuning_task", "prefix",
+	"max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
+	"temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+	"encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "forced_bos_token_id", "forced_eos_token_id",
+	"remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
+	"transformers.js_config", "unsloth_fixed", "unsloth_version", "max_sequence_length",
+}
