@@ -50,6 +50,7 @@ try {
   const play = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   play.on("pageerror", (e) => problems.push(`playground script error: ${e.message}`));
   await play.goto(`${base}/play`, { waitUntil: "domcontentloaded" });
+  await play.locator("#play-tokens").fill("40"); // the toy's context is short
   for (const [turn, text] of ["Hello, who are you?", "Say it again, shorter."].entries()) {
     await play.locator('[data-testid="prompt"]').fill(text);
     await play.locator('[data-testid="prompt"]').press("Enter");
