@@ -17,6 +17,8 @@ var bitCases = []struct {
 	{"testdata/scaled", []tensor.Activations{tensor.Act8}},
 	{"testdata/quants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 	{"testdata/mixed/model.gguf", []tensor.Activations{tensor.Act8}},
+	{"testdata/qwen2", []tensor.Activations{tensor.Act8}},
+	{"testdata/qwen3biased", []tensor.Activations{tensor.Act8}},
 }
 
 func eachBitCase(t *testing.T, run func(t *testing.T, path string, mode tensor.Activations)) {

@@ -10,12 +10,18 @@ import (
 
 	"whorl/model"
 	"whorl/model/llama"
+	"whorl/model/mistral"
+	"whorl/model/qwen2"
+	"whorl/model/qwen3"
 )
 
 // All lists the families; a new one is a new line.
 func All() []model.Family {
 	return []model.Family{
 		llama.Family(),
+		mistral.Family(),
+		qwen2.Family(),
+		qwen3.Family(),
 	}
 }
 

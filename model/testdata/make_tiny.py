@@ -1,26 +1,35 @@
-"""Makes tiny random Llama models and records what the reference library computes with them.
+"""Makes tiny random models, of every family, and records what the reference library computes with them.
 
-Run in this folder:  python make_tiny.py
+Run in this folder:  python make_tiny.py [NAME ...]     all of MODELS, or those named
 """
 
 import json
 import os
 import shutil
+import sys
 
 import gguf
 import numpy as np
 import torch
 from gguf import GGMLQuantizationType as T
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+    Qwen3ForCausalLM)
 
 import record
 
-PROMPTS, NEW = 20, 16
+CLASSES = {
+    "llama": (LlamaConfig, LlamaForCausalLM), "mistral": (MistralConfig, MistralForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+}
+
+NEW = 16  # ids of greedy decoding
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
-# name: configuration, type of the safetensors (None: GGUF only), prefix of their names,
-# shards, and the type of each GGUF tensor as a function of its name (None: no GGUF)
+# name: family (llama if none is given), configuration, what an old config.json says besides, type of the
+# safetensors (None: GGUF only), prefix of their names, shards, and the type of each GGUF tensor as a
+# function of its name (None: no GGUF). The seed is the place in the list: add at the end.
 MODELS = {
     # biases, tied head, odd head count, rope scaling that prompts of 60 tokens go beyond
     "scaled": dict(
@@ -54,12 +63,45 @@ MODELS = {
                     num_key_value_heads=2, tie_word_embeddings=True, rms_norm_eps=1e-5, max_position_embeddings=256,
                     rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
         gguf=lambda name: T.Q4_1 if "ffn_down" in name or "attn_output" in name else T.Q6_K),
+    # biases on Q, K and V only; a window that is switched off
+    "qwen2": dict(
+        family="qwen2",
+        config=dict(hidden_size=72, intermediate_size=80, num_hidden_layers=2, num_attention_heads=9,
+                    num_key_value_heads=3, tie_word_embeddings=True, rms_norm_eps=1e-6, max_position_embeddings=256,
+                    rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
+        old=dict(use_sliding_window=False, sliding_window=16, max_window_layers=1),
+        dtype=torch.bfloat16, gguf=lambda name: T.BF16),
+    # norms per head; heads whose size is not hidden / heads
+    "qwen3": dict(
+        family="qwen3",
+        config=dict(hidden_size=40, intermediate_size=56, num_hidden_layers=3, num_attention_heads=9,
+                    num_key_value_heads=3, head_dim=12, rms_norm_eps=1e-6, max_position_embeddings=256,
+                    rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
+        old=dict(use_sliding_window=False, sliding_window=16, max_window_layers=1),
+        dtype=torch.float16, gguf=lambda name: T.F16),
+    # both: biases before the norms per head; tied head
+    "qwen3biased": dict(
+        family="qwen3",
+        config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=3,
+                    num_key_value_heads=1, head_dim=16, attention_bias=True, tie_word_embeddings=True,
+                    rms_norm_eps=1e-5, max_position_embeddings=256,
+                    rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}),
+        dtype=torch.float32),
+    # a window as long as the context; llama in GGUF
+    "mistral": dict(
+        family="mistral",
+        config=dict(hidden_size=40, intermediate_size=56, num_hidden_layers=2, num_attention_heads=9,
+                    num_key_value_heads=3, head_dim=12, rms_norm_eps=1e-5, max_position_embeddings=256,
+                    sliding_window=256, rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        old=dict(sliding_window=None),
+        dtype=torch.bfloat16, gguf=lambda name: T.BF16),
 }
 
 GGUF_NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 }
 
@@ -100,12 +142,16 @@ def save_safetensors(folder, weights, config, spec):
         with open(f"{folder}/model.safetensors.index.json", "w") as f:
             json.dump({"metadata": {}, "weight_map": where}, f, indent=1, sort_keys=True)
     config.dtype = spec["dtype"]
-    config.architectures = ["LlamaForCausalLM"]
+    config.architectures = [CLASSES[family_of(spec)][1].__name__]
     config.save_pretrained(folder)
-    save_old_config(folder)
+    save_old_config(folder, spec)
 
 
-def save_old_config(folder):
+def family_of(spec):
+    return spec.get("family", "llama")
+
+
+def save_old_config(folder, spec):
     """The same configuration in the form of transformers 4, beside the new one."""
     with open(f"{folder}/config.json") as f:
         c = json.load(f)
@@ -116,7 +162,10 @@ def save_old_config(folder):
         rope["type"] = rope.pop("rope_type")
     c["torch_dtype"] = c.pop("dtype")
     c["transformers_version"] = "4.43.0"
-    c["pretraining_tp"] = 1
+    if family_of(spec) == "llama":
+        c["pretraining_tp"] = 1
+    c.pop("layer_types", None)
+    c.update(spec.get("old", {}))
     with open(f"{folder}/config.v4.json", "w") as f:
         json.dump(c, f, indent=2, sort_keys=True)
 
@@ -170,9 +219,11 @@ def random_q6k(data):
     return np.concatenate([bits, scales, d], axis=-1).reshape(rows, blocks * 210)
 
 
-def save_gguf(path, weights, config, kind_of):
-    """Writes the file and gives back the weights as a reader dequantises them."""
-    w = gguf.GGUFWriter(path, "llama")
+def save_gguf(path, weights, config, spec):
+    """Writes the file, with the keys and names of llama.cpp's converter for the family, and gives back the weights
+    as a reader dequantises them."""
+    arch = {"mistral": "llama"}.get(family_of(spec), family_of(spec))
+    w = gguf.GGUFWriter(path, arch)
     w.add_block_count(config.num_hidden_layers)
     w.add_context_length(config.max_position_embeddings)
     w.add_embedding_length(config.hidden_size)
@@ -181,10 +232,13 @@ def save_gguf(path, weights, config, kind_of):
     w.add_head_count_kv(config.num_key_value_heads)
     w.add_layer_norm_rms_eps(config.rms_norm_eps)
     w.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    w.add_rope_dimension_count(config.head_dim)
-    w.add_key_length(config.head_dim)
-    w.add_value_length(config.head_dim)
-    w.add_vocab_size(config.vocab_size)
+    if arch == "llama":
+        w.add_rope_dimension_count(config.head_dim)
+    if getattr(config, "head_dim", None):
+        w.add_key_length(config.head_dim)
+        w.add_value_length(config.head_dim)
+    if arch == "llama":
+        w.add_vocab_size(config.vocab_size)
     w.add_eos_token_id(2)
     factors = rope_factors(config)
     if factors is not None:
@@ -192,10 +246,10 @@ def save_gguf(path, weights, config, kind_of):
     back = {}
     for name, t in weights.items():
         data, heads = t.float().numpy(), None
-        if "q_proj" in name or "k_proj" in name:
+        if arch == "llama" and ("q_proj" in name or "k_proj" in name):
             heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
             data = permute(data, heads)
-        kind = T.F32 if data.ndim == 1 else kind_of(gguf_name(name))
+        kind = T.F32 if data.ndim == 1 else spec["gguf"](gguf_name(name))
         data = np.ascontiguousarray(data)
         raw = random_q6k(data) if kind == T.Q6_K else gguf.quantize(data, kind)
         w.add_tensor(gguf_name(name), raw, raw_dtype=kind)
@@ -208,9 +262,10 @@ def save_gguf(path, weights, config, kind_of):
     return back
 
 
-def measure(model, vocab, seed):
-    rng = np.random.default_rng(seed)
-    lengths = [1, 2, 60] + [int(n) for n in rng.integers(3, 40, PROMPTS - 3)]
+def measure(model, spec, seed):
+    rng, vocab = np.random.default_rng(seed), model.config.vocab_size
+    count = 20 if family_of(spec) == "llama" else 50
+    lengths = [1, 2, 60] + [int(n) for n in rng.integers(3, 40, count - 3)]
     prompts = [[int(v) for v in rng.integers(0, vocab, n)] for n in lengths]
     ref = {"prompts": []}
     for ids in prompts:
@@ -224,8 +279,9 @@ def measure(model, vocab, seed):
 
 def make(name, spec, seed):
     torch.manual_seed(seed)
-    config = LlamaConfig(vocab_size=96, bos_token_id=1, eos_token_id=2, **spec["config"])
-    model = LlamaForCausalLM(config).eval()
+    config_class, model_class = CLASSES[family_of(spec)]
+    config = config_class(vocab_size=96, bos_token_id=1, eos_token_id=2, **spec["config"])
+    model = model_class(config).eval()
     randomise(model)
     weights = {n: p.clone() for n, p in model.named_parameters()}
     shutil.rmtree(name, ignore_errors=True)
@@ -234,12 +290,12 @@ def make(name, spec, seed):
         weights = {n: w.to(spec["dtype"]).float() for n, w in weights.items()}
         set_weights(model, weights)
         save_safetensors(name, weights, config, spec)
-        record.save(f"{name}/ref.json.gz", measure(model, config.vocab_size, seed))
+        record.save(f"{name}/ref.json.gz", measure(model, spec, seed))
     if "gguf" in spec:
-        back = save_gguf(f"{name}/model.gguf", weights, config, spec["gguf"])
+        back = save_gguf(f"{name}/model.gguf", weights, config, spec)
         if "dtype" not in spec:
             set_weights(model, back)
-            record.save(f"{name}/ref.json.gz", measure(model, config.vocab_size, seed))
+            record.save(f"{name}/ref.json.gz", measure(model, spec, seed))
         else:  # the floats of both files are the same
             assert all(torch.equal(back[n], weights[n]) for n in weights)
 
@@ -247,4 +303,5 @@ def make(name, spec, seed):
 if __name__ == "__main__":
     record.prepare()
     for i, (name, spec) in enumerate(MODELS.items()):
-        make(name, spec, 100 + i)
+        if name in sys.argv[1:] or not sys.argv[1:]:
+            make(name, spec, 100 + i)

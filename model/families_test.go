@@ -1,0 +1,103 @@
+package model_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"whorl/model/families"
+)
+
+// One model is one Config and one hash, in both forms of config.json, under other prefixes
+// and in GGUF; a digest is of stored bytes, and GGUF stores vectors as float32.
+func TestFormsOfAModelAgree(t *testing.T) {
+	for _, dir := range []string{"testdata/qwen2", "testdata/qwen3", "testdata/mistral"} {
+		t.Run(dir, func(t *testing.T) {
+			base := open(t, dir)
+			wantDigest, err := base.BlockDigest(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := copyModel(t, dir)
+			if err := os.Rename(filepath.Join(old, "config.v4.json"), filepath.Join(old, "config.json")); err != nil {
+				t.Fatal(err)
+			}
+			bare := copyModel(t, dir)
+			patch(t, filepath.Join(bare, "model.safetensors"), `"model.`, `      "`)
+			for _, path := range []string{old, bare, dir + "/model.gguf"} {
+				ck := open(t, path)
+				if !reflect.DeepEqual(ck.Config, base.Config) || ck.Config.Hash() != base.Config.Hash() {
+					t.Errorf("%s: %+v, want %+v", path, ck.Config, base.Config)
+				}
+				digest, err := ck.BlockDigest(1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ck.Source == base.Source && digest != wantDigest {
+					t.Errorf("%s: another digest of block 1", path)
+				}
+			}
+		})
+	}
+}
+
+// patch replaces bytes of a file by as many others.
+func patch(t *testing.T, path, from, to string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(from) != len(to) || !bytes.Contains(raw, []byte(from)) {
+		t.Fatalf("%s: %q is not replaced by %q", path, from, to)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(raw, []byte(from), []byte(to)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tensors that the graph needs, or that it has no place for, are named.
+func TestFamiliesNameWrongTensors(t *testing.T) {
+	for _, c := range []struct{ dir, file, from, to, want string }{
+		{"qwen2", "model.safetensors", "layers.1.self_attn.k_proj.bias", "layers.1.self_attn.k_proj.biaz",
+			`tensor "model.layers.1.self_attn.k_proj.bias" is missing`},
+		{"qwen3", "model.safetensors", "layers.1.self_attn.q_norm", "layers.1.self_attn.q_nozm",
+			`tensor "model.layers.1.self_attn.q_norm.weight" is missing`},
+		{"qwen2", "model.gguf", "blk.1.attn_q.bias", "blk.1.attn_q.biaz", `tensor "blk.1.attn_q.bias" is missing`},
+		{"qwen3", "model.gguf", "blk.2.attn_k_norm.weight", "blk.2.attn_k_nozm.weight", `tensor "blk.2.attn_k_norm.weight" is missing`},
+		{"qwen3", "model.gguf", "qwen3.rope.freq_base", "qwen3.rope.freq_bass", `metadata key "qwen3.rope.freq_bass" is not known`},
+		{"qwen2", "model.gguf", "qwen2.context_length", "qwen2.context_lengtt", `metadata key "qwen2.context_length" is missing`},
+		// a bias that the configuration does not have
+		{"qwen3biased", "config.json", `"attention_bias": true`, `"attention_bias":false`, `bias" has no place in a qwen3 model`},
+	} {
+		t.Run(c.dir+" "+c.from, func(t *testing.T) {
+			dir := copyModel(t, filepath.Join("testdata", c.dir))
+			file := filepath.Join(dir, c.file)
+			patch(t, file, c.from, c.to)
+			path := dir
+			if c.file == "model.gguf" {
+				path = file
+			}
+			if _, err := families.Open(path); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want an error with %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Hashes are part of what servers announce: a new field of Config must not change those of
+// models that do not use it.
+func TestHashesStay(t *testing.T) {
+	for path, want := range map[string]string{
+		"testdata/scaled":            "79e7cce7b3d3adf432b0141d1dc7d806f390bb010cc1cc345261a2e5085098ee",
+		"testdata/linear":            "6d1ace32d1e28f06eb857a9325aade5b54f0ca9c4303854cf97bfef6d530a58b",
+		"testdata/quants/model.gguf": "3508504007609e3c657cd37905395abb9cdeecb909aeccbb35c60cfa19edcd50",
+	} {
+		if got := open(t, path).Config.Hash(); got != want {
+			t.Errorf("%s: hash %s, want %s", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package mistral_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"whorl/model"
+	"whorl/model/mistral"
+)
+
+// read maps the fixture's config.json after some fields were set to JSON values; an empty
+// value removes the field.
+func read(t *testing.T, edits map[string]string) (model.Config, error) {
+	t.Helper()
+	raw, err := os.ReadFile("../testdata/mistral/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &config); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range edits {
+		config[name] = json.RawMessage(value)
+		if value == "" {
+			delete(config, name)
+		}
+	}
+	if raw, err = json.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	fields, err := model.ParseFields("config.json", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mistral.Family().FromJSON(fields)
+}
+
+// Windows that leave nothing out are none; the graph, and so the hash, is then Llama's.
+func TestWindow(t *testing.T) {
+	const context = "max_position_embeddings" // 256 in the fixture
+	for _, c := range []struct {
+		edits map[string]string
+		ok    bool
+	}{
+		{map[string]string{"sliding_window": "null"}, true},
+		{map[string]string{"sliding_window": "null", context: "131072"}, true},
+		{map[string]string{"sliding_window": "256"}, true},
+		{map[string]string{"sliding_window": "255"}, false},
+		{map[string]string{"sliding_window": "0"}, false},
+		{map[string]string{"sliding_window": ""}, true}, // 4096
+		{map[string]string{"sliding_window": "", context: "4097"}, false},
+		{map[string]string{"sliding_window": "4096", context: ""}, false}, // 131072
+	} {
+		cfg, err := read(t, c.edits)
+		switch {
+		case c.ok && err != nil:
+			t.Errorf("%v: %v", c.edits, err)
+		case c.ok && cfg.Family != "llama":
+			t.Errorf("%v: family %s", c.edits, cfg.Family)
+		case !c.ok && (err == nil || !strings.Contains(err.Error(), `field "sliding_window" is `)):
+			t.Errorf("%v: %v, want an error that names sliding_window", c.edits, err)
+		}
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	for _, c := range []struct{ field, value, want string }{
+		{"attention_bias", "true", `field "attention_bias" is true: the mistral family does not know it`},
+		{"layer_types", `["full_attention","sliding_attention"]`, `field "layer_types" is ["full_attention","sliding_attention"]: the mistral family`},
+		{"num_local_experts", "8", `field "num_local_experts" is 8: the mistral family does not know it`},
+	} {
+		if _, err := read(t, map[string]string{c.field: c.value}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want an error with %s", c.field, c.value, err, c.want)
+		}
+	}
+}
