@@ -195,22 +195,26 @@ func TestGGUFBigVocabularyIsFast(t *testing.T) {
 		b.u32(1)
 	}
 	path := write(t, "vocab.gguf", b.buf)
-	start := time.Now()
-	f, err := OpenGGUF(path)
-	if err != nil {
-		t.Fatal(err)
+	best := time.Hour // of three, since the machine may be busy with other tests
+	for range 3 {
+		start := time.Now()
+		f, err := OpenGGUF(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens, ok1 := f.Metadata().Strings("tokenizer.ggml.tokens")
+		scores, ok2 := f.Metadata().Floats("tokenizer.ggml.scores")
+		types, ok3 := f.Metadata().Ints("tokenizer.ggml.token_type")
+		best = min(best, time.Since(start))
+		f.Close()
+		if !ok1 || !ok2 || !ok3 || tokens[n-1] != "token262143" || scores[n-1] != n-1 || types[0] != 1 {
+			t.Fatal("the vocabulary is not what was written")
+		}
 	}
-	defer f.Close()
-	tokens, ok1 := f.Metadata().Strings("tokenizer.ggml.tokens")
-	scores, ok2 := f.Metadata().Floats("tokenizer.ggml.scores")
-	types, ok3 := f.Metadata().Ints("tokenizer.ggml.token_type")
-	took := time.Since(start)
-	if !ok1 || !ok2 || !ok3 || tokens[n-1] != "token262143" || scores[n-1] != n-1 || types[0] != 1 {
-		t.Error("the vocabulary is not what was written")
+	if best > 500*time.Millisecond {
+		t.Errorf("took %v, want under 0.5 s", best)
 	}
-	if took > 500*time.Millisecond {
-		t.Errorf("took %v, want under 0.5 s", took)
-	}
+	t.Logf("took %v", best)
 }
 
 func FuzzGGUF(f *testing.F) {
