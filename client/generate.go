@@ -172,8 +172,8 @@ func (t *turn) choose(row []float32) (int32, error) {
 	}
 	t.hash.add(t.logits)
 	id, err := t.sampler.Sample(t.logits, t.history)
-	if err != nil {
-		return 0, err
+	if err != nil { // rows that a server made up, or a broken head
+		return 0, &swarm.Error{Code: swarm.CodeBadOutput, Verdict: swarm.Fatal, Message: "cannot choose a token", Err: err}
 	}
 	if t.r.TopLogprobs >= 0 {
 		lp := sample.Logprobs(t.logits, id, t.r.TopLogprobs)

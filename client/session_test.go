@@ -90,6 +90,20 @@ func generate(t *testing.T, s *client.Session, prompt []int32, n int, each func(
 	return r.IDs
 }
 
+// eventually waits for what other goroutines are about to bring about.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(10 * time.Second); !cond(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("%s: not after 10 s", what)
+		}
+	}
+}
+
 func prompt(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -189,6 +203,7 @@ func TestKillRecomputesOnlyTheLostSpan(t *testing.T) {
 	w := newWorld(t, nil, "a 0:2", "b1 2:4", "b2 2:4", "c 4:6")
 	s := w.open(t, client.SessionOptions{MaxLength: 64})
 	generate(t, s, prompt(20), 10, nil)
+	eventually(t, "the journal of 29 computed rows", func() bool { return client.KnownRows(s, 2) == 29 })
 	lost := s.Route()[1].Peer
 	spare := map[swarm.PeerID]swarm.PeerID{"b1": "b2", "b2": "b1"}[lost]
 	w.servers[lost].node.Kill()

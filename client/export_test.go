@@ -1,0 +1,13 @@
+package client
+
+// KnownRows is how many rows from position 0 on a session could replay into a stage that
+// begins at a block.
+func KnownRows(s *Session, block int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.journals[block]
+	if j == nil {
+		return 0
+	}
+	return j.known.KnownFrom(0)
+}
