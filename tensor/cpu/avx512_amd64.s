@@ -579,7 +579,7 @@ groups:
 	RET
 
 // func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_0x1(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -596,30 +596,35 @@ blocks:
 
 groups:
 	VPBROADCASTD  44(BX), Z2
+	PREFETCHT0    4096(CX)
 	VMOVDQU64     (CX), Z3
 	VPANDD        Z1, Z3, Z4
 	VPDPBUSD.BCST (BX), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
 	VPDPBUSD.BCST 16(BX), Z3, Z2
+	PREFETCHT0    4160(CX)
 	VMOVDQU64     64(CX), Z3
 	VPANDD        Z1, Z3, Z4
 	VPDPBUSD.BCST 4(BX), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
 	VPDPBUSD.BCST 20(BX), Z3, Z2
+	PREFETCHT0    4224(CX)
 	VMOVDQU64     128(CX), Z3
 	VPANDD        Z1, Z3, Z4
 	VPDPBUSD.BCST 8(BX), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
 	VPDPBUSD.BCST 24(BX), Z3, Z2
+	PREFETCHT0    4288(CX)
 	VMOVDQU64     192(CX), Z3
 	VPANDD        Z1, Z3, Z4
 	VPDPBUSD.BCST 12(BX), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
 	VPDPBUSD.BCST 28(BX), Z3, Z2
+	PREFETCHT0    1024(DX)
 	VCVTPH2PS     (DX), Z3
 	VMULPS.BCST   32(BX), Z3, Z3
 	VCVTDQ2PS     Z2, Z2
@@ -638,7 +643,7 @@ groups:
 	RET
 
 // func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_1x1(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -655,30 +660,35 @@ blocks:
 
 groups:
 	VPXORD           Z2, Z2, Z2
+	PREFETCHT0       4096(CX)
 	VMOVDQU64        (CX), Z3
 	VPANDD           Z1, Z3, Z4
 	VPDPBUSD.BCST    (BX), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
 	VPDPBUSD.BCST    16(BX), Z3, Z2
+	PREFETCHT0       4160(CX)
 	VMOVDQU64        64(CX), Z3
 	VPANDD           Z1, Z3, Z4
 	VPDPBUSD.BCST    4(BX), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
 	VPDPBUSD.BCST    20(BX), Z3, Z2
+	PREFETCHT0       4224(CX)
 	VMOVDQU64        128(CX), Z3
 	VPANDD           Z1, Z3, Z4
 	VPDPBUSD.BCST    8(BX), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
 	VPDPBUSD.BCST    24(BX), Z3, Z2
+	PREFETCHT0       4288(CX)
 	VMOVDQU64        192(CX), Z3
 	VPANDD           Z1, Z3, Z4
 	VPDPBUSD.BCST    12(BX), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
 	VPDPBUSD.BCST    28(BX), Z3, Z2
+	PREFETCHT0       1024(DX)
 	VCVTPH2PS        (DX), Z3
 	VMULPS.BCST      32(BX), Z3, Z3
 	VCVTDQ2PS        Z2, Z2
@@ -1457,7 +1467,7 @@ groups:
 	RET
 
 // func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_0x2(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -1477,6 +1487,7 @@ blocks:
 groups:
 	VPBROADCASTD  44(SI), Z3
 	VPBROADCASTD  44(SI)(BX*1), Z4
+	PREFETCHT0    4096(CX)
 	VMOVDQU64     (CX), Z5
 	VPANDD        Z2, Z5, Z6
 	VPDPBUSD.BCST (SI), Z6, Z3
@@ -1485,6 +1496,7 @@ groups:
 	VPANDD        Z2, Z5, Z5
 	VPDPBUSD.BCST 16(SI), Z5, Z3
 	VPDPBUSD.BCST 16(SI)(BX*1), Z5, Z4
+	PREFETCHT0    4160(CX)
 	VMOVDQU64     64(CX), Z5
 	VPANDD        Z2, Z5, Z6
 	VPDPBUSD.BCST 4(SI), Z6, Z3
@@ -1493,6 +1505,7 @@ groups:
 	VPANDD        Z2, Z5, Z5
 	VPDPBUSD.BCST 20(SI), Z5, Z3
 	VPDPBUSD.BCST 20(SI)(BX*1), Z5, Z4
+	PREFETCHT0    4224(CX)
 	VMOVDQU64     128(CX), Z5
 	VPANDD        Z2, Z5, Z6
 	VPDPBUSD.BCST 8(SI), Z6, Z3
@@ -1501,6 +1514,7 @@ groups:
 	VPANDD        Z2, Z5, Z5
 	VPDPBUSD.BCST 24(SI), Z5, Z3
 	VPDPBUSD.BCST 24(SI)(BX*1), Z5, Z4
+	PREFETCHT0    4288(CX)
 	VMOVDQU64     192(CX), Z5
 	VPANDD        Z2, Z5, Z6
 	VPDPBUSD.BCST 12(SI), Z6, Z3
@@ -1509,6 +1523,7 @@ groups:
 	VPANDD        Z2, Z5, Z5
 	VPDPBUSD.BCST 28(SI), Z5, Z3
 	VPDPBUSD.BCST 28(SI)(BX*1), Z5, Z4
+	PREFETCHT0    1024(DX)
 	VCVTPH2PS     (DX), Z5
 	VMULPS.BCST   32(SI), Z5, Z6
 	VCVTDQ2PS     Z3, Z3
@@ -1532,7 +1547,7 @@ groups:
 	RET
 
 // func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_1x2(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -1552,6 +1567,7 @@ blocks:
 groups:
 	VPXORD           Z3, Z3, Z3
 	VPXORD           Z4, Z4, Z4
+	PREFETCHT0       4096(CX)
 	VMOVDQU64        (CX), Z5
 	VPANDD           Z2, Z5, Z6
 	VPDPBUSD.BCST    (SI), Z6, Z3
@@ -1560,6 +1576,7 @@ groups:
 	VPANDD           Z2, Z5, Z5
 	VPDPBUSD.BCST    16(SI), Z5, Z3
 	VPDPBUSD.BCST    16(SI)(BX*1), Z5, Z4
+	PREFETCHT0       4160(CX)
 	VMOVDQU64        64(CX), Z5
 	VPANDD           Z2, Z5, Z6
 	VPDPBUSD.BCST    4(SI), Z6, Z3
@@ -1568,6 +1585,7 @@ groups:
 	VPANDD           Z2, Z5, Z5
 	VPDPBUSD.BCST    20(SI), Z5, Z3
 	VPDPBUSD.BCST    20(SI)(BX*1), Z5, Z4
+	PREFETCHT0       4224(CX)
 	VMOVDQU64        128(CX), Z5
 	VPANDD           Z2, Z5, Z6
 	VPDPBUSD.BCST    8(SI), Z6, Z3
@@ -1576,6 +1594,7 @@ groups:
 	VPANDD           Z2, Z5, Z5
 	VPDPBUSD.BCST    24(SI), Z5, Z3
 	VPDPBUSD.BCST    24(SI)(BX*1), Z5, Z4
+	PREFETCHT0       4288(CX)
 	VMOVDQU64        192(CX), Z5
 	VPANDD           Z2, Z5, Z6
 	VPDPBUSD.BCST    12(SI), Z6, Z3
@@ -1584,6 +1603,7 @@ groups:
 	VPANDD           Z2, Z5, Z5
 	VPDPBUSD.BCST    28(SI), Z5, Z3
 	VPDPBUSD.BCST    28(SI)(BX*1), Z5, Z4
+	PREFETCHT0       1024(DX)
 	VCVTPH2PS        (DX), Z5
 	VMULPS.BCST      32(SI), Z5, Z6
 	VCVTDQ2PS        Z3, Z3
@@ -2552,7 +2572,7 @@ groups:
 	RET
 
 // func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_0x3(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -2575,6 +2595,7 @@ groups:
 	VPBROADCASTD  44(SI), Z4
 	VPBROADCASTD  44(SI)(BX*1), Z5
 	VPBROADCASTD  44(SI)(BX*2), Z6
+	PREFETCHT0    4096(CX)
 	VMOVDQU64     (CX), Z7
 	VPANDD        Z3, Z7, Z8
 	VPDPBUSD.BCST (SI), Z8, Z4
@@ -2585,6 +2606,7 @@ groups:
 	VPDPBUSD.BCST 16(SI), Z7, Z4
 	VPDPBUSD.BCST 16(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST 16(SI)(BX*2), Z7, Z6
+	PREFETCHT0    4160(CX)
 	VMOVDQU64     64(CX), Z7
 	VPANDD        Z3, Z7, Z8
 	VPDPBUSD.BCST 4(SI), Z8, Z4
@@ -2595,6 +2617,7 @@ groups:
 	VPDPBUSD.BCST 20(SI), Z7, Z4
 	VPDPBUSD.BCST 20(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST 20(SI)(BX*2), Z7, Z6
+	PREFETCHT0    4224(CX)
 	VMOVDQU64     128(CX), Z7
 	VPANDD        Z3, Z7, Z8
 	VPDPBUSD.BCST 8(SI), Z8, Z4
@@ -2605,6 +2628,7 @@ groups:
 	VPDPBUSD.BCST 24(SI), Z7, Z4
 	VPDPBUSD.BCST 24(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST 24(SI)(BX*2), Z7, Z6
+	PREFETCHT0    4288(CX)
 	VMOVDQU64     192(CX), Z7
 	VPANDD        Z3, Z7, Z8
 	VPDPBUSD.BCST 12(SI), Z8, Z4
@@ -2615,6 +2639,7 @@ groups:
 	VPDPBUSD.BCST 28(SI), Z7, Z4
 	VPDPBUSD.BCST 28(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST 28(SI)(BX*2), Z7, Z6
+	PREFETCHT0    1024(DX)
 	VCVTPH2PS     (DX), Z7
 	VMULPS.BCST   32(SI), Z7, Z8
 	VCVTDQ2PS     Z4, Z4
@@ -2643,7 +2668,7 @@ groups:
 	RET
 
 // func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_1x3(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -2666,6 +2691,7 @@ groups:
 	VPXORD           Z4, Z4, Z4
 	VPXORD           Z5, Z5, Z5
 	VPXORD           Z6, Z6, Z6
+	PREFETCHT0       4096(CX)
 	VMOVDQU64        (CX), Z7
 	VPANDD           Z3, Z7, Z8
 	VPDPBUSD.BCST    (SI), Z8, Z4
@@ -2676,6 +2702,7 @@ groups:
 	VPDPBUSD.BCST    16(SI), Z7, Z4
 	VPDPBUSD.BCST    16(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST    16(SI)(BX*2), Z7, Z6
+	PREFETCHT0       4160(CX)
 	VMOVDQU64        64(CX), Z7
 	VPANDD           Z3, Z7, Z8
 	VPDPBUSD.BCST    4(SI), Z8, Z4
@@ -2686,6 +2713,7 @@ groups:
 	VPDPBUSD.BCST    20(SI), Z7, Z4
 	VPDPBUSD.BCST    20(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST    20(SI)(BX*2), Z7, Z6
+	PREFETCHT0       4224(CX)
 	VMOVDQU64        128(CX), Z7
 	VPANDD           Z3, Z7, Z8
 	VPDPBUSD.BCST    8(SI), Z8, Z4
@@ -2696,6 +2724,7 @@ groups:
 	VPDPBUSD.BCST    24(SI), Z7, Z4
 	VPDPBUSD.BCST    24(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST    24(SI)(BX*2), Z7, Z6
+	PREFETCHT0       4288(CX)
 	VMOVDQU64        192(CX), Z7
 	VPANDD           Z3, Z7, Z8
 	VPDPBUSD.BCST    12(SI), Z8, Z4
@@ -2706,6 +2735,7 @@ groups:
 	VPDPBUSD.BCST    28(SI), Z7, Z4
 	VPDPBUSD.BCST    28(SI)(BX*1), Z7, Z5
 	VPDPBUSD.BCST    28(SI)(BX*2), Z7, Z6
+	PREFETCHT0       1024(DX)
 	VCVTPH2PS        (DX), Z7
 	VMULPS.BCST      32(SI), Z7, Z8
 	VCVTDQ2PS        Z4, Z4
@@ -3259,7 +3289,7 @@ groups:
 	RET
 
 // func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_0x4(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -3287,6 +3317,7 @@ groups:
 	VPBROADCASTD  44(SI)(BX*1), Z6
 	VPBROADCASTD  44(SI)(BX*2), Z7
 	VPBROADCASTD  44(DI), Z8
+	PREFETCHT0    4096(CX)
 	VMOVDQU64     (CX), Z9
 	VPANDD        Z4, Z9, Z10
 	VPDPBUSD.BCST (SI), Z10, Z5
@@ -3299,6 +3330,7 @@ groups:
 	VPDPBUSD.BCST 16(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST 16(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST 16(DI), Z9, Z8
+	PREFETCHT0    4160(CX)
 	VMOVDQU64     64(CX), Z9
 	VPANDD        Z4, Z9, Z10
 	VPDPBUSD.BCST 4(SI), Z10, Z5
@@ -3311,6 +3343,7 @@ groups:
 	VPDPBUSD.BCST 20(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST 20(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST 20(DI), Z9, Z8
+	PREFETCHT0    4224(CX)
 	VMOVDQU64     128(CX), Z9
 	VPANDD        Z4, Z9, Z10
 	VPDPBUSD.BCST 8(SI), Z10, Z5
@@ -3323,6 +3356,7 @@ groups:
 	VPDPBUSD.BCST 24(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST 24(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST 24(DI), Z9, Z8
+	PREFETCHT0    4288(CX)
 	VMOVDQU64     192(CX), Z9
 	VPANDD        Z4, Z9, Z10
 	VPDPBUSD.BCST 12(SI), Z10, Z5
@@ -3335,6 +3369,7 @@ groups:
 	VPDPBUSD.BCST 28(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST 28(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST 28(DI), Z9, Z8
+	PREFETCHT0    1024(DX)
 	VCVTPH2PS     (DX), Z9
 	VMULPS.BCST   32(SI), Z9, Z10
 	VCVTDQ2PS     Z5, Z5
@@ -3369,7 +3404,7 @@ groups:
 	RET
 
 // func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_1x4(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -3397,6 +3432,7 @@ groups:
 	VPXORD           Z6, Z6, Z6
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
+	PREFETCHT0       4096(CX)
 	VMOVDQU64        (CX), Z9
 	VPANDD           Z4, Z9, Z10
 	VPDPBUSD.BCST    (SI), Z10, Z5
@@ -3409,6 +3445,7 @@ groups:
 	VPDPBUSD.BCST    16(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST    16(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST    16(DI), Z9, Z8
+	PREFETCHT0       4160(CX)
 	VMOVDQU64        64(CX), Z9
 	VPANDD           Z4, Z9, Z10
 	VPDPBUSD.BCST    4(SI), Z10, Z5
@@ -3421,6 +3458,7 @@ groups:
 	VPDPBUSD.BCST    20(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST    20(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST    20(DI), Z9, Z8
+	PREFETCHT0       4224(CX)
 	VMOVDQU64        128(CX), Z9
 	VPANDD           Z4, Z9, Z10
 	VPDPBUSD.BCST    8(SI), Z10, Z5
@@ -3433,6 +3471,7 @@ groups:
 	VPDPBUSD.BCST    24(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST    24(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST    24(DI), Z9, Z8
+	PREFETCHT0       4288(CX)
 	VMOVDQU64        192(CX), Z9
 	VPANDD           Z4, Z9, Z10
 	VPDPBUSD.BCST    12(SI), Z10, Z5
@@ -3445,6 +3484,7 @@ groups:
 	VPDPBUSD.BCST    28(SI)(BX*1), Z9, Z6
 	VPDPBUSD.BCST    28(SI)(BX*2), Z9, Z7
 	VPDPBUSD.BCST    28(DI), Z9, Z8
+	PREFETCHT0       1024(DX)
 	VCVTPH2PS        (DX), Z9
 	VMULPS.BCST      32(SI), Z9, Z10
 	VCVTDQ2PS        Z5, Z5
@@ -4084,7 +4124,7 @@ groups:
 	RET
 
 // func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_0x5(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -4115,6 +4155,7 @@ groups:
 	VPBROADCASTD  44(SI)(BX*2), Z8
 	VPBROADCASTD  44(DI), Z9
 	VPBROADCASTD  44(DI)(BX*1), Z10
+	PREFETCHT0    4096(CX)
 	VMOVDQU64     (CX), Z11
 	VPANDD        Z5, Z11, Z12
 	VPDPBUSD.BCST (SI), Z12, Z6
@@ -4129,6 +4170,7 @@ groups:
 	VPDPBUSD.BCST 16(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST 16(DI), Z11, Z9
 	VPDPBUSD.BCST 16(DI)(BX*1), Z11, Z10
+	PREFETCHT0    4160(CX)
 	VMOVDQU64     64(CX), Z11
 	VPANDD        Z5, Z11, Z12
 	VPDPBUSD.BCST 4(SI), Z12, Z6
@@ -4143,6 +4185,7 @@ groups:
 	VPDPBUSD.BCST 20(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST 20(DI), Z11, Z9
 	VPDPBUSD.BCST 20(DI)(BX*1), Z11, Z10
+	PREFETCHT0    4224(CX)
 	VMOVDQU64     128(CX), Z11
 	VPANDD        Z5, Z11, Z12
 	VPDPBUSD.BCST 8(SI), Z12, Z6
@@ -4157,6 +4200,7 @@ groups:
 	VPDPBUSD.BCST 24(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST 24(DI), Z11, Z9
 	VPDPBUSD.BCST 24(DI)(BX*1), Z11, Z10
+	PREFETCHT0    4288(CX)
 	VMOVDQU64     192(CX), Z11
 	VPANDD        Z5, Z11, Z12
 	VPDPBUSD.BCST 12(SI), Z12, Z6
@@ -4171,6 +4215,7 @@ groups:
 	VPDPBUSD.BCST 28(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST 28(DI), Z11, Z9
 	VPDPBUSD.BCST 28(DI)(BX*1), Z11, Z10
+	PREFETCHT0    1024(DX)
 	VCVTPH2PS     (DX), Z11
 	VMULPS.BCST   32(SI), Z11, Z12
 	VCVTDQ2PS     Z6, Z6
@@ -4210,7 +4255,7 @@ groups:
 	RET
 
 // func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_1x5(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -4241,6 +4286,7 @@ groups:
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
+	PREFETCHT0       4096(CX)
 	VMOVDQU64        (CX), Z11
 	VPANDD           Z5, Z11, Z12
 	VPDPBUSD.BCST    (SI), Z12, Z6
@@ -4255,6 +4301,7 @@ groups:
 	VPDPBUSD.BCST    16(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST    16(DI), Z11, Z9
 	VPDPBUSD.BCST    16(DI)(BX*1), Z11, Z10
+	PREFETCHT0       4160(CX)
 	VMOVDQU64        64(CX), Z11
 	VPANDD           Z5, Z11, Z12
 	VPDPBUSD.BCST    4(SI), Z12, Z6
@@ -4269,6 +4316,7 @@ groups:
 	VPDPBUSD.BCST    20(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST    20(DI), Z11, Z9
 	VPDPBUSD.BCST    20(DI)(BX*1), Z11, Z10
+	PREFETCHT0       4224(CX)
 	VMOVDQU64        128(CX), Z11
 	VPANDD           Z5, Z11, Z12
 	VPDPBUSD.BCST    8(SI), Z12, Z6
@@ -4283,6 +4331,7 @@ groups:
 	VPDPBUSD.BCST    24(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST    24(DI), Z11, Z9
 	VPDPBUSD.BCST    24(DI)(BX*1), Z11, Z10
+	PREFETCHT0       4288(CX)
 	VMOVDQU64        192(CX), Z11
 	VPANDD           Z5, Z11, Z12
 	VPDPBUSD.BCST    12(SI), Z12, Z6
@@ -4297,6 +4346,7 @@ groups:
 	VPDPBUSD.BCST    28(SI)(BX*2), Z11, Z8
 	VPDPBUSD.BCST    28(DI), Z11, Z9
 	VPDPBUSD.BCST    28(DI)(BX*1), Z11, Z10
+	PREFETCHT0       1024(DX)
 	VCVTPH2PS        (DX), Z11
 	VMULPS.BCST      32(SI), Z11, Z12
 	VCVTDQ2PS        Z6, Z6
@@ -5021,7 +5071,7 @@ groups:
 	RET
 
 // func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_0x6(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -5055,6 +5105,7 @@ groups:
 	VPBROADCASTD  44(DI), Z10
 	VPBROADCASTD  44(DI)(BX*1), Z11
 	VPBROADCASTD  44(DI)(BX*2), Z12
+	PREFETCHT0    4096(CX)
 	VMOVDQU64     (CX), Z13
 	VPANDD        Z6, Z13, Z14
 	VPDPBUSD.BCST (SI), Z14, Z7
@@ -5071,6 +5122,7 @@ groups:
 	VPDPBUSD.BCST 16(DI), Z13, Z10
 	VPDPBUSD.BCST 16(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST 16(DI)(BX*2), Z13, Z12
+	PREFETCHT0    4160(CX)
 	VMOVDQU64     64(CX), Z13
 	VPANDD        Z6, Z13, Z14
 	VPDPBUSD.BCST 4(SI), Z14, Z7
@@ -5087,6 +5139,7 @@ groups:
 	VPDPBUSD.BCST 20(DI), Z13, Z10
 	VPDPBUSD.BCST 20(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST 20(DI)(BX*2), Z13, Z12
+	PREFETCHT0    4224(CX)
 	VMOVDQU64     128(CX), Z13
 	VPANDD        Z6, Z13, Z14
 	VPDPBUSD.BCST 8(SI), Z14, Z7
@@ -5103,6 +5156,7 @@ groups:
 	VPDPBUSD.BCST 24(DI), Z13, Z10
 	VPDPBUSD.BCST 24(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST 24(DI)(BX*2), Z13, Z12
+	PREFETCHT0    4288(CX)
 	VMOVDQU64     192(CX), Z13
 	VPANDD        Z6, Z13, Z14
 	VPDPBUSD.BCST 12(SI), Z14, Z7
@@ -5119,6 +5173,7 @@ groups:
 	VPDPBUSD.BCST 28(DI), Z13, Z10
 	VPDPBUSD.BCST 28(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST 28(DI)(BX*2), Z13, Z12
+	PREFETCHT0    1024(DX)
 	VCVTPH2PS     (DX), Z13
 	VMULPS.BCST   32(SI), Z13, Z14
 	VCVTDQ2PS     Z7, Z7
@@ -5163,7 +5218,7 @@ groups:
 	RET
 
 // func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Q4_1x6(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
@@ -5197,6 +5252,7 @@ groups:
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
+	PREFETCHT0       4096(CX)
 	VMOVDQU64        (CX), Z13
 	VPANDD           Z6, Z13, Z14
 	VPDPBUSD.BCST    (SI), Z14, Z7
@@ -5213,6 +5269,7 @@ groups:
 	VPDPBUSD.BCST    16(DI), Z13, Z10
 	VPDPBUSD.BCST    16(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST    16(DI)(BX*2), Z13, Z12
+	PREFETCHT0       4160(CX)
 	VMOVDQU64        64(CX), Z13
 	VPANDD           Z6, Z13, Z14
 	VPDPBUSD.BCST    4(SI), Z14, Z7
@@ -5229,6 +5286,7 @@ groups:
 	VPDPBUSD.BCST    20(DI), Z13, Z10
 	VPDPBUSD.BCST    20(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST    20(DI)(BX*2), Z13, Z12
+	PREFETCHT0       4224(CX)
 	VMOVDQU64        128(CX), Z13
 	VPANDD           Z6, Z13, Z14
 	VPDPBUSD.BCST    8(SI), Z14, Z7
@@ -5245,6 +5303,7 @@ groups:
 	VPDPBUSD.BCST    24(DI), Z13, Z10
 	VPDPBUSD.BCST    24(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST    24(DI)(BX*2), Z13, Z12
+	PREFETCHT0       4288(CX)
 	VMOVDQU64        192(CX), Z13
 	VPANDD           Z6, Z13, Z14
 	VPDPBUSD.BCST    12(SI), Z14, Z7
@@ -5261,6 +5320,7 @@ groups:
 	VPDPBUSD.BCST    28(DI), Z13, Z10
 	VPDPBUSD.BCST    28(DI)(BX*1), Z13, Z11
 	VPDPBUSD.BCST    28(DI)(BX*2), Z13, Z12
+	PREFETCHT0       1024(DX)
 	VCVTPH2PS        (DX), Z13
 	VMULPS.BCST      32(SI), Z13, Z14
 	VCVTDQ2PS        Z7, Z7

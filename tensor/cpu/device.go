@@ -33,6 +33,7 @@ type Device struct {
 	mu      sync.Mutex // held by every op: guards all below and the pool
 	closed  bool
 	scratch []scratch // per thread
+	slab    *slab     // where small weights go
 	product productOp
 	quant   quantOp
 	norm    normOp
@@ -110,7 +111,7 @@ func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.closed {
-		d.closed = true
+		d.closed, d.slab = true, nil
 		d.pool.close()
 	}
 	return nil

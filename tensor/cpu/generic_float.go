@@ -34,10 +34,7 @@ func genericF32(acc []float32, accStride int, w []float32, wStride, blocks int, 
 			a := (*[lanes]float32)(acc[r*accStride+b*lanes:])
 			wb := w[b*wStride:]
 			for i, v := range x[r*xStride : r*xStride+k] {
-				wk := (*[lanes]float32)(wb[i*lanes:])
-				for j := range a {
-					a[j] = fma32(wk[j], v, a[j])
-				}
+				fmaLanes(a, (*[lanes]float32)(wb[i*lanes:]), v)
 			}
 		}
 	}
@@ -52,11 +49,7 @@ func genericHalf(widen func(uint16) float32, acc []float32, accStride int, w []u
 				wk[j] = widen(h)
 			}
 			for r := range rows {
-				a := (*[lanes]float32)(acc[r*accStride+b*lanes:])
-				v := x[r*xStride+i]
-				for j := range a {
-					a[j] = fma32(wk[j], v, a[j])
-				}
+				fmaLanes((*[lanes]float32)(acc[r*accStride+b*lanes:]), &wk, x[r*xStride+i])
 			}
 		}
 	}

@@ -121,9 +121,7 @@ func genericQ4_1(a *quantArgs) {
 				dot4(&s, lines, &x.q)
 				acc := (*[lanes]float32)(a.acc[r*a.accStride+b*lanes:])
 				scaleAcc(acc, &s, &dw, x.d)
-				for j := range acc {
-					acc[j] = fma32(mw[j], x.dsum, acc[j])
-				}
+				fmaLanes(acc, &mw, x.dsum)
 			}
 		}
 	}

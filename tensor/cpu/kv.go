@@ -14,6 +14,7 @@ type kv struct {
 	spec    tensor.KVSpec
 	vBlocks int // blocks of 16 dimensions, even: the padding stays zero
 	data    []float32
+	slab    *slab // keeps data alive
 }
 
 func (c *kv) Pages() int       { return c.spec.Pages }
@@ -44,11 +45,11 @@ func (d *Device) NewKV(s tensor.KVSpec) (tensor.KV, error) {
 		return nil, fmt.Errorf("cpu device: KV pool of %+v is larger than 2^40 bytes", s)
 	}
 	n := c.pageLen() * s.Pages
-	mem, err := mapMemory(c, 4*n)
+	m, err := newSlab(4 * n)
 	if err != nil {
 		return nil, fmt.Errorf("cpu device: KV pool of %+v: %w", s, err)
 	}
-	c.data = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(mem))), n)
+	c.slab, c.data = m, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(m.mem))), n)
 	return c, nil
 }
 

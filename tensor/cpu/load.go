@@ -13,8 +13,7 @@ import (
 // rowPad is what the number of rows is padded to: kernels take up to four blocks at once.
 const rowPad = 4 * lanes
 
-// weight is a matrix in the repacked layout (package doc). Its memory is outside the Go
-// heap and lives as long as the struct.
+// weight is a matrix in the repacked layout (package doc).
 type weight struct {
 	dtype      tensor.DType
 	rows, cols int
@@ -28,6 +27,7 @@ type weight struct {
 
 	scale []uint16 // of quantised layouts
 	mem   []byte   // all of it
+	slab  *slab    // keeps mem alive
 }
 
 func (w *weight) Rows() int           { return w.rows }
@@ -69,17 +69,17 @@ func (d *Device) Load(m tensor.Matrix) (tensor.Weight, error) {
 		blocks: (m.Rows + rowPad - 1) / rowPad * rowPad / lanes,
 		layout: layoutOf(m.DType),
 	}
-	if err := w.allocate(); err != nil {
-		return nil, fmt.Errorf("cpu device: load %v matrix %dx%d: %w", m.DType, m.Rows, m.Cols, err)
-	}
 	d.begin()
 	defer d.end()
+	if err := w.allocate(d); err != nil {
+		return nil, fmt.Errorf("cpu device: load %v matrix %dx%d: %w", m.DType, m.Rows, m.Cols, err)
+	}
 	d.pool.run(&repackOp{w, m}, w.blocks)
 	return w, nil
 }
 
-// allocate maps the memory and points the views into it.
-func (w *weight) allocate() error {
+// allocate takes the memory and points the views into it.
+func (w *weight) allocate(d *Device) error {
 	values := w.blocks * lanes * w.cols
 	var n, scales int
 	switch w.layout.kind {
@@ -91,11 +91,11 @@ func (w *weight) allocate() error {
 		groups := w.blocks * w.cols / group
 		n, scales = groups*w.layout.lineBytes, groups*w.layout.scales
 	}
-	mem, err := mapMemory(w, n+2*scales)
+	s, mem, err := d.carve(n + 2*scales)
 	if err != nil {
 		return err
 	}
-	w.mem = mem
+	w.slab, w.mem = s, mem
 	switch base := unsafe.Pointer(unsafe.SliceData(mem)); w.layout.kind {
 	case tensor.F32:
 		w.f32 = unsafe.Slice((*float32)(base), values)

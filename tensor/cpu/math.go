@@ -13,15 +13,33 @@ func fma32(a, b, c float32) float32 {
 	// 53 bits. Rounding s to 24 bits is a second rounding, which goes wrong only if s looks
 	// like a tie and was not, or in the subnormals, whose ties lie elsewhere.
 	s := float64(a)*float64(b) + float64(c)
-	u := math.Float64bits(s)
-	if u&(1<<29-1) == 1<<28 || u<<1 < minNormal<<1 {
+	if doubtful(s) {
 		return fmaSlow(a, b, c, s)
 	}
 	return float32(s)
 }
 
+// doubtful tells whether rounding s, an inexact sum, to float32 may go wrong.
+func doubtful(s float64) bool {
+	u := math.Float64bits(s)
+	return u&(1<<29-1) == 1<<28 || u<<1 < minNormal<<1
+}
+
 // minNormal is the float64 of the least normal float32.
 const minNormal = (1023 - 126) << 52
+
+// fmaLanes is acc = fma32(w, x, acc) in 16 lanes, the inner loop of every product. It says
+// again what fma32 says because the compiler does not inline that.
+func fmaLanes(acc, w *[lanes]float32, x float32) {
+	for j, a := range acc {
+		s := float64(w[j])*float64(x) + float64(a)
+		if doubtful(s) {
+			acc[j] = fmaSlow(w[j], x, a, s)
+		} else {
+			acc[j] = float32(s)
+		}
+	}
+}
 
 // fmaSlow makes s sticky: if it is inexact its last bit is set (rounding to odd), so that
 // the final rounding sees which side of a tie the exact sum is on.

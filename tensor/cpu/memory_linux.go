@@ -3,25 +3,21 @@ package cpu
 import (
 	"fmt"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size from which memory asks for huge pages: they save the misses that
-// streaming weights would otherwise take every 4 KiB.
-const hugePage = 2 << 20
-
-// mapMemory gives n zero bytes outside the Go heap, committed as they are touched, aligned
-// to a page. They are freed once owner is unreachable.
-func mapMemory[T any](owner *T, n int) ([]byte, error) {
-	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+func newSlab(n int) (*slab, error) {
+	// Room to start at a huge page's boundary; what is never touched costs nothing.
+	all, err := unix.Mmap(-1, 0, n+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d bytes: %w", n, err)
 	}
-	if n >= hugePage {
-		// Only advice: kernels without huge pages refuse it and lose nothing but speed.
-		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
-	}
-	runtime.AddCleanup(owner, func(b []byte) { _ = unix.Munmap(b) }, b)
-	return b, nil
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(all))) % hugePage)
+	s := &slab{mem: all[skip : skip+n]}
+	// Only advice: kernels without huge pages refuse it and lose nothing but speed.
+	_ = unix.Madvise(s.mem, unix.MADV_HUGEPAGE)
+	runtime.AddCleanup(s, func(b []byte) { _ = unix.Munmap(b) }, all)
+	return s, nil
 }

@@ -1,6 +1,10 @@
 package cpu
 
-import "whorl/tensor"
+import (
+	"runtime"
+
+	"whorl/tensor"
+)
 
 // serialRows is the number of rows below which row-wise ops stay on the calling thread: a
 // row costs about as much as handing it over.
@@ -42,6 +46,7 @@ func (d *Device) Embed(to tensor.Buffer, table tensor.Weight, ids []int32) {
 		}
 		w.dequantise(b.row(i), int(id))
 	}
+	runtime.KeepAlive(w) // its memory is not the Go heap's
 }
 
 // Gather copies rows.

@@ -53,6 +53,14 @@ func vpdpbusd(m Mem, w, z reg.VecVirtual) {
 	})
 }
 
+// Nibbles need so many instructions a line that the reorder window spans too few lines to
+// hide the memory's latency; with few rows memory is the limit, so lines are asked for
+// early. The distance covers latency times bandwidth twice; more gains nothing.
+const (
+	prefetchRows  = 6
+	prefetchAhead = 4096
+)
+
 // quantKernel continues quantised products of a number of rows with blocks of weights.
 func quantKernel(f quantFormat, rows int) {
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
@@ -87,8 +95,12 @@ func quantKernel(f quantFormat, rows int) {
 			vpdpbusd(x.at(r, column), w, sums[r])
 		}
 	}
+	prefetch := f.nibbles && rows <= prefetchRows
 	for c := range f.lines {
 		v := ZMM()
+		if prefetch {
+			PREFETCHT0(Mem{Base: data, Disp: 64*c + prefetchAhead})
+		}
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
 		if !f.nibbles {
 			dot(v, 4*c)
@@ -102,6 +114,9 @@ func quantKernel(f quantFormat, rows int) {
 		dot(hi, 16+4*c)
 	}
 	dw := ZMM()
+	if prefetch {
+		PREFETCHT0(Mem{Base: scale, Disp: prefetchAhead / 4})
+	}
 	VCVTPH2PS(Mem{Base: scale}, dw)
 	for r := range rows {
 		d := ZMM()

@@ -1,0 +1,40 @@
+package cpu
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkKernels times products on weights that stay in the second-level cache: what
+// the instructions cost, apart from memory. Ops count a multiplication and an addition.
+func BenchmarkKernels(b *testing.B) {
+	const blocks, groups = 8, 18
+	data := make([]byte, blocks*groups*512)
+	scale := make([]uint16, blocks*groups*2*lanes)
+	for _, tier := range archTiers() {
+		for _, rows := range []int{1, 4, 12} {
+			q := quantArgs{
+				acc: make([]float32, rows*blocks*lanes), accStride: blocks * lanes, data: data, scale: scale,
+				blocks: blocks, x: make([]quantGroup, rows*groups), rows: rows, groups: groups,
+			}
+			w := make([]float32, blocks*groups*group*lanes)
+			x := make([]float32, rows*groups*group)
+			report := func(name string, bytes int, f func()) {
+				b.Run(fmt.Sprintf("%s/%s/rows=%d", tier.name, name, rows), func(b *testing.B) {
+					for range b.N {
+						f()
+					}
+					per := b.Elapsed().Seconds() / float64(b.N)
+					b.ReportMetric(float64(bytes)/per/1e9, "GB/s")
+					b.ReportMetric(2*float64(rows*blocks*lanes*groups*group)/per/1e9, "Gop/s")
+				})
+			}
+			report("q8_0", blocks*groups*544, func() { tier.k.q8_0(&q) })
+			report("q4_0", blocks*groups*288, func() { tier.k.q4_0(&q) })
+			report("q4_1", blocks*groups*320, func() { tier.k.q4_1(&q) })
+			report("f32", len(w)*4, func() {
+				tier.k.f32(q.acc, q.accStride, w, groups*group*lanes, blocks, x, groups*group, rows, groups*group)
+			})
+		}
+	}
+}
