@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"whorl/api/gen"
-	"whorl/client"
 	"whorl/swarm"
 )
 
@@ -353,156 +350,4 @@ func TestSocketMessages(t *testing.T) {
 	if fmt.Sprint(m["usage"]) != "map[cached_tokens:9 completion_tokens:1 prompt_tokens:1]" || m["position"] != 11. {
 		t.Errorf("regenerated: %v", m)
 	}
-}
-
-func TestSocketLimits(t *testing.T) {
-	t.Run("frame size", func(t *testing.T) {
-		b := newBench(t, func(c *Config) { c.Limits.FrameBytes = 200 })
-		p := dial(t, b, nil)
-		p.open(10)
-		p.send(`{"type":"generate","inputs":"` + strings.Repeat("a", 300) + `"}`)
-		p.wantClose(websocket.CloseMessageTooBig)
-		eventually(t, func() bool { return b.engine.closedSessions() == 1 })
-	})
-	t.Run("queue", func(t *testing.T) {
-		b := newBench(t, func(c *Config) { c.Limits.Queue = 2 })
-		b.engine.step = make(chan struct{}) // never
-		p := dial(t, b, nil)
-		p.open(100)
-		for range 5 {
-			p.send(`{"type":"generate","inputs":"a","max_new_tokens":1}`)
-		}
-		m := p.want(`{"ok":false}`)
-		if e := m["error"].(map[string]any); e["code"] != "queue_full" {
-			t.Errorf("%v", m)
-		}
-		p.wantClose(1013)
-		eventually(t, func() bool { return b.engine.closedSessions() == 1 })
-	})
-	t.Run("idle", func(t *testing.T) {
-		b := newBench(t, func(c *Config) { c.Limits.Idle = 30 * time.Millisecond })
-		p := dial(t, b, nil)
-		p.want(`{"ok":false}`)
-		p.wantClose(1000)
-	})
-	t.Run("ping", func(t *testing.T) {
-		b := newBench(t, func(c *Config) { c.Limits.Ping = 5 * time.Millisecond })
-		p := dial(t, b, nil)
-		pings := make(chan struct{}, 100)
-		p.c.SetPingHandler(func(string) error {
-			select {
-			case pings <- struct{}{}:
-			default:
-			}
-			return nil
-		})
-		go p.c.ReadMessage()
-		for range 3 {
-			select {
-			case <-pings:
-			case <-time.After(5 * time.Second):
-				t.Fatal("no ping")
-			}
-		}
-	})
-	t.Run("slow reader", func(t *testing.T) {
-		b := newBench(t, func(c *Config) { c.Limits.Write = 100 * time.Millisecond })
-		b.cfg.Engines = func() []Engine { return []Engine{floodEngine{b.engine}} }
-		api, err := New(b.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.api = api
-		p := dial(t, b, nil)
-		p.open(100)
-		p.send(`{"type":"generate","inputs":"a","max_new_tokens":50,"stream":true}`)
-		// Nobody reads: the turn must end and the session be closed.
-		eventually(t, func() bool { return b.engine.closedSessions() == 1 })
-	})
-}
-
-// floodEngine's sessions say a megabyte for each token, for ever.
-type floodEngine struct{ *fakeEngine }
-
-func (e floodEngine) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
-	return floodSession{&fakeSession{e: e.fakeEngine}}, nil
-}
-
-type floodSession struct{ *fakeSession }
-
-func (s floodSession) Generate(ctx context.Context, r client.Request, emit func(client.Delta) error) (client.Result, error) {
-	for ctx.Err() == nil {
-		if err := emit(client.Delta{Text: strings.Repeat("x", 1<<20), IDs: []int32{7}}); err != nil {
-			return client.Result{}, err
-		}
-	}
-	return client.Result{}, swarm.Errorf(swarm.CodeCancelled, swarm.Caller, "cancelled")
-}
-
-func TestSocketAccess(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Public = Listener{Token: "s3cret", Origins: []string{"https://chat.example.org"}} })
-	srv := httptest.NewServer(b.api.Public())
-	defer srv.Close()
-	url := "ws" + strings.TrimPrefix(srv.URL, "http") + "/api/v2/generate"
-	for _, c := range []struct {
-		name      string
-		header    http.Header
-		protocols []string
-		status    int
-	}{
-		{"no token", nil, nil, 401},
-		{"wrong token", http.Header{"Authorization": {"Bearer x"}}, nil, 401},
-		{"header", http.Header{"Authorization": {"Bearer s3cret"}}, nil, 101},
-		{"sub-protocol", nil, []string{"whorl", "bearer.s3cret"}, 101},
-		{"foreign page", http.Header{"Authorization": {"Bearer s3cret"}, "Origin": {"https://evil.example"}}, nil, 403},
-		{"configured page", http.Header{"Origin": {"https://chat.example.org"}}, []string{"whorl", "bearer.s3cret"}, 101},
-		{"own page", http.Header{"Origin": {srv.URL}}, []string{"bearer.s3cret", "whorl"}, 101},
-		{"another site's name", http.Header{"Authorization": {"Bearer s3cret"}, "Host": {"evil.example"}}, nil, 403},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			conn, resp, err := (&websocket.Dialer{Subprotocols: c.protocols}).Dial(url, c.header)
-			if resp == nil || resp.StatusCode != c.status {
-				t.Fatalf("%v, %v", resp, err)
-			}
-			if c.status == 101 {
-				defer conn.Close()
-				if c.protocols != nil && conn.Subprotocol() != "whorl" {
-					t.Errorf("sub-protocol %q", conn.Subprotocol())
-				}
-				return
-			}
-			var f gen.SocketFailure
-			if json.NewDecoder(resp.Body).Decode(&f); f.Traceback == "" {
-				t.Error("no legacy error form")
-			}
-		})
-	}
-}
-
-// FuzzFrame: whatever a client sends is a frame, or an error that ends the socket.
-func FuzzFrame(f *testing.F) {
-	for _, s := range []string{
-		`{"type":"open_inference_session","model":"m","max_length":"8"}`, `{"type":"generate","inputs":"a","max_new_tokens":1,"stop_sequence":"b","extra_stop_sequences":"c"}`,
-		`{"type":"generate","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"stream":1}`, `{"type":"truncate","position":1e3}`, `{"type":7}`, `{"type":"ping"}x`, `nul`, "\xff",
-	} {
-		f.Add([]byte(s))
-	}
-	b := newBench(f, nil)
-	t0 := talk{socket: &socket{api: b.api}}
-	f.Fuzz(func(t *testing.T, frame []byte) {
-		m := parseFrame(websocket.TextMessage, frame)
-		if m.err != nil {
-			if d := describe(m.err); d.code != codeFrame || strings.Contains(d.message, "\n") {
-				t.Errorf("%+v", d)
-			}
-			return
-		}
-		if m.kind != "generate" {
-			return
-		}
-		if _, err := t0.messages(m.fields); err != nil && describe(err).status != 400 {
-			t.Error(err)
-		}
-		fuzzTurn(t, m.fields)
-	})
 }
