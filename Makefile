@@ -48,6 +48,10 @@ generate: ## make generated files again
 check: ## generated files, format, vet, lint, races
 	scripts/check.sh
 
+.PHONY: conformance
+conformance: ## the suites that every device, store and tokenizer must pass
+	$(GO) test -count=1 ./tensor/... ./model/... ./store
+
 .PHONY: bench
 bench: ## Go benchmarks of kernels and protocol
 	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Makes the test data again with the public libraries that it is measured against, and
+# shows what changed: nothing should. Needs about 6 GB for torch. PYTHON names an
+# interpreter that has the packages already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ -z "${PYTHON:-}" ]; then
+  python3 -m venv .venv
+  .venv/bin/pip install --quiet --disable-pip-version-check -r model/testdata/requirements.txt jinja2==3.1.6
+  PYTHON=$PWD/.venv/bin/python
+fi
+gguf=$PWD/$(scripts/get-model.sh)
+(cd model/testdata && "$PYTHON" make_tiny.py && "$PYTHON" make_toy.py && "$PYTHON" make_smollm2.py "$gguf")
+(cd model/tokenizer && "$PYTHON" testdata/make.py "$gguf")
+(cd tensor/quant/testdata && "$PYTHON" goldens.py goldens.txt)
+git --no-pager diff --stat -- '*testdata*'
