@@ -167,32 +167,31 @@ func (s *Server) measure(ctx context.Context, e Engine, span swarm.Span) error {
 
 // serve is online until ctx ends.
 func (s *Server) serve(ctx context.Context, e Engine) error {
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var loops sync.WaitGroup
-	loops.Go(func() { s.newComputer(e).run(work) })
-	loops.Go(func() { s.announcer(work) })
-	loops.Go(func() { s.sweeper(work) })
-	defer loops.Wait()
-	defer stop()
-
 	s.setState(swarm.Online)
 	if err := s.announce(ctx); err != nil {
 		s.leave(ctx)
 		return err
 	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	loops.Go(func() { s.newComputer(e).run(work) })
+	loops.Go(func() { s.announcer(work) })
+	loops.Go(func() { s.sweeper(work) })
 	s.log.Info("online", "model", s.cfg.Manifest.Name, "blocks", s.span.String(), "cache_tokens", s.cache.Stats().TotalTokens)
 	close(s.ready)
 	<-ctx.Done()
 
 	s.Drain()
 	s.log.Info("draining")
-	s.emptied(work)
+	s.emptied()
+	stop()
+	loops.Wait() // the announcer must not speak after the last word
 	s.leave(ctx)
 	return nil
 }
 
 // emptied waits until no session is left; the sweeper ends those that stay too long.
-func (s *Server) emptied(ctx context.Context) {
+func (s *Server) emptied() {
 	for {
 		s.mu.Lock()
 		n, c := len(s.byKey), s.changed.next()
@@ -200,11 +199,7 @@ func (s *Server) emptied(ctx context.Context) {
 		if n == 0 {
 			return
 		}
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return
-		}
+		<-c
 	}
 }
 
