@@ -19,13 +19,16 @@ var attends = []attend{
 	{4, 2, 16, 16, []int{9}, []int{9}},
 	{9, 3, 64, 64, []int{70}, []int{3}},
 	{4, 4, 32, 16, []int{5, 130, 1}, []int{5, 1, 1}},
-	{6, 2, 40, 40, []int{300}, []int{300}},
-	{4, 1, 128, 128, []int{600, 257}, []int{1, 2}},
+	{4, 2, 40, 40, []int{270}, []int{270}},
+	{4, 1, 32, 32, []int{600, 257}, []int{1, 2}}, // more than one split
+	{2, 1, 128, 128, []int{66}, []int{2}},
+	{26, 2, 16, 16, []int{40}, []int{2}}, // more heads share a key than a tile has rows
+	{3, 1, 20, 10, []int{258}, []int{5}}, // heads that fill no vector, rows around a split's end
 }
 
 func (a attend) testCase() testCase {
 	return testCase{
-		name: fmt.Sprintf("attend/%dx%d/%d/%d/%v", a.heads, a.kvHeads, a.dim, a.rotary, a.lengths), tol: 256 * 0x1p-24,
+		name: fmt.Sprintf("attend/%dx%d/%d/%d/%v", a.heads, a.kvHeads, a.dim, a.rotary, a.lengths), tol: 256 * 0x1p-24, // rotation, scores of up to 4 and their exp err together
 		run: func(dev tensor.Device) ([]float32, float64) { return a.run(dev, 1<<20), 4 },
 	}
 }
@@ -51,7 +54,7 @@ func (a attend) run(dev tensor.Device, chunk int) []float32 {
 		}
 		views = append(views, v)
 	}
-	for _, v := range views { // 7 is prime to no count it meets here but multiples of itself
+	for _, v := range views {
 		for i, p := range v.Pages {
 			v.Pages[i] = int32((int(p)*5 + 3) % pagePrime(pages))
 		}
@@ -90,8 +93,7 @@ func (a attend) step(dev tensor.Device, kv tensor.KV, b *tensor.Batch, s tensor.
 	return down(dev, dst)
 }
 
-// pagePrime is the smallest prime above n that 5 does not divide: multiplying by 5 then
-// permutes the pages.
+// pagePrime is a prime above n and 5: multiplying by 5 modulo it permutes the pages.
 func pagePrime(n int) int {
 	for p := max(n+1, 7); ; p++ {
 		prime := true

@@ -3,7 +3,6 @@ package tensortest
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -36,7 +35,11 @@ func Run(t *testing.T, d tensor.Device) {
 	})
 	t.Run("batch", func(t *testing.T) { batches(t, d) })
 	t.Run("chunks", func(t *testing.T) { chunks(t, d) })
+	t.Run("guards", func(t *testing.T) { guards(t, d) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
+	if d.Info().Arithmetic == "cpu1" {
+		t.Run("rules", func(t *testing.T) { rules(t, d) })
+	}
 }
 
 // batches: a row's product has the same bits alone, in any batch, at any place in it.
@@ -79,17 +82,68 @@ func batches(t *testing.T, d tensor.Device) {
 func chunks(t *testing.T, d tensor.Device) {
 	for _, a := range attends {
 		want := a.run(d, 1<<20)
-		for _, chunk := range []int{1, 3, 64, 65, 257} {
+		for _, chunk := range []int{1, 3, 65, 257} {
 			if k := differ(a.run(d, chunk), want); k >= 0 {
 				t.Errorf("%+v: output %d differs with chunks of %d", a, k, chunk)
 			}
 		}
 	}
 	// A whole prompt at once and row by row.
-	a := attend{6, 2, 40, 40, []int{300}, []int{300}}
-	whole, byRow := a.run(d, 1<<20), attend{6, 2, 40, 40, []int{300}, []int{1}}.run(d, 1)
-	if k := differ(whole[299*6*40:], byRow); k >= 0 {
+	a := attend{4, 2, 40, 40, []int{270}, []int{270}}
+	whole, byRow := a.run(d, 1<<20), attend{4, 2, 40, 40, []int{270}, []int{1}}.run(d, 1)
+	if k := differ(whole[269*4*40:], byRow); k >= 0 {
 		t.Errorf("output %d of the last row differs between prefill and decode", k)
+	}
+}
+
+// guards: an op on n rows leaves the rows after them alone.
+func guards(t *testing.T, d tensor.Device) {
+	const n, all, cols, rows = 3, 5, 64, 40
+	const guard = 12345
+	buf := func(width int, seed uint64) tensor.Buffer {
+		x := floats(seed, all*width, 1)
+		for i := n * width; i < len(x); i++ {
+			x[i] = guard
+		}
+		return up(d, all, width, x)
+	}
+	intact := func(op string, b tensor.Buffer) {
+		t.Helper()
+		for i, v := range down(d, b)[n*b.Cols():] {
+			if v != guard {
+				t.Errorf("%s: wrote %v behind its rows, at %d", op, v, i)
+				return
+			}
+		}
+	}
+	x, y := buf(cols, 1), buf(rows, 2)
+	d.Norm(x, x, n, tensor.NormSpec{Gain: must(d.LoadVector(floats(3, cols, 1))), Eps: 1e-5})
+	intact("norm", x)
+	a := must(d.NewAct(all, cols))
+	for _, f := range quant.All() {
+		if cols%f.Group != 0 {
+			continue
+		}
+		w := must(d.Load(matrix(f.DType, rows, cols, 4)))
+		for _, mode := range []tensor.Activations{tensor.Act8, tensor.ActF32} {
+			d.Prepare(a, x, n, mode)
+			d.MatMul(a, []tensor.Product{{W: w, Gate: w, Act: tensor.SiLU, Residual: y, Dst: y}})
+			intact("product of "+f.DType.String(), y)
+		}
+	}
+	table := must(d.Load(matrix(tensor.Q8_0, rows, cols, 5)))
+	d.Embed(x, table, []int32{1, 2, 3})
+	intact("embed", x)
+	gathered := buf(cols, 10)
+	d.Gather(gathered, x, []int32{0, 0, 2})
+	intact("gather", gathered)
+	q, k, v, dst := buf(64, 6), buf(32, 7), buf(32, 8), buf(64, 9)
+	kv := must(d.NewKV(tensor.KVSpec{Layers: 1, KVHeads: 2, HeadDim: 16, Pages: 1}))
+	b := &tensor.Batch{Rows: []tensor.Row{{Pos: 0}, {Pos: 1}, {Pos: 2}}, Seqs: []tensor.KVView{{Pages: []int32{0}}}}
+	rope := must(d.NewRope(tensor.RopeSpec{HeadDim: 16, RotaryDim: 4, InvFreq: []float32{1, 0.1}, Scale: 1}))
+	d.Attend(dst, q, k, v, kv, b, tensor.AttendSpec{Heads: 4, KVHeads: 2, HeadDim: 16, Scale: 0.25, Rope: rope})
+	for _, b := range []tensor.Buffer{q, k, v, dst} {
+		intact("attend", b)
 	}
 }
 
@@ -108,28 +162,41 @@ func refusals(t *testing.T, d tensor.Device) {
 	}
 }
 
-// Same checks that two devices give the same bits in every case.
-func Same(t *testing.T, a, b tensor.Device) {
-	t.Helper()
+// Output is what one case gave.
+type Output struct {
+	Case   string
+	Values []float32
+}
+
+// Outputs runs every case on d.
+func Outputs(d tensor.Device) []Output {
+	var out []Output
 	for _, c := range cases() {
-		x, _ := c.run(a)
-		y, _ := c.run(b)
-		if k := differ(x, y); k >= 0 {
-			t.Errorf("%s: element %d is %v (%08x) on %v and %v (%08x) on %v", c.name, k,
-				x[k], math.Float32bits(x[k]), a.Info(), y[k], math.Float32bits(y[k]), b.Info())
+		v, _ := c.run(d)
+		out = append(out, Output{c.name, v})
+	}
+	return out
+}
+
+// Same checks that two devices gave the same bits in every case.
+func Same(t *testing.T, got, want []Output) {
+	t.Helper()
+	for i, w := range want {
+		if k := differ(got[i].Values, w.Values); k >= 0 {
+			g, v := got[i].Values[k], w.Values[k]
+			t.Errorf("%s: element %d is %v (%08x), want %v (%08x)", w.Case, k, g, math.Float32bits(g), v, math.Float32bits(v))
 		}
 	}
 }
 
-// Hashes sums up the bits of every case, a line each: committed, they let another machine
-// prove that it rounds like the one before.
-func Hashes(d tensor.Device) string {
+// Hashes sums the bits of outputs up, a line for a case: committed, they let another
+// machine prove that it rounds like the one before.
+func Hashes(outputs []Output) string {
 	var sb strings.Builder
-	for _, c := range cases() {
-		out, _ := c.run(d)
+	for _, o := range outputs {
 		h := sha256.New()
-		binary.Write(h, binary.LittleEndian, out)
-		fmt.Fprintf(&sb, "%s %s\n", hex.EncodeToString(h.Sum(nil)[:8]), c.name)
+		binary.Write(h, binary.LittleEndian, o.Values)
+		fmt.Fprintf(&sb, "%x %s\n", h.Sum(nil)[:8], o.Case)
 	}
 	return sb.String()
 }
