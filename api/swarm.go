@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"whorl/api/gen"
+	"whorl/store"
 	"whorl/swarm"
 )
 
@@ -41,18 +42,14 @@ func (a *API) view(id string) (swarm.View, error) {
 	return swarm.View{}, invalid("id", "%d models of the swarm are named %q: ask by id", len(named), clip(id))
 }
 
-// modelState judges a view.
+// modelState judges a view as the dashboard does: one holder per block is enough, and
+// holders that disagree on a block are named.
 func modelState(v swarm.View) gen.ModelState {
-	cover := v.Coverage(swarm.Online)
-	switch {
-	case v.At.IsZero() || len(cover) == 0:
+	if v.At.IsZero() {
 		return gen.ModelStateUnknown
-	case slices.Min(cover) == 0:
-		return gen.ModelStateBroken
-	case slices.Min(cover) == 1:
-		return gen.ModelStateDegraded
 	}
-	return gen.ModelStateHealthy
+	c := store.Measure(v)
+	return gen.ModelState(c.Condition(1))
 }
 
 func verdict(v swarm.View, state gen.ModelState) string {
@@ -62,13 +59,16 @@ func verdict(v swarm.View, state gen.ModelState) string {
 	case gen.ModelStateBroken:
 		return "cannot be used: no server holds blocks " + swarm.FormatSpans(v.Missing())
 	case gen.ModelStateDegraded:
-		single := v.Coverage(swarm.Online)
-		for i := range single {
-			single[i]-- // now 0 where one server is left
-		}
-		return "can be used, but one server holds blocks " + swarm.FormatSpans(swarm.MissingSpans(single)) + " alone"
+		return "can be used, but servers disagree on the weights of some blocks"
 	}
-	return fmt.Sprintf("can be used: every block has %d servers or more", slices.Min(v.Coverage(swarm.Online)))
+	single := v.Coverage(swarm.Online)
+	if least := slices.Min(single); least > 1 {
+		return fmt.Sprintf("can be used: every block has %d servers or more", least)
+	}
+	for i := range single {
+		single[i]-- // now 0 where one server is left
+	}
+	return "can be used, but one server holds blocks " + swarm.FormatSpans(swarm.MissingSpans(single)) + " alone"
 }
 
 // weakest sums a number of the online servers per block and returns the least sum.

@@ -883,7 +883,7 @@ type Coverage struct {
 	Name      string          `json:"name"`
 	NumBlocks int             `json:"num_blocks"`
 
-	// State broken: a block has no server. degraded: a block has one. unknown: nothing was heard yet.
+	// State broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
 	State     ModelState `json:"state"`
 	UpdatedAt time.Time  `json:"updated_at"`
 }
@@ -1069,7 +1069,7 @@ type ModelList struct {
 	Items []ModelStatus `json:"items"`
 }
 
-// ModelState broken: a block has no server. degraded: a block has one. unknown: nothing was heard yet.
+// ModelState broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
 type ModelState string
 
 // ModelStatus defines model for ModelStatus.
@@ -1090,7 +1090,7 @@ type ModelStatus struct {
 	Revision      string `json:"revision"`
 	ServersOnline int    `json:"servers_online"`
 
-	// State broken: a block has no server. degraded: a block has one. unknown: nothing was heard yet.
+	// State broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
 	State ModelState `json:"state"`
 
 	// Throughput Tokens per second of the weakest block, all its servers together.
@@ -1159,7 +1159,7 @@ type OpenAIModel struct {
 	Object        OpenAIModelObject `json:"object"`
 	OwnedBy       string            `json:"owned_by"`
 
-	// State broken: a block has no server. degraded: a block has one. unknown: nothing was heard yet.
+	// State broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
 	State ModelState `json:"state"`
 }
 

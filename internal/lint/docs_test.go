@@ -49,7 +49,6 @@ var untested = map[string]string{
 	"internal/pgtest": "starts Postgres for store's suite, which fails if it does not",
 	"migrations":      "SQL files; store's suite applies them",
 	"tensor":          "a contract; tensor/tensortest is its suite, and every device runs it",
-	"tensor/ref":      "the oracle; tensor/tensortest holds it to its own suite",
 }
 
 // family tells a model family: data, proven by model's tests against the reference
