@@ -119,6 +119,7 @@ func (op *productOp) tile(worker, i int) {
 	last := len(op.cuts) - 1
 	perPanel := op.cuts[last].first + (op.products[last].W.(*weight).blocks+op.cuts[last].blocks-1)/op.cuts[last].blocks
 	panel, i := i/perPanel, i%perPanel
+	rows := (op.a.n + op.panels - 1) / op.panels
 	c := last
 	for op.cuts[c].first > i {
 		c--
@@ -128,8 +129,8 @@ func (op *productOp) tile(worker, i int) {
 	b0 := (i - op.cuts[c].first) * op.cuts[c].blocks
 	nb := min(op.cuts[c].blocks, w.blocks-b0)
 	s := &op.d.scratch[worker]
-	end := min(op.a.n, (panel+1)*rowPanel)
-	for r0 := panel * rowPanel; r0 < end; {
+	end := min(op.a.n, (panel+1)*rows)
+	for r0 := panel * rows; r0 < end; {
 		// Equal chunks: 13 rows are 7 and 6, not 12 and 1.
 		chunks := (end - r0 + maxTileRows - 1) / maxTileRows
 		rows := (end - r0 + chunks - 1) / chunks

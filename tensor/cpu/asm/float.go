@@ -25,6 +25,10 @@ var floatFormats = []floatFormat{
 	}},
 }
 
+// floatAhead is how many bytes before their use weights are asked for, in each of the
+// streams of blocks; see prefetchAhead.
+const floatAhead = 2048
+
 // floatKernel continues float products of a number of rows with n runs of blocks.
 func floatKernel(f floatFormat, rows, blocks int) {
 	name := fmt.Sprintf("avx512%sx%dx%d", f.name, rows, blocks)
@@ -45,7 +49,7 @@ func floatKernel(f floatFormat, rows, blocks int) {
 	moveTile(acc, paramMem("accStride"), tile, true)
 	p, k := GP64(), GP64()
 	MOVQ(w, p)
-	column := func(i int) {
+	column := func(i int, prefetch bool) {
 		var ws []reg.VecVirtual
 		for b := range blocks {
 			m := Mem{Base: p, Disp: i * f.bytes}
@@ -54,6 +58,11 @@ func floatKernel(f floatFormat, rows, blocks int) {
 				m.Index, m.Scale = wStride, uint8(b)
 			case 3:
 				m.Index, m.Scale = wStride3, 1
+			}
+			if prefetch && i*f.bytes%64 == 0 { // once a cache line
+				far := m
+				far.Disp += floatAhead
+				PREFETCHT0(far)
 			}
 			z := ZMM()
 			f.load(m, z)
@@ -73,7 +82,7 @@ func floatKernel(f floatFormat, rows, blocks int) {
 	JLT(LabelRef("tail"))
 	Label("columns")
 	for i := range unroll {
-		column(i)
+		column(i, true)
 	}
 	x.advance(4 * unroll)
 	ADDQ(I32(unroll*f.bytes), p)
@@ -83,7 +92,7 @@ func floatKernel(f floatFormat, rows, blocks int) {
 	ADDQ(Imm(unroll), k)
 	JE(LabelRef("done"))
 	Label("column")
-	column(0)
+	column(0, false)
 	x.advance(4)
 	ADDQ(I32(f.bytes), p)
 	DECQ(k)

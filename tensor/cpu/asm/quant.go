@@ -53,13 +53,11 @@ func vpdpbusd(m Mem, w, z reg.VecVirtual) {
 	})
 }
 
-// Nibbles need so many instructions a line that the reorder window spans too few lines to
-// hide the memory's latency; with few rows memory is the limit, so lines are asked for
-// early. The distance covers latency times bandwidth twice; more gains nothing.
-const (
-	prefetchRows  = 6
-	prefetchAhead = 4096
-)
+// prefetchAhead is how many bytes before their use lines are asked for. A line of nibbles,
+// or a line that meets several rows, takes so many instructions that the reorder window
+// spans too few lines to hide the memory's latency. The distance covers latency times
+// bandwidth twice; more gains nothing.
+const prefetchAhead = 4096
 
 // quantKernel continues quantised products of a number of rows with blocks of weights.
 func quantKernel(f quantFormat, rows int) {
@@ -95,7 +93,7 @@ func quantKernel(f quantFormat, rows int) {
 			vpdpbusd(x.at(r, column), w, sums[r])
 		}
 	}
-	prefetch := f.nibbles && rows <= prefetchRows
+	prefetch := f.nibbles || rows > 1
 	for c := range f.lines {
 		v := ZMM()
 		if prefetch {
