@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -27,12 +28,9 @@ type openModel struct {
 
 // open opens model and device; Close lets go of both.
 func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
-	if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
-		return nil, noSuchModel(f.path)
-	}
 	ck, err := families.Open(f.path)
 	if err != nil {
-		return nil, usagef("model %s: %w", f.path, err)
+		return nil, modelError(err)
 	}
 	m := &openModel{ck: ck, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}}
 	if m.name == "" {
@@ -47,6 +45,15 @@ func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// modelError marks an error of opening a model as wrong use, and says what would be right
+// where nothing is there.
+func modelError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: give a folder with config.json or a .gguf file", err)
+	}
+	return usage(err)
 }
 
 // Close ends the device and unmaps the files.

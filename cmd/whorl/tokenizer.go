@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"whorl/model/families"
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
 )
@@ -32,7 +33,8 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, noSuchModel(path)
+		_, err := families.Open(path) // knows what hub names look like
+		return nil, modelError(err)
 	case err != nil:
 		return nil, usagef("model %s: %w", path, err)
 	case info.IsDir():
@@ -57,14 +59,6 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		return t, nil
 	}
 	return nil, usagef("model %s: want a folder, a .gguf file or a tokenizer.json", path)
-}
-
-// noSuchModel is the error of a path that is not there. A hub name looks like one.
-func noSuchModel(path string) error {
-	if owner, name, ok := strings.Cut(path, "/"); ok && owner != "" && name != "" && !strings.ContainsAny(name, "/\\") && !strings.HasPrefix(path, ".") {
-		return usagef("model %s: there is no such path, and hub names need downloads, which this version does not have: give a local folder or .gguf file", path)
-	}
-	return usagef("model %s: there is no such file or folder: give a folder with config.json or a .gguf file", path)
 }
 
 // ggufTokenizer makes the tokenizer of a GGUF file.
