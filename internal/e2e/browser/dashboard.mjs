@@ -7,12 +7,11 @@ import { createInterface } from "node:readline";
 
 const { WHORL_URL: base, WHORL_ARTIFACTS: out, WHORL_BLOCKS: blocks, CHROMIUM: executablePath } = process.env;
 mkdirSync(out, { recursive: true });
-const stdin = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const ask = async (line) => {
+const stdin = createInterface({ input: process.stdin });
+const ask = (line) => new Promise((answer) => {
+  stdin.once("line", answer);
   console.log(line);
-  const { value } = await stdin.next();
-  return value;
-};
+});
 
 const browser = await chromium.launch({
   executablePath,
@@ -84,5 +83,7 @@ try {
   if (problems.length) throw new Error(problems.join("\n"));
   console.log("ok");
 } finally {
+  stdin.close();
+  process.stdin.destroy();
   await browser.close();
 }
