@@ -72,16 +72,45 @@ func lengthOf(name string) int {
 // modelHistory is the past of a model.
 func (s *Site) modelHistory(ctx context.Context, snap *snapshot, uid swarm.UID, ask modelQuery, path string) view.History {
 	step, links := chosen(path, ask)
-	from, to := snap.past.at.Add(-ask.span), snap.past.at
 	h := s.cached(chartKey{model: uid, span: ask.span}, func() (view.History, error) {
-		var rows []store.Coverage
-		err := s.read(ctx, func(ctx context.Context) (err error) {
-			rows, err = s.deps.Store.Coverage(ctx, uid, store.Window{From: from, To: to.Add(time.Second), Step: step})
-			return err
-		})
-		return coverageHistory(rows, from, to, step), err
+		w, rows, err := fitted(s, ctx, snap.past.at, ask.span, step, func(c store.Coverage) time.Time { return c.At },
+			func(ctx context.Context, w store.Window) ([]store.Coverage, error) {
+				return s.deps.Store.Coverage(ctx, uid, w)
+			})
+		return coverageHistory(rows, w), err
 	})
 	return s.finish(h, snap, links)
+}
+
+// finest is the least step of a chart, and shortest the least time one shows.
+const (
+	finest   = 15 * time.Second
+	shortest = 2 * time.Minute
+)
+
+// fitted reads the rows of a span that ends now. A history that is much younger than the
+// span is shown whole and finer: a sliver at the right edge would tell nothing.
+func fitted[T any](s *Site, ctx context.Context, now time.Time, span, step time.Duration, at func(T) time.Time,
+	read func(context.Context, store.Window) ([]T, error)) (w store.Window, rows []T, err error) {
+	w = store.Window{From: now.Add(-span), To: now, Step: step}
+	err = s.read(ctx, func(ctx context.Context) (err error) {
+		asked := w
+		asked.To = now.Add(time.Second) // what was written just now, too
+		if rows, err = read(ctx, asked); err != nil || len(rows) == 0 {
+			return err
+		}
+		first := at(rows[0]) // of its step the worst moment, not the first
+		if now.Sub(first) > span/4 {
+			return nil
+		}
+		w.Step = max(finest, (now.Sub(first) / 288).Round(finest))
+		asked.From, asked.Step = first.Add(-step), w.Step
+		if rows, err = read(ctx, asked); err == nil && len(rows) > 0 {
+			w.From = now.Add(-max(now.Sub(at(rows[0])), shortest))
+		}
+		return err
+	})
+	return w, rows, err
 }
 
 // finish adds what is not of the past.
@@ -96,13 +125,14 @@ func (s *Site) finish(h view.History, snap *snapshot, links []view.Sort) view.Hi
 // gapOf is how far apart two samples may lie and still be joined by a line.
 func gapOf(step time.Duration) time.Duration { return 2*step + 30*time.Second }
 
-func redundancyChart(rows []store.Coverage, from, to time.Time, step time.Duration) view.Chart {
+// redundancyChart draws the holders of the scarcest block.
+func redundancyChart(rows []store.Coverage, w store.Window) view.Chart {
 	points := make([]view.Point, len(rows))
 	for i, c := range rows {
 		n := float64(c.MinRedundancy)
-		points[i] = view.Point{At: c.At.Truncate(step), Value: &n}
+		points[i] = view.Point{At: c.At.Truncate(w.Step), Value: &n}
 	}
-	ch := view.NewChart(points, from, to, gapOf(step), func(v float64) bool { return v == 0 })
+	ch := view.NewChart(points, w.From, w.To, gapOf(w.Step), func(v float64) bool { return v == 0 })
 	ch.Title, ch.Last = "Holders of the scarcest block", "none"
 	if len(rows) > 0 {
 		ch.Last = strconv.Itoa(rows[len(rows)-1].MinRedundancy)
@@ -111,13 +141,13 @@ func redundancyChart(rows []store.Coverage, from, to time.Time, step time.Durati
 }
 
 // coverageHistory draws samples of a model.
-func coverageHistory(rows []store.Coverage, from, to time.Time, step time.Duration) view.History {
+func coverageHistory(rows []store.Coverage, w store.Window) view.History {
 	line := func(title string, of func(*store.Coverage) *float64) view.Chart {
 		points := make([]view.Point, len(rows))
 		for i := range rows {
-			points[i] = view.Point{At: rows[i].At.Truncate(step), Value: of(&rows[i])}
+			points[i] = view.Point{At: rows[i].At.Truncate(w.Step), Value: of(&rows[i])}
 		}
-		c := view.NewChart(points, from, to, gapOf(step), nil)
+		c := view.NewChart(points, w.From, w.To, gapOf(w.Step), nil)
 		c.Title, c.Last = title, view.NotMeasured
 		if len(rows) > 0 {
 			c.Last = view.Rate(of(&rows[len(rows)-1]))
@@ -125,7 +155,7 @@ func coverageHistory(rows []store.Coverage, from, to time.Time, step time.Durati
 		return c
 	}
 	h := view.History{Empty: len(rows) == 0, Heads: []string{"Holders at least", "Missing", "Servers", "All sessions", "One session", "Free cache"}}
-	h.Charts = []view.Chart{redundancyChart(rows, from, to, step),
+	h.Charts = []view.Chart{redundancyChart(rows, w),
 		line("Throughput, all sessions together", func(c *store.Coverage) *float64 { return c.Bottleneck }),
 		line("Speed of one session, at best", func(c *store.Coverage) *float64 { return c.SessionTPS })}
 	for _, c := range perTable(rows) {
@@ -152,26 +182,24 @@ func perTable[T any](rows []T) []T {
 // serverHistory is the past of one server.
 func (s *Site) serverHistory(ctx context.Context, snap *snapshot, peer swarm.PeerID, ask modelQuery, path string) view.History {
 	step, links := chosen(path, ask)
-	from, to := snap.past.at.Add(-ask.span), snap.past.at
 	h := s.cached(chartKey{peer: peer, span: ask.span}, func() (view.History, error) {
-		var rows []store.Observation
-		err := s.read(ctx, func(ctx context.Context) (err error) {
-			rows, err = s.deps.Store.Observations(ctx, peer, store.Window{From: from, To: to.Add(time.Second), Step: step})
-			return err
-		})
-		return observationHistory(rows, from, to, step), err
+		w, rows, err := fitted(s, ctx, snap.past.at, ask.span, step, func(o store.Observation) time.Time { return o.At },
+			func(ctx context.Context, w store.Window) ([]store.Observation, error) {
+				return s.deps.Store.Observations(ctx, peer, w)
+			})
+		return observationHistory(rows, w), err
 	})
 	return s.finish(h, snap, links)
 }
 
 // observationHistory draws what a server said of itself.
-func observationHistory(rows []store.Observation, from, to time.Time, step time.Duration) view.History {
+func observationHistory(rows []store.Observation, w store.Window) view.History {
 	line := func(title string, of func(*store.Observation) *float64, say func(*float64) string) view.Chart {
 		points := make([]view.Point, len(rows))
 		for i := range rows {
-			points[i] = view.Point{At: rows[i].At.Truncate(step), Value: of(&rows[i])}
+			points[i] = view.Point{At: rows[i].At.Truncate(w.Step), Value: of(&rows[i])}
 		}
-		c := view.NewChart(points, from, to, gapOf(step), nil)
+		c := view.NewChart(points, w.From, w.To, gapOf(w.Step), nil)
 		c.Title, c.Last = title, view.NotMeasured
 		if len(rows) > 0 {
 			c.Last = say(of(&rows[len(rows)-1]))

@@ -99,7 +99,11 @@ func (s *Site) card(snap *snapshot, j judged, chat bool) view.ModelCard {
 		Blocks: view.Group(blocks, lineBlocks), Summary: summary(blocks, j.coverage), Facts: modelFacts(j),
 	}
 	to := snap.past.at.Truncate(trendStep).Add(trendStep) // so that the line changes only once a step
-	c.Trend = redundancyChart(snap.past.trends[j.coverage.Model], to.Add(-trend), to, trendStep)
+	if rows := snap.past.trends[j.coverage.Model]; len(rows) < 4 {
+		c.Trend.Empty = true // too young to tell anything
+	} else {
+		c.Trend = redundancyChart(rows, store.Window{From: to.Add(-trend), To: to, Step: trendStep})
+	}
 	c.Trend.Title = "Holders of the scarcest block, 24 h"
 	if chat {
 		c.Chat = "/play?" + url.Values{"model": {m.Name}}.Encode()

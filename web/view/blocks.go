@@ -125,7 +125,7 @@ func NewFlower(blocks []Block) Flower {
 // petal is the path of a petal from one radius to another that fills nearly its share of
 // the circle; half is half of that share, in radians.
 func petal(from, to, half float64) string {
-	w := min(math.Tan(min(half, 1.2))*(from+to)/2*1.3, (to-from)*0.52)
+	w := min(math.Tan(min(half, 1.2))*(from+to)/2*1.3, (to-from)*0.75)
 	return fmt.Sprintf("M0 %.1fC%.1f %.1f %.1f %.1f 0 %.1fC%.1f %.1f %.1f %.1f 0 %.1fZ",
 		-from, w, -from-(to-from)*0.28, w*1.18, -to+(to-from)*0.08, -to, -w*1.18, -to+(to-from)*0.08, -w, -from-(to-from)*0.28, -from)
 }

@@ -64,7 +64,7 @@
     const all = system ? [{ role: "system", content: system }, ...messages] : messages;
     const temperature = value("temperature", 0.7);
     // An answer may take half of the longest session: the rest is for the conversation.
-    const room = Math.max(1, Math.floor(Math.min(value("tokens", 512), most() / 2)));
+    const room = Math.max(1, Math.floor(Math.min(value("tokens", 512), turn.room || most() / 2)));
     const frame = {
       type: "generate", messages: all, stream: true, max_new_tokens: room,
       do_sample: temperature > 0,
@@ -83,7 +83,7 @@
     li.setAttribute("aria-busy", "true");
     const meta = element("div", "meta", "waiting for the first token");
     li.append(meta);
-    turn = { li, out: li.firstChild, meta, text: "", tokens: 0, began: performance.now(), first: 0, last: 0, firstTokens: 0, retried: false };
+    turn = { li, out: li.firstChild, meta, text: "", tokens: 0, began: performance.now(), first: 0, last: 0, firstTokens: 0, room: 0, retried: false };
     send.hidden = true;
     stop.hidden = false;
     model.disabled = true;
@@ -149,7 +149,14 @@
       connect(length * 4);
       return;
     }
-    fail(tooLong ? `${text} Start a new chat, or ask for fewer tokens.` : text);
+    const { max_length: whole = 0, position = 0, prompt_tokens: asked = 0 } = m.error ?? {};
+    const room = whole - position - asked;
+    if (tooLong && !turn.text && !turn.room && room >= 8 && socket?.readyState === WebSocket.OPEN) {
+      turn.room = room; // a shorter answer still fits
+      ask();
+      return;
+    }
+    fail(tooLong ? `${text.replace(/\.?$/, ".")} Start a new chat, or ask for fewer tokens.` : text);
   };
   const lost = () => {
     if (!turn) return;
