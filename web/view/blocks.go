@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -86,7 +87,7 @@ func Group(blocks []Block, most int) []Block {
 // block, the inner for a spare one.
 type Flower struct {
 	Petals       []Petal
-	Outer, Inner string // shapes of one petal, pointing up
+	Outer, Inner string // shapes of one petal, pointing up; Inner is "" if no block has a spare holder
 	Held, Of     int    // blocks
 	Known        bool
 }
@@ -115,17 +116,30 @@ func NewFlower(blocks []Block) Flower {
 		return f
 	}
 	half := math.Pi / float64(len(shown))
-	f.Outer, f.Inner = petal(60, 98, half), petal(43, 58, half)
+	f.Outer = petal(46, 98, half)
+	if slices.ContainsFunc(shown, func(b Block) bool { return b.Holders > 1 }) { // room for the inner whorl
+		f.Outer, f.Inner = petal(60, 98, half), petal(43, 58, half)
+	}
 	for i, b := range shown {
 		f.Petals = append(f.Petals, Petal{State: b.State, Spare: b.Spare(), Rotate: fmt.Sprintf("rotate(%.2f)", (float64(i)+0.5)*360/float64(len(shown)))})
 	}
 	return f
 }
 
+// spares are the petals of the inner whorl.
+func (f Flower) spares() (out []Petal) {
+	for _, p := range f.Petals {
+		if p.State == "online" && p.Spare == "2" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // petal is the path of a petal from one radius to another that fills nearly its share of
 // the circle; half is half of that share, in radians.
 func petal(from, to, half float64) string {
-	w := min(math.Tan(min(half, 1.2))*(from+to)/2*1.3, (to-from)*0.75)
+	w := min(math.Tan(min(half, 1.2))*(from+to)/2*1.3, (to-from)*0.58)
 	return fmt.Sprintf("M0 %.1fC%.1f %.1f %.1f %.1f 0 %.1fC%.1f %.1f %.1f %.1f 0 %.1fZ",
 		-from, w, -from-(to-from)*0.28, w*1.18, -to+(to-from)*0.08, -to, -w*1.18, -to+(to-from)*0.08, -w, -from-(to-from)*0.28, -from)
 }

@@ -69,6 +69,12 @@ func TestFlower(t *testing.T) {
 	if f.Held != 3 || f.Of != 4 || !f.Known || len(f.Petals) != 4 || f.Petals[0].Rotate != "rotate(45.00)" || f.Petals[1].Spare != "2" {
 		t.Errorf("flower %+v", f)
 	}
+	if f.Inner == "" || len(f.spares()) != 1 {
+		t.Errorf("%d petals of spare holders, want 1", len(f.spares()))
+	}
+	if f := NewFlower(blocks("online", "missing")); f.Inner != "" || len(f.spares()) != 0 {
+		t.Errorf("an inner whorl without spare holders: %+v", f)
+	}
 	if f := NewFlower(make([]Block, 4096)); len(f.Petals) != maxPetals || f.Of != 4096 {
 		t.Errorf("a flower of 4096 blocks has %d petals", len(f.Petals))
 	}
