@@ -171,6 +171,11 @@ func (s *Session) digests(kept []*stage) map[int]string {
 // install gives every stage its place in a new epoch and replays into the new ones.
 func (s *Session) install(ctx context.Context, chain []*stage) error {
 	s.mu.Lock()
+	if s.ctx.Err() != nil { // closed meanwhile: Close did not see the new streams
+		s.mu.Unlock()
+		closeAll(chain)
+		return context.Cause(s.ctx)
+	}
 	old := map[*stage]bool{}
 	for _, st := range s.stages {
 		old[st] = true

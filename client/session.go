@@ -237,6 +237,10 @@ func (s *Session) pump() error {
 	hidden := s.e.cfg.Manifest.Hidden
 	for {
 		s.mu.Lock()
+		if len(s.stages) == 0 { // closed meanwhile
+			s.mu.Unlock()
+			return errClosed
+		}
 		first := s.stages[0]
 		from, to := s.sent, min(s.sent+s.chunk, len(s.ids))
 		if from == to || from-first.position >= window*s.chunk || first.err != nil {

@@ -414,3 +414,34 @@ func TestCancelAndKill(t *testing.T) {
 		t.Errorf("an error of emit: %v", err)
 	}
 }
+
+// Sessions are closed at any moment by whoever owns them: nothing panics, nothing leaks.
+func TestCloseAtAnyTime(t *testing.T) {
+	w := newWorld(t, nil, "a 0:2", "b 2:4", "b2 2:4", "c 4:6")
+	for i := range 60 {
+		s, err := w.engine.Open(t.Context(), client.SessionOptions{MaxLength: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan struct{})
+		time.AfterFunc(time.Duration(i)*100*time.Microsecond, func() {
+			s.Close()
+			close(closed)
+		})
+		s.Generate(t.Context(), client.Request{Prompt: prompt(9), MaxNewTokens: 150, TopLogprobs: -1}, nil)
+		<-closed
+		if _, err := s.Generate(t.Context(), client.Request{MaxNewTokens: 1, TopLogprobs: -1}, nil); err == nil {
+			t.Fatal("a closed session generates")
+		}
+	}
+	for id, f := range w.servers {
+		eventually(t, fmt.Sprint("sessions of ", id, " are freed"), func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return len(f.sessions) == 0
+		})
+	}
+	if n := len(w.engine.Sessions()); n != 0 {
+		t.Errorf("%d sessions are listed", n)
+	}
+}
