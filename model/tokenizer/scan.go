@@ -53,13 +53,6 @@ func slowClass(r rune) class {
 	return other
 }
 
-func classOf(r rune) class {
-	if r < utf8.RuneSelf {
-		return asciiClass[r]
-	}
-	return slowClass(r)
-}
-
 // classAt is the class and length of the character at s[i:].
 func classAt(s string, i int) (class, int) {
 	if c := s[i]; c < utf8.RuneSelf {
