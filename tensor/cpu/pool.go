@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // task is work cut in tiles that may run in any order and at the same time.
@@ -34,16 +33,17 @@ type pool struct {
 	exit   sync.WaitGroup
 }
 
+// Spins are counted in rounds of about 1 µs, not timed: a clock would tie the pool to it,
+// and a test's virtual clock stands still while anything spins.
 const (
-	// workerSpin is how long a worker looks for the next task before it sleeps: longer than
-	// the serial parts of a decode step, so that only the end of a step puts it to sleep.
-	workerSpin = 100 * time.Microsecond
-	// callerSpin is how long the caller looks for the last tiles to end. Past a few tile
-	// times the holder was most likely preempted, and our sleep gives it a core.
-	callerSpin = 30 * time.Microsecond
-	// spinsPerLook is how often a spinner looks before it reads the clock and lets other
-	// goroutines run: about 2 µs.
-	spinsPerLook = 32
+	// workerRounds is how long a worker looks for the next task before it sleeps: longer
+	// than the serial parts of a decode step, so that only the end of a step does that.
+	workerRounds = 128
+	// callerRounds is how long the caller looks for the last tiles to end. Past a few tile
+	// times their holder was most likely preempted, and our sleep gives it a core.
+	callerRounds = 32
+	// looksPerRound is how often a spinner looks before it lets other goroutines run.
+	looksPerRound = 32
 )
 
 func newPool(threads int) *pool {
@@ -99,7 +99,7 @@ func open(ticket uint64) bool { return uint32(ticket) < uint32(ticket>>32) }
 
 // await returns when all tiles are done: it looks for a while, then sleeps.
 func (p *pool) await() {
-	if p.left.Load() == 0 || spin(callerSpin, func() bool { return p.left.Load() == 0 }) {
+	if p.left.Load() == 0 || spin(callerRounds, func() bool { return p.left.Load() == 0 }) {
 		return
 	}
 	p.waiting.Store(true)
@@ -127,7 +127,7 @@ func (p *pool) work(worker int) {
 	ready := func() bool { return open(p.ticket.Load()) || p.closed.Load() }
 	for !p.closed.Load() {
 		p.take(worker)
-		if spin(workerSpin, ready) {
+		if spin(workerRounds, ready) {
 			continue
 		}
 		p.parked.Add(1)
@@ -140,21 +140,18 @@ func (p *pool) work(worker int) {
 	}
 }
 
-// spin looks at ready until it holds or the time is over.
-func spin(limit time.Duration, ready func() bool) bool {
-	start := time.Now()
-	for {
-		for range spinsPerLook {
+// spin looks at ready until it holds or the rounds are over.
+func spin(rounds int, ready func() bool) bool {
+	for range rounds {
+		for range looksPerRound {
 			if ready() {
 				return true
 			}
 			pause()
 		}
-		if time.Since(start) > limit {
-			return ready()
-		}
 		runtime.Gosched()
 	}
+	return ready()
 }
 
 // close ends the workers and waits for them. No run may be in progress.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 type countTask struct {
@@ -40,7 +41,7 @@ func TestPoolDoesEachTileOnce(t *testing.T) {
 func TestPoolWakesSleepers(t *testing.T) {
 	p := newPool(3)
 	for range 20 {
-		for p.parked.Load() != 2 { // both workers asleep: they park after workerSpin
+		for p.parked.Load() != 2 { // both workers asleep: they park after workerRounds
 			pause()
 		}
 		c := &countTask{hits: make([]atomic.Int32, 64), busy: make([]atomic.Int32, 3), t: t}
@@ -67,4 +68,18 @@ func BenchmarkPoolBarrier(b *testing.B) {
 	for range b.N {
 		p.run(emptyTask{}, 8)
 	}
+}
+
+// The pool must not keep a virtual clock from moving.
+func TestPoolInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(3)
+		p.run(emptyTask{}, 50)
+		synctest.Wait() // all workers asleep
+		if n := p.parked.Load(); n != 2 {
+			t.Errorf("%d workers parked, want 2", n)
+		}
+		p.run(emptyTask{}, 50)
+		p.close()
+	})
 }

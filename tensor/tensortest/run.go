@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"whorl/tensor"
@@ -36,6 +37,8 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("batch", func(t *testing.T) { batches(t, d) })
 	t.Run("chunks", func(t *testing.T) { chunks(t, d) })
 	t.Run("guards", func(t *testing.T) { guards(t, d) })
+	t.Run("poison", func(t *testing.T) { poison(t, d) })
+	t.Run("concurrent", func(t *testing.T) { concurrent(t, d) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
 	if d.Info().Arithmetic == "cpu1" {
 		t.Run("rules", func(t *testing.T) { rules(t, d) })
@@ -145,6 +148,56 @@ func guards(t *testing.T, d tensor.Device) {
 	for _, b := range []tensor.Buffer{q, k, v, dst} {
 		intact("attend", b)
 	}
+}
+
+// poison: an infinity or a NaN in a row shows in all of its outputs and in no other row's,
+// in every format. A device that hid it would serve nonsense.
+func poison(t *testing.T, d tensor.Device) {
+	const rows = 20
+	for _, f := range quant.All() {
+		cols := max(f.Group, 32) * 2
+		w := must(d.Load(matrix(f.DType, rows, cols, 71)))
+		a, dst := must(d.NewAct(3, cols)), must(d.NewBuffer(3, rows))
+		for _, bad := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
+			x := floats(72, 3*cols, 1)
+			x[cols+5] = float32(bad)
+			for _, mode := range []tensor.Activations{tensor.Act8, tensor.ActF32} {
+				d.Prepare(a, up(d, 3, cols, x), 3, mode)
+				d.MatMul(a, []tensor.Product{{W: w, Dst: dst}})
+				for i, y := range down(d, dst) {
+					if finite := y-y == 0; finite == (i/rows == 1) {
+						t.Errorf("%v %v: %v in row 1 makes output %d of row %d %v", f.DType, mode, bad, i%rows, i/rows, y)
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// concurrent: several goroutines share the device, each with buffers of its own.
+func concurrent(t *testing.T, d tensor.Device) {
+	var some []testCase
+	var want [][]float32
+	for i, c := range cases() {
+		if i%5 == 0 {
+			v, _ := c.run(d)
+			some, want = append(some, c), append(want, v)
+		}
+	}
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range some {
+				i = (i + g*len(some)/4) % len(some) // each starts elsewhere
+				got, _ := some[i].run(d)
+				if k := differ(got, want[i]); k >= 0 {
+					t.Errorf("%s: element %d differs beside other goroutines", some[i].name, k)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // refusals: a matrix that is none is an error, never a crash.
