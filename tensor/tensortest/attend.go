@@ -2,6 +2,7 @@ package tensortest
 
 import (
 	"fmt"
+	"math"
 
 	"whorl/tensor"
 )
@@ -35,7 +36,11 @@ func (a attend) testCase() testCase {
 
 // run feeds the sequences in chunks of at most chunk rows, then the last batch, whose
 // outputs it returns. Pages are handed out in a shuffled order.
-func (a attend) run(dev tensor.Device, chunk int) []float32 {
+func (a attend) run(dev tensor.Device, chunk int) []float32 { return a.runIn(dev, chunk, false) }
+
+// runIn runs in a fresh pool or in a used one, whose pages an earlier sequence left full of
+// NaN: nothing of it may be seen.
+func (a attend) runIn(dev tensor.Device, chunk int, used bool) []float32 {
 	spec := tensor.AttendSpec{Layer: 1, Heads: a.heads, KVHeads: a.kvHeads, HeadDim: a.dim, Scale: 0.3}
 	if a.rotary > 0 {
 		freq := make([]float32, a.rotary/2)
@@ -60,6 +65,9 @@ func (a attend) run(dev tensor.Device, chunk int) []float32 {
 		}
 	}
 	kv := must(dev.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: pagePrime(pages)}))
+	if used {
+		a.spoil(dev, kv, views)
+	}
 	for seq, n := range a.lengths {
 		for from := 0; from < n-a.rows[seq]; from += chunk {
 			b := &tensor.Batch{Seqs: views}
@@ -91,6 +99,21 @@ func (a attend) step(dev tensor.Device, kv tensor.KV, b *tensor.Batch, s tensor.
 	dst := must(dev.NewBuffer(n, a.heads*a.dim))
 	dev.Attend(dst, rows(1, a.heads*a.dim), rows(2, a.kvHeads*a.dim), rows(3, a.kvHeads*a.dim), kv, b, s)
 	return down(dev, dst)
+}
+
+// spoil writes NaN to all positions of the layer.
+func (a attend) spoil(dev tensor.Device, kv tensor.KV, views []tensor.KVView) {
+	b := &tensor.Batch{Seqs: views}
+	for seq, v := range views {
+		for p := range len(v.Pages) * tensor.PageTokens {
+			b.Rows = append(b.Rows, tensor.Row{Seq: int32(seq), Pos: int32(p)})
+		}
+	}
+	n := len(b.Rows)
+	nan := floats(1, n*a.heads*a.dim, float32(math.NaN()))
+	rows := func(heads int) tensor.Buffer { return up(dev, n, heads*a.dim, nan[:n*heads*a.dim]) }
+	s := tensor.AttendSpec{Layer: 1, Heads: a.heads, KVHeads: a.kvHeads, HeadDim: a.dim, Scale: 1}
+	dev.Attend(rows(a.heads), rows(a.heads), rows(a.kvHeads), rows(a.kvHeads), kv, b, s)
 }
 
 // pagePrime is a prime above n and 5: multiplying by 5 modulo it permutes the pages.

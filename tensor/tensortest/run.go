@@ -91,6 +91,11 @@ func chunks(t *testing.T, d tensor.Device) {
 			}
 		}
 	}
+	for _, a := range attends[:4] {
+		if k := differ(a.runIn(d, 1<<20, true), a.run(d, 1<<20)); k >= 0 {
+			t.Errorf("%+v: output %d sees what used pages held before", a, k)
+		}
+	}
 	// A whole prompt at once and row by row.
 	a := attend{4, 2, 40, 40, []int{270}, []int{270}}
 	whole, byRow := a.run(d, 1<<20), attend{4, 2, 40, 40, []int{270}, []int{1}}.run(d, 1)
