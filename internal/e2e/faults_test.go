@@ -233,8 +233,9 @@ func TestCase011DeadAddresses(t *testing.T) {
 	t.Cleanup(func() { ip("netns", "del", ns) })
 	for _, args := range [][]string{
 		{"link", "set", "lo", "up"},
-		{"link", "add", "hole", "type", "dummy"}, // swallows every packet
+		{"link", "add", "hole", "type", "veth", "peer", "name", "void"}, // what enters one end vanishes at the other
 		{"link", "set", "hole", "up"},
+		{"link", "set", "void", "up"},
 		{"addr", "add", "10.99.0.1/24", "dev", "hole"},
 		{"-6", "addr", "add", "fd99::1/64", "dev", "hole", "nodad"},
 		{"neigh", "add", "10.99.0.9", "lladdr", "02:00:00:00:00:09", "dev", "hole"},
