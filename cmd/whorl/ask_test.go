@@ -96,7 +96,7 @@ func TestTokenizeLines(t *testing.T) {
 func TestGenerateLocal(t *testing.T) {
 	for _, ref := range references(t)[:3] {
 		var got answerObject
-		r := whorl(t, "", nil, "generate", toy, "--local", "--prompt", ref.Prompt, "--max-new-tokens", "12", "--ignore-eos", "--json")
+		r := whorl(t, "", nil, "generate", toy, "--local", "--prompt", ref.Prompt, "--max-new-tokens", "12", "--ignore-eos", "--json", "--trace")
 		r.last(t, &got)
 		if !slices.Equal(got.IDs, ref.New[:12]) {
 			t.Errorf("%q: %v, want %v", ref.Prompt, got.IDs, ref.New[:12])
@@ -109,7 +109,7 @@ func TestGenerateLocal(t *testing.T) {
 			t.Errorf("%q: %+v", ref.Prompt, got)
 		}
 		var byIDs answerObject
-		whorl(t, "", nil, "generate", toy, "--local", "--ids", listOf(ref.IDs), "--max-new-tokens", "12", "--ignore-eos", "--json", "--prefill-chunk", "3", "--threads", "1").last(t, &byIDs)
+		whorl(t, "", nil, "generate", toy, "--local", "--ids", listOf(ref.IDs), "--max-new-tokens", "12", "--ignore-eos", "--json", "--trace", "--prefill-chunk", "3", "--threads", "1").last(t, &byIDs)
 		if byIDs.LogitsHash != got.LogitsHash {
 			t.Errorf("%q: another way to say it gives other logits", ref.Prompt)
 		}

@@ -79,6 +79,7 @@ func newGenerate(w *world) *cobra.Command {
 		prompt promptFlags
 		answer answerFlags
 		asJSON bool
+		trace  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "generate MODEL",
@@ -114,7 +115,9 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 				return err
 			}
 			defer s.Close()
-			return generate(cmd.Context(), w, s, answer.request(ids), asJSON)
+			req := answer.request(ids)
+			req.Hash = trace
+			return generate(cmd.Context(), w, s, req, asJSON)
 		},
 	}
 	ask.add(cmd.Flags())
@@ -122,12 +125,12 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 	prompt.addChat(cmd.Flags())
 	answer.add(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on the last line")
+	cmd.Flags().BoolVar(&trace, "trace", false, "add a hash of all logits to the JSON object; it costs a little speed")
 	return cmd
 }
 
 // generate runs one turn and prints it.
 func generate(ctx context.Context, w *world, s *client.Session, r client.Request, asJSON bool) error {
-	r.Hash = asJSON
 	res, err := s.Generate(ctx, r, func(d client.Delta) error {
 		_, err := io.WriteString(w.out, d.Text)
 		return err
@@ -158,7 +161,7 @@ type answerObject struct {
 	Route            []hopJSON `json:"route"`
 	Reroutes         int       `json:"reroutes"`
 	// LogitsHash sums up the bits of all logits: equal hashes mean equal arithmetic.
-	LogitsHash string `json:"logits_hash"`
+	LogitsHash string `json:"logits_hash,omitempty"`
 	Timings    struct {
 		PrefillMS       float64 `json:"prefill_ms"`
 		DecodeMS        float64 `json:"decode_ms"`
