@@ -10,15 +10,13 @@ import (
 	"whorl/swarm"
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
-	"whorl/tensor"
 )
 
-// The arithmetic of the fake model: four columns, every block mixes a row with the mean
-// of all rows before it, so that a lost, doubled or misplaced row changes everything after.
+// The fake model is that of swarmtest, whose blocks are restated here.
 const (
 	hidden = 4
-	vocab  = 23
-	blocks = 6
+	vocab  = swarmtest.FakeVocab
+	blocks = swarmtest.FakeBlocks
 )
 
 // fakeBlocks computes rows through blocks [from, to) given the inputs of all positions.
@@ -37,58 +35,6 @@ func fakeBlocks(inputs [][hidden]float32, from, to int) [][hidden]float32 {
 		}
 	}
 	return rows
-}
-
-// fakeHead embeds and scores for the fake model.
-type fakeHead struct{}
-
-func (fakeHead) Embed(dst []float32, ids []int32) error {
-	for i, id := range ids {
-		if id < 0 || id >= vocab {
-			return fmt.Errorf("id %d", id)
-		}
-		for c := range hidden {
-			dst[i*hidden+c] = float32((int(id)*7+c*3)%11) - 5
-		}
-	}
-	return nil
-}
-
-func (fakeHead) Logits(dst, rows []float32, n int, _ tensor.Activations) error {
-	for i := range n {
-		for v := range vocab {
-			s := float32(0)
-			for c := range hidden {
-				s += rows[i*hidden+c] * float32((v*5+c*c)%13-6)
-			}
-			dst[i*vocab+v] = s
-		}
-	}
-	return nil
-}
-
-// fakeGreedy is the reference: n greedy ids after a prompt, computed in one place.
-func fakeGreedy(prompt []int32, n int) []int32 {
-	ids := append([]int32(nil), prompt...)
-	for range n {
-		rows := make([]float32, len(ids)*hidden)
-		fakeHead{}.Embed(rows, ids)
-		in := make([][hidden]float32, len(ids))
-		for i := range in {
-			copy(in[i][:], rows[i*hidden:])
-		}
-		out := fakeBlocks(in, 0, blocks)
-		logits := make([]float32, vocab)
-		fakeHead{}.Logits(logits, out[len(out)-1][:], 1, 0)
-		best := 0
-		for v := range logits {
-			if logits[v] > logits[best] {
-				best = v
-			}
-		}
-		ids = append(ids, int32(best))
-	}
-	return ids[len(prompt):]
 }
 
 // fakeServer is the plainest stage that follows the protocol: one goroutine per stream,

@@ -18,8 +18,7 @@ import (
 	"whorl/swarm/wire"
 )
 
-var manifest = swarm.Manifest{Name: "fake", Blocks: blocks, Hidden: hidden,
-	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "fake"}}
+var manifest = swarmtest.FakeManifest
 
 // world is a network with fake servers and one engine.
 type world struct {
@@ -46,7 +45,7 @@ func newWorld(t *testing.T, change func(*client.Config), servers ...string) *wor
 	me := w.net.Node("client")
 	t.Cleanup(me.Close)
 	cfg := client.DefaultConfig()
-	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = manifest, vocab, 4096, fakeHead{}
+	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = manifest, vocab, 4096, swarmtest.FakeHead{}
 	cfg.Directory, cfg.Dialer, cfg.Log = w.dir.For("client"), me, slog.New(slog.DiscardHandler)
 	cfg.Timeouts.Probe, cfg.Timeouts.Answer, cfg.Timeouts.Step = 200*time.Millisecond, 200*time.Millisecond, time.Second
 	if change != nil {
@@ -113,7 +112,7 @@ func prompt(n int) []int32 {
 }
 
 func TestLayoutsAndChunks(t *testing.T) {
-	want := fakeGreedy(prompt(37), 12)
+	want := swarmtest.FakeGreedy(prompt(37), 12)
 	for _, layout := range [][]string{
 		{"a 0:6"},
 		{"a 0:2", "b 2:4", "c 4:6"},
@@ -156,7 +155,7 @@ func TestMessagesPerToken(t *testing.T) {
 }
 
 func TestKill(t *testing.T) {
-	want := fakeGreedy(prompt(9), 30)
+	want := swarmtest.FakeGreedy(prompt(9), 30)
 	for _, victim := range []string{"first", "middle", "last"} {
 		for _, at := range []int{1, 7, 29} {
 			for _, journal := range []int64{1 << 20, 0} {
@@ -181,7 +180,7 @@ func TestKill(t *testing.T) {
 
 // A stage dies in mid-prefill: what was on its way arrives all the same.
 func TestKillInPrefill(t *testing.T) {
-	want := fakeGreedy(prompt(50), 3)
+	want := swarmtest.FakeGreedy(prompt(50), 3)
 	for i, victims := range [][]string{{"a1", "a2"}, {"b1", "b2"}, {"c1", "c2"}, {"a1", "a2", "b1", "b2", "c1", "c2"}} {
 		for _, at := range []int{1, 8, 23, 50} {
 			w := newWorld(t, nil, "a1 0:2", "a2 0:2", "b1 2:4", "b2 2:4", "c1 4:6", "c2 4:6", "z 0:6")
@@ -220,7 +219,7 @@ func TestKillRecomputesOnlyTheLostSpan(t *testing.T) {
 
 // A frozen stage is left within the probe's time; when it wakes it disturbs nothing.
 func TestPause(t *testing.T) {
-	want := fakeGreedy(prompt(9), 30)
+	want := swarmtest.FakeGreedy(prompt(9), 30)
 	w := newWorld(t, nil, "a 0:2", "b1 2:4", "b2 2:4", "c 4:6")
 	s := w.open(t, client.SessionOptions{MaxLength: 64})
 	var frozen swarm.PeerID
@@ -243,7 +242,7 @@ func TestPause(t *testing.T) {
 
 // A stage that answers but passes nothing on is left after the step deadline.
 func TestMuteStage(t *testing.T) {
-	want := fakeGreedy(prompt(9), 5)
+	want := swarmtest.FakeGreedy(prompt(9), 5)
 	w := newWorld(t, nil, "a 0:3", "b1 3:6", "b2 3:6")
 	w.servers["b1"].noPush = true
 	w.servers["b2"].noPush = true
@@ -273,7 +272,7 @@ func TestChaos(t *testing.T) {
 		}
 		n := 1 + r.IntN(20)
 		s := w.open(t, client.SessionOptions{MaxLength: 100, PrefillChunk: 1 + r.IntN(8)})
-		want := fakeGreedy(prompt(n), 40)
+		want := swarmtest.FakeGreedy(prompt(n), 40)
 		kills := map[int]bool{1 + r.IntN(39): true, 1 + r.IntN(39): true, 1 + r.IntN(39): true}
 		got := generate(t, s, prompt(n), 40, func(have int) {
 			if kills[have] {
@@ -293,7 +292,7 @@ func TestContinueAndTruncate(t *testing.T) {
 	s := w.open(t, client.SessionOptions{MaxLength: 64})
 	first := generate(t, s, prompt(6), 5, nil)
 	first = append(first, generate(t, s, nil, 5, nil)...)
-	if want := fakeGreedy(prompt(6), 10); !slices.Equal(first, want) {
+	if want := swarmtest.FakeGreedy(prompt(6), 10); !slices.Equal(first, want) {
 		t.Fatalf("%v, want %v", first, want)
 	}
 	if s.Position() != 16 {
@@ -304,7 +303,7 @@ func TestContinueAndTruncate(t *testing.T) {
 	}
 	got := generate(t, s, []int32{4, 2}, 6, nil)
 	history := append(append(prompt(6), first[:3]...), 4, 2)
-	if want := fakeGreedy(history, 6); !slices.Equal(got, want) {
+	if want := swarmtest.FakeGreedy(history, 6); !slices.Equal(got, want) {
 		t.Errorf("after the cut %v, want %v", got, want)
 	}
 	if err := s.Truncate(99); swarm.CodeOf(err) != swarm.CodeBadRequest {
@@ -327,7 +326,7 @@ func TestBudget(t *testing.T) {
 	if w.servers["a"].rows != 0 {
 		t.Error("rows were computed for a request over budget")
 	}
-	if got, want := generate(t, s, prompt(50), 14, nil), fakeGreedy(prompt(50), 14); !slices.Equal(got, want) {
+	if got, want := generate(t, s, prompt(50), 14, nil), swarmtest.FakeGreedy(prompt(50), 14); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	_, err = s.Generate(t.Context(), client.Request{Prompt: []int32{vocab}, MaxNewTokens: 0, TopLogprobs: -1}, nil)
@@ -399,7 +398,7 @@ func TestCancelAndKill(t *testing.T) {
 		t.Fatalf("%+v %v", r, err)
 	}
 	got := append(r.IDs, generate(t, s, nil, 6, nil)...)
-	if want := fakeGreedy(prompt(4), 11); !slices.Equal(got, want) {
+	if want := swarmtest.FakeGreedy(prompt(4), 11); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if !w.engine.Kill(s.ID()) || w.engine.Kill("no such") {
