@@ -56,6 +56,8 @@ func (c *Config) Validate() error {
 }
 
 const (
+	// staleAfter is how many refreshes may fail in a row before what is known counts as old.
+	staleAfter = 5
 	// tellers is how many nodes are asked per refresh: a lie by omission needs all three.
 	tellers = 3
 	// fanout is how many connected peers hear of a new state of ours at once.

@@ -29,6 +29,7 @@ type Directory struct {
 	slots   chan struct{}     // one per pull being answered
 
 	mu      sync.Mutex // guards all below
+	heard   time.Time  // when an exchange last succeeded
 	records *records
 	own     *swarm.Record // what we announced last
 	seq     uint64        // of the last record of ours, from this process or an earlier one

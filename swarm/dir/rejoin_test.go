@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"whorl/swarm"
 	"whorl/swarm/p2p"
@@ -96,5 +97,28 @@ func TestSavedPeers(t *testing.T) {
 		if err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "none of the initial peers answers") {
 			t.Errorf("with the peers file %s: %v", bad, err)
 		}
+	}
+}
+
+// A node that nobody answers any more says so; a founder alone has nobody to ask.
+func TestSynced(t *testing.T) {
+	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+	a := join(t, boot)
+	a.until(t, "the first exchange", func(swarm.View) bool { return true })
+	if err := a.Synced(); err != nil {
+		t.Errorf("just joined: %v", err)
+	}
+	boot.stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); a.Synced() == nil; {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("the silence goes unnoticed")
+		}
+	}
+	if err := start(t, newHost(t, p2p.Config{}), quick(nil)).Synced(); err != nil {
+		t.Errorf("a founder alone: %v", err)
 	}
 }

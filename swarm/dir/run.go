@@ -2,6 +2,8 @@ package dir
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -60,8 +62,28 @@ func (d *Directory) join(ctx context.Context) error {
 			return err
 		}
 	}
+	d.mu.Lock()
+	d.heard = d.cfg.Clock()
+	d.mu.Unlock()
 	close(d.first)
 	return nil
+}
+
+// Synced is nil while exchanges with the swarm succeed. An error says since when nobody
+// has answered: what is known may then be old, and an empty view means nothing. A founder
+// that nobody has joined yet knows all there is to know.
+func (d *Directory) Synced() error {
+	alone := d.host.Connected() == 0
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	silent := d.cfg.Clock().Sub(d.heard)
+	if alone && len(d.cfg.Bootstrap) == 0 || silent <= staleAfter*d.cfg.Refresh {
+		return nil
+	}
+	if d.heard.IsZero() {
+		return errors.New("no node of the swarm has answered yet")
+	}
+	return fmt.Errorf("no node of the swarm has answered for %v", silent.Round(time.Second))
 }
 
 // checkTwin looks whether the maker of a record with our identity, if one was heard of, is
@@ -83,8 +105,11 @@ func (d *Directory) refreshes(ctx context.Context) {
 	tick := time.NewTicker(d.cfg.Refresh)
 	defer tick.Stop()
 	for {
-		d.tell(ctx, tellers)
+		heard, _ := d.tell(ctx, tellers)
 		d.mu.Lock()
+		if heard > 0 {
+			d.heard = d.cfg.Clock()
+		}
 		if d.records.prune(d.cfg.Clock()) {
 			d.touch()
 		}
