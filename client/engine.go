@@ -132,7 +132,14 @@ func (e *Engine) Model() Model {
 // Open starts a session: a route is found and cache is reserved on every stage of it.
 func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.MaxLength < 1 || o.MaxLength > e.cfg.MaxLength {
-		return nil, swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Cannot allocate KV cache for %d tokens, max = %d", o.MaxLength, e.cfg.MaxLength)
+		return nil, errNoRoom(o.MaxLength, e.cfg.MaxLength)
+	}
+	view, err := e.cfg.Directory.View(ctx, e.uid)
+	if err != nil {
+		return nil, err
+	}
+	if most := plan.Capacity(view, swarm.Span{End: e.cfg.Manifest.Blocks}); most > 0 && o.MaxLength > most {
+		return nil, errNoRoom(o.MaxLength, most)
 	}
 	sctx, kill := context.WithCancelCause(context.Background())
 	s := &Session{
@@ -149,6 +156,11 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// errNoRoom says that no wait would make a session fit.
+func errNoRoom(tokens, most int) error {
+	return swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Cannot allocate KV cache for %d tokens, max = %d", tokens, most)
 }
 
 func (e *Engine) forget(s *Session) {

@@ -351,6 +351,19 @@ func TestMissingBlocks(t *testing.T) {
 	}
 }
 
+// A session that no server could ever hold is refused at once, with what would fit.
+func TestNoRoomAnywhere(t *testing.T) {
+	w := newWorld(t, func(c *client.Config) { c.MaxLength = 1 << 21 }, "a 0:3", "b 3:6")
+	begin := time.Now()
+	_, err := w.engine.Open(t.Context(), client.SessionOptions{MaxLength: 1 << 21})
+	if swarm.CodeOf(err) != swarm.CodeTooLong || !strings.Contains(err.Error(), "4096") {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("refused after %v", took)
+	}
+}
+
 // The last holder dies: the stream ends with an error that says so, within the deadline.
 func TestNobodyLeft(t *testing.T) {
 	w := newWorld(t, nil, "a 0:3", "b 3:6")
