@@ -31,6 +31,30 @@ type Head struct {
 	product [1]tensor.Product
 }
 
+// NewHead makes a head of loaded parameters: a final norm, a table of embeddings and the
+// matrix of the logits, which is the table itself if the model ties them.
+func NewHead(dev tensor.Device, norm tensor.NormSpec, table, lm tensor.Weight) (*Head, error) {
+	h := &Head{dev: dev, vocab: table.Rows(), hidden: table.Cols(), norm: norm, table: table, lm: lm}
+	if lm.Rows() != h.vocab || lm.Cols() != h.hidden || norm.Gain.Len() != h.hidden {
+		return nil, fmt.Errorf("head: a norm of %d, a table of %dx%d and an LM head of %dx%d do not fit each other",
+			norm.Gain.Len(), h.vocab, h.hidden, lm.Rows(), lm.Cols())
+	}
+	h.bytes = 4*int64(h.hidden) + table.Bytes()
+	if lm != table {
+		h.bytes += lm.Bytes()
+	}
+	h.rows = min(max(headLogits/h.vocab, 1), maxHeadRows)
+	var err error
+	if h.x, err = dev.NewBuffer(h.rows, h.hidden); err != nil {
+		return nil, err
+	}
+	if h.act, err = dev.NewAct(h.rows, h.hidden); err != nil {
+		return nil, err
+	}
+	h.logits, err = dev.NewBuffer(h.rows, h.vocab)
+	return h, err
+}
+
 // LoadHead reads embeddings, final norm and LM head and loads them on a device. It touches
 // no block.
 func (c *Checkpoint) LoadHead(dev tensor.Device, o LoadOptions) (*Head, error) {
@@ -38,40 +62,28 @@ func (c *Checkpoint) LoadHead(dev tensor.Device, o LoadOptions) (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Head{dev: dev, vocab: c.Config.Vocab, hidden: c.Config.Hidden}
-	if err := h.load(c, s); err != nil {
+	h, err := c.loadHead(dev, s)
+	if err != nil {
 		return nil, fmt.Errorf("load the head of %s: %w", c.Name, err)
 	}
 	return h, nil
 }
 
-func (h *Head) load(c *Checkpoint, s scheme) error {
-	gain, err := c.loadVector(h.dev, c.normName(), noParam, s)
+func (c *Checkpoint) loadHead(dev tensor.Device, s scheme) (*Head, error) {
+	gain, err := c.loadVector(dev, c.normName(), noParam, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	h.norm = tensor.NormSpec{Kind: tensor.RMSNorm, Gain: gain, Eps: c.Config.NormEps}
-	h.bytes = 4 * int64(h.hidden)
+	var table, lm tensor.Weight
 	for i, name := range c.headMatrices() {
-		w, err := c.loadMatrix(h.dev, name, noParam, false, s)
-		if err != nil {
-			return err
+		if lm, err = c.loadMatrix(dev, name, noParam, false, s); err != nil {
+			return nil, err
 		}
 		if i == 0 {
-			h.table = w
+			table = lm
 		}
-		h.lm = w
-		h.bytes += w.Bytes()
 	}
-	h.rows = min(max(headLogits/h.vocab, 1), maxHeadRows)
-	if h.x, err = h.dev.NewBuffer(h.rows, h.hidden); err != nil {
-		return err
-	}
-	if h.act, err = h.dev.NewAct(h.rows, h.hidden); err != nil {
-		return err
-	}
-	h.logits, err = h.dev.NewBuffer(h.rows, h.vocab)
-	return err
+	return NewHead(dev, tensor.NormSpec{Kind: tensor.RMSNorm, Gain: gain, Eps: c.Config.NormEps}, table, lm)
 }
 
 // Vocab is the number of logits of a row.
@@ -82,6 +94,9 @@ func (h *Head) Hidden() int { return h.hidden }
 
 // Bytes is the memory that the loaded weights hold on the device.
 func (h *Head) Bytes() int64 { return h.bytes }
+
+// LM is the matrix that logits are made with.
+func (h *Head) LM() tensor.Weight { return h.lm }
 
 // Embed writes the embedding of each id to dst, [len(ids)][hidden]. An id outside of the
 // vocabulary is an error, and dst is not written.

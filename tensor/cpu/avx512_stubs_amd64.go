@@ -478,3 +478,14 @@ func avx512GELUTanh(x *float32, n int)
 //
 //go:noescape
 func avx512GELU(x *float32, n int)
+
+// avx512Read loads turns*1024 bytes and drops them.
+//
+//go:noescape
+func avx512Read(p *byte, turns int)
+
+// avx512DotF32 does turns*24 multiply-and-add instructions on registers.
+func avx512DotF32(turns int)
+
+// avx512DotInt8 does turns*24 multiply-and-add instructions on registers.
+func avx512DotInt8(turns int)

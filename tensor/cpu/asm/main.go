@@ -38,6 +38,7 @@ func main() {
 	layerNormKernel()
 	softmaxKernel()
 	vectorKernels()
+	ceilingKernels()
 	Generate()
 }
 

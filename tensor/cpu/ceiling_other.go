@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package cpu
+
+// archLoops: this build has no assembly.
+func archLoops() (l loops, ok bool) { return loops{}, false }
