@@ -52,6 +52,7 @@ var arrows = []arrow{
 		"a swarm server sees no network library and no client"},
 
 	{"store", []string{"swarm", "migrations"}, "history of what the swarm said"},
+	{"bench", []string{"model", "model/nn", "tensor", "tensor/quant"}, "drives a model's blocks on any device beside a ceiling that it is handed"},
 	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
 	{"web", []string{"web/view", "store", "swarm"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
 	{"api", []string{"api/gen", "client", "client/sample", "store", "swarm"}, "requests become sessions; sampling parameters are part of a request"},
