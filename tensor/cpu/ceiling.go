@@ -51,12 +51,12 @@ func (d *Device) NewCeiling(bytesPerThread int64) (*Ceiling, error) {
 	}
 	d.begin()
 	defer d.end()
-	s, err := newSlab(int(n) + readTile) // loops look ahead past the end
+	s, err := newSlab(int(n))
 	if err != nil {
 		return nil, fmt.Errorf("cpu device: memory for a ceiling: %w", err)
 	}
-	c := &Ceiling{d: d, slab: s, read: readOp{mem: s.mem[:n]}}
-	d.pool.run(fillOp(s.mem[:n]), int(n/readTile))
+	c := &Ceiling{d: d, slab: s, read: readOp{s.mem}}
+	d.pool.run(fillOp(s.mem), int(n/readTile))
 	return c, nil
 }
 
