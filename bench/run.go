@@ -135,6 +135,9 @@ func (s *Session) decode(ctx context.Context, c Ceiling, res *Result) error {
 	}
 	res.MemoryGBS, res.DecodeGBS = Median(rates[0])/1e9, Median(rates[1])/1e9
 	res.DecodeTokS = res.DecodeGBS * 1e9 / bytes
+	if res.DecodeShare > 1 {
+		res.Notes = append(res.Notes, "decoding is faster than memory: the processor's cache holds part of the weights, so the share says little")
+	}
 	if c.Loops() == "go" {
 		res.Notes = append(res.Notes, "memory was read by plain Go, which may fall short of the ceiling")
 	}
