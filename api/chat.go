@@ -25,23 +25,7 @@ func (a *API) CreateChatCompletion(w http.ResponseWriter, r *http.Request, param
 		a.fail(w, r, err)
 		return
 	}
-	ctx, cancel, err := a.withDeadline(r, o.timeout, o.timeoutHeader)
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	defer cancel()
-	c := &chat{envelope: newEnvelope("chatcmpl-", e.Model(), &o), engine: e, turns: turns}
-	if value(o.stream, false) {
-		a.stream(ctx, w, r, turns, c)
-		return
-	}
-	results, err := a.runAll(ctx, turns)
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	reply(w, c.whole(results))
+	a.answer(w, r, &o, turns, &chat{envelope: newEnvelope("chatcmpl-", e.Model(), &o), engine: e, turns: turns})
 }
 
 // chatTurns checks a request and makes its choices.
@@ -122,7 +106,7 @@ type chat struct {
 	completion int // tokens of all choices
 }
 
-func (c *chat) whole(results []client.Result) gen.ChatCompletion {
+func (c *chat) whole(results []client.Result) any {
 	out := gen.ChatCompletion{
 		Id: c.id, Object: gen.ChatCompletionObjectChatCompletion, Created: c.created, Model: c.model, SystemFingerprint: c.fingerprint,
 		Choices: []gen.ChatChoice{},

@@ -29,23 +29,7 @@ func (a *API) CreateCompletion(w http.ResponseWriter, r *http.Request, params ge
 		a.fail(w, r, err)
 		return
 	}
-	ctx, cancel, err := a.withDeadline(r, o.timeout, o.timeoutHeader)
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	defer cancel()
-	c := &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.n, 1), offsets: make([]int, len(turns))}
-	if value(o.stream, false) {
-		a.stream(ctx, w, r, turns, c)
-		return
-	}
-	results, err := a.runAll(ctx, turns)
-	if err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	reply(w, c.whole(results))
+	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.n, 1), offsets: make([]int, len(turns))})
 }
 
 // completionTurns checks a request and makes its choices.
@@ -112,7 +96,7 @@ func (c *completion) object(choices ...gen.CompletionChoice) gen.Completion {
 	}
 }
 
-func (c *completion) whole(results []client.Result) gen.Completion {
+func (c *completion) whole(results []client.Result) any {
 	var choices []gen.CompletionChoice
 	for i, r := range results {
 		c.completion += len(r.IDs)

@@ -137,10 +137,7 @@ func (a *API) Generate(w http.ResponseWriter, r *http.Request, params gen.Genera
 		a.fail(w, r, err)
 		return
 	}
-	fail := describe(err)
-	if fail.status == http.StatusInternalServerError {
-		a.log.Error("request failed", "id", requestID(r), "path", r.URL.Path, "error", err)
-	}
+	fail := a.describe(r, err)
 	fail.headers(w.Header())
 	reply(w, fail.legacy())
 }

@@ -207,12 +207,18 @@ func spans(in []swarm.Span) []gen.Span {
 	return out
 }
 
-// fail answers with an error in the form of the route's audience.
-func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+// describe is describe for an error of a request, which is logged if it is our fault.
+func (a *API) describe(r *http.Request, err error) failure {
 	f := describe(err)
-	if f.status == 500 {
+	if f.status == http.StatusInternalServerError {
 		a.log.Error("request failed", "id", requestID(r), "path", r.URL.Path, "error", err)
 	}
+	return f
+}
+
+// fail answers with an error in the form of the route's audience.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	f := a.describe(r, err)
 	f.headers(w.Header())
 	switch path := r.URL.Path; {
 	case path == "/v1" || strings.HasPrefix(path, "/v1/"):

@@ -11,9 +11,10 @@ import (
 	"whorl/swarm"
 )
 
-// chunks turns the progress of answers into the chunks of an event stream. It is used by
-// one goroutine.
-type chunks interface {
+// shape turns answers into what their route replies: a whole, or the chunks of an event
+// stream. It is used by one goroutine.
+type shape interface {
+	whole(results []client.Result) any
 	begin() []any // before all others
 	delta(index int, d client.Delta) any
 	finish(index int, r client.Result) any
@@ -33,13 +34,33 @@ type ending struct {
 	err    error
 }
 
+// answer runs the turns of a request and replies as it asks, streamed or whole.
+func (a *API) answer(w http.ResponseWriter, r *http.Request, o *options, turns []turn, c shape) {
+	ctx, cancel, err := a.withDeadline(r, o.timeout, o.timeoutHeader)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	defer cancel()
+	if value(o.stream, false) {
+		a.stream(ctx, w, r, turns, c)
+		return
+	}
+	results, err := a.runAll(ctx, turns)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	reply(w, c.whole(results))
+}
+
 // stream runs the turns side by side and writes their chunks as server-sent events. It
 // returns when all turns have ended, however that came.
 //
 // Until the first byte is written an error is a reply with its own status. That byte is
 // the first chunk, or a comment once KeepAlive has passed in silence. An error after it is
 // a chunk of its own, and the stream ends without [DONE].
-func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request, turns []turn, c chunks) {
+func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request, turns []turn, c shape) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	news := make(chan progress) // unbuffered: a slow reader slows the turn, not our memory
@@ -73,7 +94,7 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 
 // pump writes until all turns have ended, one has failed, or the reader is gone. It
 // returns how many turns have not ended.
-func (a *API) pump(ctx context.Context, out *events, c chunks, news <-chan progress, ends <-chan ending, left int) (int, error) {
+func (a *API) pump(ctx context.Context, out *events, c shape, news <-chan progress, ends <-chan ending, left int) (int, error) {
 	silence := time.NewTicker(a.limits.KeepAlive)
 	defer silence.Stop()
 	for left > 0 {
@@ -133,11 +154,7 @@ func (a *API) streamFailed(w http.ResponseWriter, r *http.Request, out *events, 
 		a.fail(w, r, err)
 		return
 	}
-	f := describe(err)
-	if f.status == http.StatusInternalServerError {
-		a.log.Error("stream failed", "id", requestID(r), "path", r.URL.Path, "error", err)
-	}
-	out.send(f.openAI())
+	out.send(a.describe(r, err).openAI())
 }
 
 // events writes server-sent events. The first error sticks.
@@ -149,7 +166,7 @@ type events struct {
 	err     error
 }
 
-func (e *events) begin(c chunks) {
+func (e *events) begin(c shape) {
 	if e.begun {
 		return
 	}
