@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 
+	"whorl/model/nn"
 	"whorl/tensor"
 )
 
@@ -103,4 +104,48 @@ var bookkeeping = []string{
 	"encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "forced_bos_token_id", "forced_eos_token_id",
 	"remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
 	"transformers.js_config", "unsloth_fixed", "unsloth_version", "max_sequence_length",
+}
+
+// DecoderNames are the tensors of the graph of model/nn as the library names them in most
+// families; a family adds what only it has. The caller owns the result.
+func DecoderNames() Names {
+	return Names{
+		Prefixes: []Prefix{
+			{Body: "model."}, // as the library saves a model with its head
+			{},               // the model alone, with the head beside it
+		},
+		Block: "layers.%d.",
+		Param: [nn.NumParams]string{
+			nn.AttnNorm: "input_layernorm",
+			nn.Q:        "self_attn.q_proj",
+			nn.K:        "self_attn.k_proj",
+			nn.V:        "self_attn.v_proj",
+			nn.O:        "self_attn.o_proj",
+			nn.MLPNorm:  "post_attention_layernorm",
+			nn.Gate:     "mlp.gate_proj",
+			nn.Up:       "mlp.up_proj",
+			nn.Down:     "mlp.down_proj",
+		},
+		Embed: "embed_tokens", Norm: "norm", Head: "lm_head",
+	}
+}
+
+// DecoderGGUFNames are the same tensors as GGUF names them.
+func DecoderGGUFNames() Names {
+	return Names{
+		Prefixes: []Prefix{{}},
+		Block:    "blk.%d.",
+		Param: [nn.NumParams]string{
+			nn.AttnNorm: "attn_norm",
+			nn.Q:        "attn_q",
+			nn.K:        "attn_k",
+			nn.V:        "attn_v",
+			nn.O:        "attn_output",
+			nn.MLPNorm:  "ffn_norm",
+			nn.Gate:     "ffn_gate",
+			nn.Up:       "ffn_up",
+			nn.Down:     "ffn_down",
+		},
+		Embed: "token_embd", Norm: "output_norm", Head: "output",
+	}
 }
