@@ -42,7 +42,7 @@ type Head interface {
 	Logits(dst, hidden []float32, n int, mode tensor.Activations) error
 }
 
-// Timeouts of a session. Zero fields take the defaults.
+// Timeouts of a session; DefaultTimeouts has sensible ones.
 type Timeouts struct {
 	Dial    time.Duration // to open a stream
 	Write   time.Duration // to hand one frame to the network
@@ -144,7 +144,7 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	sctx, kill := context.WithCancelCause(context.Background())
 	s := &Session{
 		e: e, opt: o, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
-		ctx: sctx, kill: kill, chunk: e.cfg.Chunks.Max, journals: map[int]*journal{},
+		ctx: sctx, kill: kill, chunk: e.largestChunk(), journals: map[int]*journal{},
 	}
 	s.timer.Stop()
 	rand.Read(s.id[:])
@@ -242,6 +242,12 @@ func (e *Engine) failed(p swarm.PeerID, err *swarm.Error) {
 	if err.Code == swarm.CodePeerLost || err.Code == swarm.CodeTimeout {
 		e.cfg.Directory.Suspect(p)
 	}
+}
+
+// largestChunk is the most rows that any frame may have.
+func (e *Engine) largestChunk() int {
+	c := &e.cfg.Chunks
+	return c.Chunk(c.Max, 1, 4*e.cfg.Manifest.Hidden, 0, 0)
 }
 
 // defaultForward is assumed of servers that did not measure prefill, in tokens per second

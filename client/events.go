@@ -59,11 +59,16 @@ func (s *Session) journalRoom(j *journal, end int) bool {
 	if end <= len(j.pages)*pageRows {
 		return true
 	}
-	var have int64
-	for _, k := range s.journals {
-		have += int64(len(k.pages))
+	return s.journalBytes()+j.pageBytes() <= s.e.cfg.JournalBytes
+}
+
+// journalBytes is the memory of the journals. mu is held.
+func (s *Session) journalBytes() int64 {
+	var n int64
+	for _, j := range s.journals {
+		n += int64(len(j.pages)) * j.pageBytes()
 	}
-	return (have+1)*pageRows*int64(j.hidden)*4 <= s.e.cfg.JournalBytes
+	return n
 }
 
 // onStatus takes an answer to Open, Route or Ask.

@@ -14,6 +14,9 @@ type journal struct {
 	pages  [][]float32 // page i holds positions [i*pageRows, (i+1)*pageRows)
 }
 
+// pageBytes is the memory of one page.
+func (j *journal) pageBytes() int64 { return pageRows * int64(j.hidden) * 4 }
+
 // put stores rows [][hidden] from position start on.
 func (j *journal) put(start int, rows []float32) {
 	n := len(rows) / j.hidden

@@ -25,7 +25,7 @@ func (s *Session) reroute(ctx context.Context) error {
 	}
 	limit := time.Now().Add(patience)
 	for attempt := 0; ; attempt++ {
-		lost, err := s.dropLost(ctx)
+		lost, err := s.dropLost()
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *Session) givenUp(ctx context.Context, limit time.Time, err error) error
 	return nil
 }
 
-// pause waits for the view to change, at most d.
+// pause waits before the next attempt, unless the call or the session ends.
 func (s *Session) pause(ctx context.Context, d time.Duration) {
 	s.timer.Reset(d)
 	defer s.timer.Stop()
@@ -74,7 +74,7 @@ func (s *Session) pause(ctx context.Context, d time.Duration) {
 
 // dropLost bans and forgets the stages that were lost, and returns how many. An error
 // that is the caller's fault is returned: no other server would take the request either.
-func (s *Session) dropLost(ctx context.Context) (int, error) {
+func (s *Session) dropLost() (int, error) {
 	s.mu.Lock()
 	var lost, kept []*stage
 	for _, st := range s.stages {
@@ -106,8 +106,7 @@ func (s *Session) replace(ctx context.Context) ([]*stage, error) {
 	s.mu.Lock()
 	kept := slices.Clone(s.stages)
 	s.mu.Unlock()
-	var chain []*stage
-	var fresh []*stage
+	var chain, fresh []*stage
 	at, prev := 0, swarm.PeerID("")
 	all := s.e.cfg.Manifest.Blocks
 	fill := func(end int, next swarm.PeerID) error {
@@ -286,24 +285,19 @@ func (s *Session) place(ctx context.Context, chain []*stage, old map[*stage]bool
 func (s *Session) release(chain []*stage, old map[*stage]bool, cause error) {
 	s.mu.Lock()
 	var kept, fresh []*stage
+	var errs []error // of fresh
 	for _, st := range chain {
 		if old[st] {
 			kept = append(kept, st)
 		} else {
-			fresh = append(fresh, st)
+			fresh, errs = append(fresh, st), append(errs, st.err)
 		}
 	}
 	s.stages, s.stale = kept, true
-	blame := map[*stage]error{}
-	for _, st := range fresh {
-		if st.err != nil {
-			blame[st] = st.err
-		}
-	}
 	s.mu.Unlock()
-	for _, st := range fresh {
-		st.stream.Reset()
-		if err := blame[st]; err != nil && !errors.Is(err, context.Canceled) {
+	closeAll(fresh)
+	for i, st := range fresh {
+		if err := errs[i]; err != nil && !errors.Is(err, context.Canceled) {
 			s.e.failed(st.hop.Peer, swarm.AsError(err))
 		}
 	}

@@ -14,16 +14,13 @@ type Score struct {
 	Logprobs []float64
 	// Next are the logits after the last id.
 	Next []float32
-	// LogitsHash sums up the bits of all logits (Result.LogitsHash).
-	LogitsHash string
 }
 
 // scoreRows is how many rows of logits are held at a time.
 const scoreRows = 16
 
-// Score runs ids through an empty session and measures each of them. each, if not nil, is
-// called with the logits after every position, which are valid during the call.
-func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, logits []float32)) (Score, error) {
+// Score runs ids through an empty session and measures each of them.
+func (s *Session) Score(ctx context.Context, ids []int32) (Score, error) {
 	if err := s.accepts(Request{Prompt: ids, TopLogprobs: -1}); err != nil {
 		return Score{}, err
 	}
@@ -36,7 +33,7 @@ func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, log
 	}
 	hidden, vocab := s.e.cfg.Manifest.Hidden, s.e.cfg.Vocab
 	out := Score{Logprobs: make([]float64, len(ids))}
-	logits, hash := make([]float32, scoreRows*vocab), newLogitsHash()
+	logits := make([]float32, scoreRows*vocab)
 	for at := 0; at < len(ids); at += scoreRows {
 		if err := s.ended(ctx); err != nil {
 			return Score{}, err
@@ -47,10 +44,6 @@ func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, log
 		}
 		for i := range n {
 			row := logits[i*vocab : (i+1)*vocab]
-			hash.add(row)
-			if each != nil {
-				each(at+i, row)
-			}
 			if at+i+1 < len(ids) {
 				out.Logprobs[at+i+1] = sample.Logprobs(row, ids[at+i+1], 0).Logprob
 			} else {
@@ -58,6 +51,5 @@ func (s *Session) Score(ctx context.Context, ids []int32, each func(pos int, log
 			}
 		}
 	}
-	out.LogitsHash = hash.String()
 	return out, nil
 }

@@ -14,7 +14,7 @@ import (
 
 // Session is a user's generation context: a chain of stages, each holding KV cache for
 // it. It survives the loss of stages (reroute.go). One goroutine uses it at a time; ID,
-// Status and Kill may be called from anywhere.
+// Status, Route and Close may be called from anywhere.
 type Session struct {
 	e      *Engine
 	id     wire.SessionID
@@ -24,7 +24,7 @@ type Session struct {
 	timer  *time.Timer
 	ctx    context.Context // ends when the session is closed or killed
 	kill   context.CancelCauseFunc
-	chunk  int // rows per frame in the present advance
+	chunk  int // rows per frame
 	feed   []float32
 
 	mu       sync.Mutex // guards all below, and the guarded fields of stages
@@ -32,17 +32,15 @@ type Session struct {
 	stages   []*stage
 	journals map[int]*journal // inputs of stages, by the first block of the stage
 	ids      []int32          // ids whose rows were computed or are on their way
-	done     int              // ids whose rows every stage has computed
 	pending  []int32          // emitted to the user, not yet computed
 	stale    bool             // the chain holds rows that ids no longer has
-	step     uint64
-	sent     int // rows given to stage 0 on the present route
-	want     int // first position whose output the present advance returns
-	got      int // first such position that has not arrived
+	step     uint64           // advances so far
+	sent     int              // rows given to stage 0 on the present route
+	want     int              // first position whose output the present advance returns
+	got      int              // first such position that has not arrived
 	out      []float32
 	moved    time.Time // when anything last moved forward
 	reroutes int
-	steps    uint64
 }
 
 // ID names the session in logs and APIs.
@@ -84,13 +82,9 @@ func (s *Session) route() []swarm.Hop {
 func (s *Session) Status() swarm.SessionStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var bytes int64
-	for _, j := range s.journals {
-		bytes += int64(len(j.pages)) * pageRows * int64(j.hidden) * 4
-	}
 	return swarm.SessionStatus{
 		ID: s.id.String(), Role: "gateway", Model: s.e.cfg.Manifest.Name, Route: s.route(), Epoch: s.epoch,
-		Position: len(s.ids) + len(s.pending), MaxLength: s.opt.MaxLength, Bytes: bytes, Opened: s.opened, Steps: s.steps,
+		Position: len(s.ids) + len(s.pending), MaxLength: s.opt.MaxLength, Bytes: s.journalBytes(), Opened: s.opened, Steps: s.step,
 	}
 }
 
@@ -115,7 +109,6 @@ func (s *Session) Truncate(pos int) error {
 // cut forgets computed rows from pos on; the chain learns of it before the next rows.
 func (s *Session) cut(pos int) {
 	s.ids = s.ids[:pos]
-	s.done = min(s.done, pos)
 	s.sent = min(s.sent, pos)
 	s.stale = true
 	for _, j := range s.journals {
@@ -130,9 +123,7 @@ func (s *Session) Close() error {
 	stages := s.stages
 	s.stages, s.journals = nil, nil
 	s.mu.Unlock()
-	for _, st := range stages {
-		st.stream.Reset()
-	}
+	closeAll(stages)
 	s.e.forget(s)
 	return nil
 }
@@ -155,9 +146,10 @@ func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32
 	s.want, s.got = want, want
 	s.out = slices.Grow(s.out[:0], (target-want)*hidden)[:(target-want)*hidden]
 	s.step++
-	s.steps++
 	s.moved = time.Now()
-	s.chunk = s.chunkRows(len(ids))
+	if len(ids) > 1 { // one row is one frame
+		s.chunk = s.chunkRows(len(ids))
+	}
 	s.mu.Unlock()
 
 	err := s.drive(ctx, func() bool { return s.got == target && s.computed(target) })
@@ -167,7 +159,6 @@ func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32
 		s.cut(before)
 		return nil, err
 	}
-	s.done = target
 	return s.out, nil
 }
 
@@ -285,7 +276,7 @@ func errTooLong(prefix, n, limit int) error {
 // chunkRows chooses the rows per frame for n new rows.
 func (s *Session) chunkRows(n int) int {
 	if s.opt.PrefillChunk > 0 {
-		return min(s.opt.PrefillChunk, s.e.cfg.Chunks.Max)
+		return min(s.opt.PrefillChunk, s.e.largestChunk())
 	}
 	rate, stages := s.e.forwardRate(s.route()), max(1, len(s.stages))
 	stage := time.Duration(float64(n) / rate * float64(time.Second))

@@ -14,7 +14,7 @@ import (
 )
 
 // stage is the client's end of one server's part in a session: the control stream and
-// what was heard on it. Fields below mu are guarded by the session's lock.
+// what was heard on it. What was heard is guarded by the session's lock.
 type stage struct {
 	s      *Session
 	hop    swarm.Hop
@@ -23,6 +23,7 @@ type stage struct {
 	dead   chan struct{}    // closed when err is set
 	buf    []byte           // frame being written; the session's goroutine only
 
+	// Guarded by the session's lock.
 	index    int    // in the present route
 	epoch    uint32 // of the present route
 	position int    // rows computed, as last heard
@@ -72,11 +73,8 @@ func (st *stage) sendRows(start, want int, rows []float32) error {
 		Session: st.s.id, Epoch: st.s.epoch, Step: st.s.step,
 		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: codec.F32,
 	}
-	var head [wire.RowsSize]byte
-	n := codec.Size(codec.F32, len(rows))
-	st.buf = wire.AppendHeader(st.buf[:0], wire.TypeRows, wire.RowsSize+n)
-	st.buf = append(st.buf, h.Append(head[:0])...)
-	st.buf = codec.Append(st.buf, codec.F32, rows)
+	st.buf = wire.AppendHeader(st.buf[:0], wire.TypeRows, wire.RowsSize+codec.Size(codec.F32, len(rows)))
+	st.buf = codec.Append(h.Append(st.buf), codec.F32, rows)
 	return st.write()
 }
 

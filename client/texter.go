@@ -81,14 +81,6 @@ func (e *Engine) EncodeChat(messages []Message) ([]int32, error) {
 	return e.cfg.Tokenizer.EncodeChat(messages, true)
 }
 
-// Decode turns ids into text, without control tokens.
-func (e *Engine) Decode(ids []int32) string {
-	if e.cfg.Tokenizer == nil {
-		return ""
-	}
-	return e.cfg.Tokenizer.Decode(ids, true)
-}
-
 // TokenText is the text of one id on its own, control tokens included.
 func (e *Engine) TokenText(id int32) string {
 	if e.cfg.Tokenizer == nil {

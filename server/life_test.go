@@ -48,9 +48,9 @@ func TestLife(t *testing.T) {
 		if r.Rates.InferenceRPS == nil || *r.Rates.InferenceRPS != 100 || *r.Rates.ForwardRPS != 700 || r.Rates.NetworkRPS != nil || r.Throughput != 700/2.5 {
 			t.Errorf("rates %+v, throughput %v", r.Rates, r.Throughput)
 		}
-		st := n.Status()
-		if st.State != swarm.Online || st.Span.String() != "1:5" || len(st.Blocks) != 4 || st.Blocks[0].State != "loaded" || st.UID != manifest.UID() {
-			t.Errorf("status %+v", st)
+		st, held := n.Status(), n.Blocks()
+		if st.State != swarm.Online || st.Span.String() != "1:5" || len(held) != 4 || held[0].State != "loaded" || st.UID != manifest.UID() {
+			t.Errorf("status %+v, blocks %+v", st, held)
 		}
 
 		// The cache that is left is announced soon after it has changed.

@@ -10,14 +10,13 @@ import (
 // Status is what the server contributes to its node's status: all fields but addresses,
 // roles, peers and the swarm's name.
 func (s *Server) Status() swarm.NodeStatus {
-	blocks := s.Blocks()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.cfg.Manifest
 	return swarm.NodeStatus{
 		Peer: s.deps.Self, Version: s.cfg.Version, Started: s.started, Manifest: &m, UID: s.uid,
 		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: s.rates, Throughput: s.offered,
-		Cache: s.cacheStatus(), Sessions: len(s.byKey), Steps: s.steps, Device: s.cfg.Device, Blocks: blocks,
+		Cache: s.cacheStatus(), Sessions: len(s.byKey), Steps: s.steps, Device: s.cfg.Device,
 	}
 }
 

@@ -4,25 +4,24 @@ import "time"
 
 // NodeStatus is what a node tells of itself to its operator and its dashboard.
 type NodeStatus struct {
-	Peer       PeerID        `json:"peer_id"`
-	Addrs      []string      `json:"addrs"` // with /p2p
-	Roles      []string      `json:"roles"` // "server", "gateway", "bootstrap"
-	Version    string        `json:"version"`
-	Started    time.Time     `json:"started"`
-	Swarm      string        `json:"swarm"`
-	Manifest   *Manifest     `json:"manifest,omitempty"`
-	UID        UID           `json:"uid,omitempty"`
-	State      State         `json:"state"`
-	Span       *Span         `json:"span,omitempty"`
-	PublicName string        `json:"public_name,omitempty"`
-	Rates      Rates         `json:"rates"`
-	Throughput float64       `json:"throughput"`
-	Cache      CacheStatus   `json:"cache"`
-	Sessions   int           `json:"sessions"`
-	Steps      uint64        `json:"steps"` // iterations run since start
-	Device     string        `json:"device,omitempty"`
-	Peers      int           `json:"peers"`
-	Blocks     []BlockStatus `json:"-"`
+	Peer       PeerID      `json:"peer_id"`
+	Addrs      []string    `json:"addrs"` // with /p2p
+	Roles      []string    `json:"roles"` // "server", "gateway", "bootstrap"
+	Version    string      `json:"version"`
+	Started    time.Time   `json:"started"`
+	Swarm      string      `json:"swarm"`
+	Manifest   *Manifest   `json:"manifest,omitempty"`
+	UID        UID         `json:"uid,omitempty"`
+	State      State       `json:"state"`
+	Span       *Span       `json:"span,omitempty"`
+	PublicName string      `json:"public_name,omitempty"`
+	Rates      Rates       `json:"rates"`
+	Throughput float64     `json:"throughput"`
+	Cache      CacheStatus `json:"cache"`
+	Sessions   int         `json:"sessions"`
+	Steps      uint64      `json:"steps"` // iterations run since start
+	Device     string      `json:"device,omitempty"`
+	Peers      int         `json:"peers"`
 }
 
 // CacheStatus is in tokens of whole sessions (Record.CacheTotal).

@@ -97,6 +97,19 @@ func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
 	return a, nil
 }
 
+// session makes the engine and opens a session of up to length tokens.
+func (f *askFlags) session(cmd *cobra.Command, a *asker, length int) (*client.Session, error) {
+	ctx := cmd.Context()
+	if err := f.connect(ctx, cmd, a, length); err != nil {
+		return nil, err
+	}
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Activations: a.mode, PrefillChunk: a.chunk})
+	if err != nil && ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	return s, asked(err)
+}
+
 // connect makes the engine, for sessions of up to length tokens.
 func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, length int) error {
 	if longest := a.model.ck.Config.MaxPositions; length > longest {
@@ -128,15 +141,6 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 	var err error
 	a.engine, err = a.model.engine(a.tok, cfg)
 	return err
-}
-
-// session opens a session of up to length tokens.
-func (a *asker) session(ctx context.Context, length int) (*client.Session, error) {
-	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Activations: a.mode, PrefillChunk: a.chunk})
-	if err != nil && ctx.Err() != nil {
-		return nil, errInterrupted
-	}
-	return s, asked(err)
 }
 
 // Close ends everything, last made first.

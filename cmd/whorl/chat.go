@@ -46,10 +46,7 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			if !sourcesOf(cmd).given("max-length") {
 				length = min(length, a.model.ck.Config.MaxPositions)
 			}
-			if err := ask.connect(cmd.Context(), cmd, a, length); err != nil {
-				return err
-			}
-			s, err := a.session(cmd.Context(), length)
+			s, err := ask.session(cmd, a, length)
 			if err != nil {
 				return err
 			}

@@ -107,10 +107,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 				answer.tokens = min(answer.tokens, room)
 			}
 			length := len(ids) + answer.tokens
-			if err := ask.connect(cmd.Context(), cmd, a, length); err != nil {
-				return err
-			}
-			s, err := a.session(cmd.Context(), length)
+			s, err := ask.session(cmd, a, length)
 			if err != nil {
 				return err
 			}

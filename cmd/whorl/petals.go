@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 
@@ -142,14 +141,4 @@ func checkInert(cmd *cobra.Command, table []petalsFlag) error {
 		}
 	}
 	return nil
-}
-
-// flagTable is a table as docs/flags.md shows it.
-func flagTable(table []petalsFlag) string {
-	var b strings.Builder
-	b.WriteString("| flag of Petals | here | what it does, or why it does nothing |\n|---|---|---|\n")
-	for _, p := range table {
-		fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", p.name, p.verdict, p.note)
-	}
-	return b.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -95,4 +96,14 @@ func TestDocumentedFlags(t *testing.T) {
 			t.Errorf("docs/flags.md lacks the table of %s as the code has it; put this there:\n%s", name, want)
 		}
 	}
+}
+
+// flagTable is a table as docs/flags.md shows it.
+func flagTable(table []petalsFlag) string {
+	var b strings.Builder
+	b.WriteString("| flag of Petals | here | what it does, or why it does nothing |\n|---|---|---|\n")
+	for _, p := range table {
+		fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", p.name, p.verdict, p.note)
+	}
+	return b.String()
 }

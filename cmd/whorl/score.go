@@ -38,10 +38,7 @@ The first token has none.`,
 			if err != nil {
 				return err
 			}
-			if err := ask.connect(cmd.Context(), cmd, a, len(ids)); err != nil {
-				return err
-			}
-			s, err := a.session(cmd.Context(), len(ids))
+			s, err := ask.session(cmd, a, len(ids))
 			if err != nil {
 				return err
 			}
@@ -67,7 +64,7 @@ type scoreObject struct {
 }
 
 func score(ctx context.Context, w *world, a *asker, s *client.Session, ids []int32, asJSON, next bool) error {
-	res, err := s.Score(ctx, ids, nil)
+	res, err := s.Score(ctx, ids)
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
