@@ -10,6 +10,9 @@ type Row struct {
 // [i*PageTokens, (i+1)*PageTokens) of every layer.
 type KVView struct {
 	Pages []int32
+	// Rope, if not nil, takes the place of AttendSpec.Rope, where that is not nil: the
+	// rotation of a session whose length decides it.
+	Rope Rope
 }
 
 // Batch describes the rows of one step. It is ragged: rows of different sequences at

@@ -83,6 +83,7 @@ const (
 //	y = acc [+ Bias]
 //	if Gate:          y = Activation(Gate·a [+ GateBias]) * y
 //	else:             y = Activation(y)
+//	if Scale:         y = y*Scale
 //	if Residual:      y = Residual + y
 //	Dst = y
 //
@@ -95,7 +96,8 @@ type Product struct {
 	Gate     Weight // nil if none; same shape as W
 	GateBias Vector // nil if none
 	Act      Activation
-	Residual Buffer // nil if none
+	Scale    float32 // 0: none
+	Residual Buffer  // nil if none
 	Dst      Buffer
 }
 
@@ -106,6 +108,20 @@ type AttendSpec struct {
 	Heads, KVHeads, HeadDim int
 	Scale                   float32 // multiplies q·k
 	Rope                    Rope    // nil: queries and keys are not rotated
+	Window                  int     // a row sees its own and the Window-1 positions before it; 0: all
+	Softcap                 float32 // scores become Softcap*tanh(score/Softcap); 0: they stay
+	Alibi                   *AlibiSpec
+}
+
+// AlibiSpec adds to the score of head h for position j, before Softcap:
+//
+//	Slopes[h]*float(j)
+//
+// With BF16, float(j) and the product are rounded to bfloat16 (as are Slopes, by the
+// caller), and the rounded product is multiplied by AttendSpec.Scale.
+type AlibiSpec struct {
+	Slopes Vector // [Heads]
+	BF16   bool
 }
 
 // Device computes. Handles are made once, ops run on them for ever; an op works on the
