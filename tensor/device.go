@@ -160,6 +160,15 @@ type Device interface {
 	// Prepare copies n rows into dst and, for Act8, quantises them when the first
 	// quantised weight asks.
 	Prepare(dst Act, src Buffer, n int, mode Activations)
+	// Add adds scale*src, rounded, to rows of dst: row i of the first n of src to row
+	// rows[i], or to row i if rows is nil. The rows are different ones.
+	Add(dst, src Buffer, rows []int32, n int, scale float32)
+	// Activate is dst = act(gate)*dst on n rows, or dst = act(dst) if gate is nil: the
+	// epilogue of a Product on its own, with the same bits.
+	Activate(dst, gate Buffer, n int, act Activation)
+	// Scale is dst = dst*factor on n rows, and then, if softcap is not 0,
+	// dst = softcap*tanh(dst/softcap).
+	Scale(dst Buffer, n int, factor, softcap float32)
 	// MatMul runs products that share one Act; no product may read another's Dst.
 	MatMul(a Act, products []Product)
 	// Attend rotates q and k (in place), writes k and v to the cache at each row's

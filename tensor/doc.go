@@ -36,6 +36,8 @@
 //     positions. The splits of a row are merged in rising order into M, L, O, which start as
 //     the first split's: n = max(M, m), a = exp(M-n), b = exp(m-n), L = fma(L, a, l*b),
 //     O = fma(O, a, o*b), M = n. The result is O*(1/L).
+//   - An epilogue's steps (bias, activation, gate, scale, residual) and the ops Add, Activate
+//     and Scale are rounded one by one: a fused product has the bits of its parts.
 //   - exp, silu, gelu, tanh, sin and cos are the project's own polynomials (package cpu,
 //     math.go and sincos.go, which any other implementation copies operation by operation).
 package tensor

@@ -37,6 +37,7 @@ type Device struct {
 	product productOp
 	quant   quantOp
 	norm    normOp
+	point   pointOp
 	attend  attendOp
 }
 

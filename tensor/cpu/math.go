@@ -169,3 +169,30 @@ func horner(c []float32, x float32) float32 {
 	}
 	return p
 }
+
+// tanhSmall is the minimax fit P of tanh z = z + z*z²*P(z²) below tanhMid, good to 4e-9.
+var tanhSmall = [5]float32{-0.3333328, 0.13331442, -0.053739715, 0.020639086, -0.005704987}
+
+const tanhMid = 0.625
+
+// tanh32 is the hyperbolic tangent. From tanhMid on 1 - 2/(e^2z + 1) loses nothing.
+func tanh32(x float32) float32 {
+	z := x
+	if x < 0 {
+		z = -z
+	}
+	var t float32
+	if z < tanhMid {
+		s := float32(z * z)
+		t = fma32(float32(z*s), horner(tanhSmall[:], s), z)
+	} else {
+		t = 1 - 2/(exp32(2*z)+1)
+	}
+	if x < 0 {
+		return -t
+	}
+	return t
+}
+
+// softcap32 squashes x smoothly into (-limit, limit).
+func softcap32(x, limit float32) float32 { return float32(limit * tanh32(x/limit)) }

@@ -83,6 +83,7 @@ func TestPolynomials(t *testing.T) {
 	}{
 		{"exp", exp32, math.Exp, -103, 88.5, 1.5, 0},
 		{"silu", silu32, func(x float64) float64 { return x / (1 + math.Exp(-x)) }, -87, 100, 4, 0},
+		{"tanh", tanh32, math.Tanh, -12, 12, 2, 0},
 		{"gelu", gelu32, gelu, -20, 20, 4, 3e-7},
 		{"gelu-tanh", geluTanh32, func(x float64) float64 {
 			return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))

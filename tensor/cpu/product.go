@@ -169,6 +169,9 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 		} else {
 			k.activate(p.Act, y)
 		}
+		if p.Scale != 0 {
+			k.scale(y, y, p.Scale)
+		}
 		out := dst.row(r0 + r)[from:to]
 		if p.Residual != nil {
 			k.add(out, p.Residual.(*buffer).row(r0 + r)[from:to], y)

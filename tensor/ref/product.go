@@ -38,6 +38,9 @@ func product(a *act, p *tensor.Product) {
 			}
 		}
 		for i, v := range y {
+			if p.Scale != 0 {
+				v *= float64(p.Scale)
+			}
 			if p.Residual != nil {
 				v += float64(p.Residual.(*buffer).row(r)[i])
 			}

@@ -105,7 +105,8 @@ func cases() []testCase {
 	for _, a := range attends {
 		out = append(out, a.testCase())
 	}
-	return append(out, embeds()...)
+	out = append(out, embeds()...)
+	return append(out, pointwise()...)
 }
 
 func product(d tensor.DType, s shape, mode tensor.Activations) testCase {

@@ -41,6 +41,7 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("concurrent", func(t *testing.T) { concurrent(t, d) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
 	if d.Info().Arithmetic == "cpu1" {
+		t.Run("unfused", func(t *testing.T) { unfused(t, d) })
 		t.Run("rules", func(t *testing.T) { rules(t, d) })
 	}
 }

@@ -1,0 +1,62 @@
+package tensortest
+
+import (
+	"fmt"
+	"testing"
+
+	"whorl/tensor"
+)
+
+// pointwise are the cases of Add, Activate, Scale and scaled products.
+func pointwise() []testCase {
+	const n, cols = 5, 40
+	one := func(name string, run func(d tensor.Device, x, y tensor.Buffer)) testCase {
+		return testCase{
+			name: "pointwise/" + name, tol: 16 * 0x1p-24,
+			run: func(d tensor.Device) ([]float32, float64) {
+				x, y := up(d, n, cols, floats(81, n*cols, 2)), up(d, n, cols, floats(82, n*cols, 2))
+				run(d, x, y)
+				return down(d, x), 8
+			},
+		}
+	}
+	out := []testCase{
+		one("add", func(d tensor.Device, x, y tensor.Buffer) { d.Add(x, y, nil, n, 1) }),
+		one("add-scaled", func(d tensor.Device, x, y tensor.Buffer) { d.Add(x, y, []int32{4, 0, 2}, 3, 0.3) }),
+		one("scale", func(d tensor.Device, x, _ tensor.Buffer) { d.Scale(x, n, 0.7, 0) }),
+		one("softcap", func(d tensor.Device, x, _ tensor.Buffer) { d.Scale(x, n, 1, 1.5) }),
+		one("product", func(d tensor.Device, x, y tensor.Buffer) {
+			a := must(d.NewAct(n, cols))
+			d.Prepare(a, y, n, tensor.Act8)
+			w := must(d.Load(matrix(tensor.F32, cols, cols, 83)))
+			d.MatMul(a, []tensor.Product{{W: w, Scale: 0.3, Residual: x, Dst: x}})
+		}),
+	}
+	for _, act := range []tensor.Activation{tensor.NoActivation, tensor.SiLU, tensor.GELU, tensor.GELUTanh} {
+		out = append(out,
+			one(fmt.Sprintf("activate/%d", act), func(d tensor.Device, x, _ tensor.Buffer) { d.Activate(x, nil, n, act) }),
+			one(fmt.Sprintf("gate/%d", act), func(d tensor.Device, x, y tensor.Buffer) { d.Activate(x, y, n, act) }))
+	}
+	return out
+}
+
+// unfused: the epilogue of a product has the bits of its parts done one by one.
+func unfused(t *testing.T, d tensor.Device) {
+	const n, rows, cols = 7, 300, 64
+	for _, act := range []tensor.Activation{tensor.NoActivation, tensor.SiLU, tensor.GELU, tensor.GELUTanh} {
+		w, g := must(d.Load(matrix(tensor.Q8_0, rows, cols, 84))), must(d.Load(matrix(tensor.Q4_0, rows, cols, 85)))
+		bias := must(d.LoadVector(floats(86, rows, 1)))
+		a := must(d.NewAct(n, cols))
+		d.Prepare(a, up(d, n, cols, floats(87, n*cols, 1)), n, tensor.Act8)
+		residual := floats(88, n*rows, 1)
+		fused, parts, gate := up(d, n, rows, residual), up(d, n, rows, residual), must(d.NewBuffer(n, rows))
+		y := must(d.NewBuffer(n, rows))
+		d.MatMul(a, []tensor.Product{{W: w, Bias: bias, Gate: g, Act: act, Scale: 0.3, Residual: fused, Dst: fused}})
+		d.MatMul(a, []tensor.Product{{W: w, Bias: bias, Dst: y}, {W: g, Dst: gate}})
+		d.Activate(y, gate, n, act)
+		d.Add(parts, y, nil, n, 0.3)
+		if k := differ(down(d, parts), down(d, fused)); k >= 0 {
+			t.Errorf("activation %d: element %d differs between a fused product and its parts", act, k)
+		}
+	}
+}
