@@ -44,6 +44,7 @@ type fakeEngine struct {
 	fail       error
 	poison     bool // outputs are not finite
 	batches    []int
+	ropes      []tensor.Rope // of the first sequence of each step
 	closed     bool
 }
 
@@ -66,6 +67,7 @@ func (e *fakeEngine) Step(b *tensor.Batch, from, to int, mode tensor.Activations
 		return e.fail
 	}
 	e.batches = append(e.batches, len(b.Rows))
+	e.ropes = append(e.ropes, b.Seqs[0].Rope)
 	copy(out, in)
 	for block := from; block < to; block++ {
 		kv := e.kv[block-e.start]
@@ -90,6 +92,21 @@ func (e *fakeEngine) Step(b *tensor.Batch, from, to int, mode tensor.Activations
 	}
 	return nil
 }
+
+// fakeRope stands for the rotation of sessions of a length.
+type fakeRope int
+
+func (fakeRope) RotaryDim() int { return 2 }
+
+func (e *fakeEngine) SessionRope(length int) (tensor.Rope, error) {
+	if length == unropable {
+		return nil, errors.New("no such rope")
+	}
+	return fakeRope(length), nil
+}
+
+// unropable is a session length for which the fake engine has no rotation.
+const unropable = 13
 
 func (e *fakeEngine) Blocks() []blocks.Info {
 	var out []blocks.Info

@@ -45,8 +45,8 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	x.out = newOutbox(x)
 	s.byKey[x.key] = x
 	s.byID[x.id] = append(s.byID[x.id], x)
-	epoch, cache := x.enter(ctx), s.cache
-	x.tasks.Go(func() { x.reserve(epoch, cache, time.Duration(o.WaitMillis)*time.Millisecond) })
+	epoch, engine, cache := x.enter(ctx), s.engine, s.cache
+	x.tasks.Go(func() { x.reserve(epoch, engine, cache, time.Duration(o.WaitMillis)*time.Millisecond) })
 	return x, nil
 }
 
@@ -130,8 +130,17 @@ func (s *Server) haveRoom(from swarm.PeerID) error {
 
 // reserve waits for the session's cache and answers its Open. It ends early when the
 // session does.
-func (x *session) reserve(ctx context.Context, cache *kvcache.Cache, wait time.Duration) {
+func (x *session) reserve(ctx context.Context, engine Engine, cache *kvcache.Cache, wait time.Duration) {
 	s := x.srv
+	// The length fixes the rotation for good: every stage and every replay is told the same.
+	rope, err := engine.SessionRope(x.maxLength)
+	if err != nil {
+		s.log.Error("no rotation for a session", "max_length", x.maxLength, "reason", err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		x.finish(swarm.Errorf(swarm.CodeInternal, swarm.Elsewhere, "server %s failed to prepare a session of %d positions", s.deps.Self.Short(), x.maxLength))
+		return
+	}
 	lease, err := cache.Reserve(ctx, kvcache.Request{
 		Peer: string(x.client), Tokens: x.maxLength, Wait: wait, Lease: s.cfg.Timeouts.Lease, Expired: x.lapsed,
 	})
@@ -148,6 +157,7 @@ func (x *session) reserve(ctx context.Context, cache *kvcache.Cache, wait time.D
 		return
 	}
 	x.phase, x.lease, x.view = leased, lease, lease.View()
+	x.view.Rope = rope
 	s.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
 	s.queue.Ready(x.key, false)
 	x.out.report(true)

@@ -7,6 +7,7 @@ import (
 
 	"whorl/swarm"
 	"whorl/swarm/wire"
+	"whorl/tensor"
 )
 
 func TestOneStage(t *testing.T) {
@@ -34,6 +35,27 @@ func TestOneStage(t *testing.T) {
 		p.expect(wire.TypeDone)
 		if st := n.Sessions(); len(st) != 1 || st[0].Position != 12 || st[0].Peer != "client" || st[0].Steps != 6 || st[0].Bytes == 0 {
 			t.Errorf("sessions %+v", st)
+		}
+		p.close()
+		n.idle(t)
+	})
+}
+
+// The rotation of a session is that of its length, on every stage and after a re-route.
+func TestRopeOfTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.serve("a", swarm.Span{Start: 0, End: modelSize}, nil)
+		p := w.opened(n, "client", swarm.Span{Start: 0, End: modelSize}, func(o *wire.Open) { o.MaxLength = 77 })
+		in := input(1, 12)
+		p.rows(in, 0, 7, 7)
+		p.position(7)
+		p.send(wire.TypeRoute, wire.Route{Epoch: 2, Truncate: 3, Journal: -1})
+		p.epoch = 2
+		p.expect(wire.TypeStatus)
+		p.rows(in, 3, 4, 4)
+		p.position(4)
+		if !slices.Equal(n.engine.ropes, []tensor.Rope{fakeRope(77), fakeRope(77)}) {
+			t.Errorf("ropes of the steps: %v", n.engine.ropes)
 		}
 		p.close()
 		n.idle(t)
@@ -107,6 +129,7 @@ func TestOpenIsRefused(t *testing.T) {
 		{name: "activations", change: func(o *wire.Open) { o.Activations = "bf8" }, code: swarm.CodeUnsupported, verdict: swarm.Caller},
 		{name: "no length", change: func(o *wire.Open) { o.MaxLength = 0 }, code: swarm.CodeBadRequest, verdict: swarm.Caller},
 		{name: "longer than the cache", change: func(o *wire.Open) { o.MaxLength = cachePages*64 + 1 }, code: swarm.CodeTooLong, verdict: swarm.Elsewhere},
+		{name: "no rotation for the length", change: func(o *wire.Open) { o.MaxLength = unropable }, code: swarm.CodeInternal, verdict: swarm.Elsewhere},
 		{name: "huge length", change: func(o *wire.Open) { o.MaxLength = 1 << 40 }, code: swarm.CodeBadRequest, verdict: swarm.Caller},
 		{name: "negative wait", change: func(o *wire.Open) { o.WaitMillis = -1 }, code: swarm.CodeBadRequest, verdict: swarm.Caller},
 		{name: "negative route", change: func(o *wire.Open) { o.Route.Skip = -1 }, code: swarm.CodeBadFrame, verdict: swarm.Caller},

@@ -24,8 +24,12 @@ const (
 var FakeManifest = swarm.Manifest{Name: "fake", Blocks: FakeBlocks, Hidden: fakeHidden,
 	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "fake"}}
 
-// FakeLoader loads spans of the fake model, whose steps take Delay.
-type FakeLoader struct{ Delay time.Duration }
+// FakeLoader loads spans of the fake model, whose steps take Delay. Lengths, if not nil,
+// hears of the length of every session that is opened.
+type FakeLoader struct {
+	Delay   time.Duration
+	Lengths func(int)
+}
 
 // Sizes are small.
 func (FakeLoader) Sizes() blocks.Sizes {
@@ -34,7 +38,7 @@ func (FakeLoader) Sizes() blocks.Sizes {
 
 // Load makes a span.
 func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
-	e := &fakeEngine{start: start, delay: l.Delay, seen: make([][][fakeHidden]float32, end-start)}
+	e := &fakeEngine{start: start, delay: l.Delay, lengths: l.Lengths, seen: make([][][fakeHidden]float32, end-start)}
 	for b := start; b < end; b++ {
 		e.infos = append(e.infos, blocks.Info{Index: b, Bytes: 1 << 10, Digest: fmt.Sprint("digest of block ", b)})
 		e.seen[b-start] = make([][fakeHidden]float32, pages*tensor.PageTokens)
@@ -45,11 +49,12 @@ func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(b
 
 // fakeEngine keeps the inputs of every position where a real one keeps keys and values.
 type fakeEngine struct {
-	start int
-	delay time.Duration
-	infos []blocks.Info
-	mu    sync.Mutex // guards seen: [block][page*PageTokens+slot]
-	seen  [][][fakeHidden]float32
+	start   int
+	delay   time.Duration
+	lengths func(int)
+	infos   []blocks.Info
+	mu      sync.Mutex // guards seen: [block][page*PageTokens+slot]
+	seen    [][][fakeHidden]float32
 }
 
 func (e *fakeEngine) Step(b *tensor.Batch, from, to int, _ tensor.Activations, in, out []float32) error {
@@ -80,6 +85,14 @@ func (e *fakeEngine) Step(b *tensor.Batch, from, to int, _ tensor.Activations, i
 		}
 	}
 	return nil
+}
+
+// SessionRope is none: the fake model rotates nothing.
+func (e *fakeEngine) SessionRope(length int) (tensor.Rope, error) {
+	if e.lengths != nil {
+		e.lengths(length)
+	}
+	return nil, nil
 }
 
 func (e *fakeEngine) Blocks() []blocks.Info { return e.infos }

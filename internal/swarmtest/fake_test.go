@@ -154,6 +154,37 @@ func TestChaos(t *testing.T) {
 	}
 }
 
+// The length given at open fixes what depends on it: every stage is told the same, first
+// ones and those that step in.
+func TestOneLengthForAll(t *testing.T) {
+	w := NewWorld(t, FakeManifest)
+	var mu sync.Mutex
+	var lengths []int
+	l := FakeLoader{Lengths: func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		lengths = append(lengths, n)
+	}}
+	for _, id := range []swarm.PeerID{"0:3/0", "0:3/1", "3:6/0", "3:6/1"} {
+		w.Start(id, swarm.Span{Start: int(id[0] - '0'), End: int(id[2] - '0')}, l, nil)
+	}
+	e := w.Engine(FakeHead{}, FakeVocab, nil)
+	p := prompt(9, 1)
+	got := generate(t, e, client.SessionOptions{MaxLength: 123}, p, 20, func(s *client.Session, have int) {
+		if have == 5 || have == 12 {
+			w.Server(s.Route()[have%2].Peer).Node.Kill()
+		}
+	})
+	if want := FakeGreedy(p, 20); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(lengths) < 4 || slices.ContainsFunc(lengths, func(n int) bool { return n != 123 }) {
+		t.Errorf("lengths of the stages: %v, want 123 at least four times", lengths)
+	}
+}
+
 // A client that goes away frees what it held on every server.
 func TestEverythingIsFreed(t *testing.T) {
 	w, e := chain(t, 1, nil, "0:3", "3:6")

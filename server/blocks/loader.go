@@ -89,7 +89,7 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 		return nil, fmt.Errorf("blocks %d:%d: %s has 0:%d", start, end, l.ck.Name, l.ck.Config.Layers)
 	}
 	n := end - start
-	s := &Span{dev: l.dev, start: start, hidden: l.ck.Config.Hidden, pages: pages, blocks: make([]*model.Block, n), infos: make([]Info, n)}
+	s := &Span{dev: l.dev, ck: l.ck, start: start, hidden: l.ck.Config.Hidden, pages: pages, blocks: make([]*model.Block, n), infos: make([]Info, n)}
 	l.mu.Lock()
 	tried := l.block
 	l.block = nil
