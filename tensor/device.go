@@ -124,6 +124,17 @@ type AlibiSpec struct {
 	BF16   bool
 }
 
+// ExpertsSpec describes a mixture-of-experts feed-forward: one Gate and Up [FFN][Hidden]
+// and one Down [Hidden][FFN] per expert.
+type ExpertsSpec struct {
+	Gate, Up, Down []Weight
+	Act            Activation
+	TopK           int         // experts of a row
+	Renormalise    bool        // the weights of a row's experts are divided by their sum
+	Mode           Activations // of all products
+	Scale          float32     // multiplies the sum of experts before it is added; 0: none
+}
+
 // Device computes. Handles are made once, ops run on them for ever; an op works on the
 // first n rows of its buffers, where n is given, that of the batch, or that of the Act.
 // Ops are void and run in order; Sync reports the first error since the last Sync, and
@@ -175,6 +186,14 @@ type Device interface {
 	// position, and attends over positions 0..Pos of each row's sequence.
 	// q and dst are [rows][Heads*HeadDim]; k and v are [rows][KVHeads*HeadDim].
 	Attend(dst, q, k, v Buffer, kv KV, b *Batch, s AttendSpec)
+	// Experts adds to each of n rows of dst the weighted outputs of the TopK experts with
+	// the greatest logits (of equal ones the first). Expert e makes of a row x
+	//
+	//	y = Down[e]·(Act(Gate[e]·x) * Up[e]·x)
+	//
+	// and its weight is the softmax of the row's logits over all experts. x is
+	// [rows][Hidden], logits is [rows][experts]. The spec is not kept.
+	Experts(dst, x, logits Buffer, n int, s *ExpertsSpec)
 
 	Sync() error
 	// Close frees threads and memory; handles of the device are dead after it.

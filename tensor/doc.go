@@ -36,6 +36,11 @@
 //     positions. The splits of a row are merged in rising order into M, L, O, which start as
 //     the first split's: n = max(M, m), a = exp(M-n), b = exp(m-n), L = fma(L, a, l*b),
 //     O = fma(O, a, o*b), M = n. The result is O*(1/L).
+//   - Experts: of a row's logits m = max, e = exp(logit-m), l = sum(e), p = e*(1/l). The
+//     TopK experts of greatest logits are chosen, of equal ones the first. To renormalise,
+//     p is divided by the sum of the chosen p, added from 0 in the order of experts. With y
+//     made by the rules of products, acc = 0 and for the chosen in the order of experts
+//     acc = fma(y, p, acc); dst = dst + acc, or dst + acc*Scale.
 //   - An epilogue's steps (bias, activation, gate, scale, residual) and the ops Add, Activate
 //     and Scale are rounded one by one: a fused product has the bits of its parts.
 //   - exp, silu, gelu, tanh, sin and cos are the project's own polynomials (package cpu,

@@ -39,6 +39,7 @@ type Device struct {
 	norm    normOp
 	point   pointOp
 	attend  attendOp
+	experts expertsOp
 }
 
 var _ tensor.Device = (*Device)(nil)
@@ -95,7 +96,7 @@ func open1(t namedTier, threads int) *Device {
 			panel: make([]float32, 2*panelGroups*group*lanes),
 		}
 	}
-	d.product.d, d.quant.d, d.norm.d, d.attend.d = d, d, d, d
+	d.product.d, d.quant.d, d.norm.d, d.attend.d, d.experts.d = d, d, d, d, d
 	return d
 }
 

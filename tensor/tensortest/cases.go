@@ -106,7 +106,11 @@ func cases() []testCase {
 		out = append(out, a.testCase())
 	}
 	out = append(out, embeds()...)
-	return append(out, pointwise()...)
+	out = append(out, pointwise()...)
+	for _, e := range expertsCases() {
+		out = append(out, e.testCase())
+	}
+	return out
 }
 
 func product(d tensor.DType, s shape, mode tensor.Activations) testCase {

@@ -35,6 +35,7 @@ func Run(t *testing.T, d tensor.Device) {
 		}
 	})
 	t.Run("batch", func(t *testing.T) { batches(t, d) })
+	t.Run("experts", func(t *testing.T) { expertsBatches(t, d) })
 	t.Run("chunks", func(t *testing.T) { chunks(t, d) })
 	t.Run("guards", func(t *testing.T) { guards(t, d) })
 	t.Run("poison", func(t *testing.T) { poison(t, d) })
@@ -98,8 +99,8 @@ func chunks(t *testing.T, d tensor.Device) {
 		}
 	}
 	// A whole prompt at once and row by row.
-	a := attend{4, 2, 40, 40, []int{270}, []int{270}}
-	whole, byRow := a.run(d, 1<<20), attend{4, 2, 40, 40, []int{270}, []int{1}}.run(d, 1)
+	a := attend{4, 2, 40, 40, []int{270}, []int{270}, variant{}}
+	whole, byRow := a.run(d, 1<<20), attend{4, 2, 40, 40, []int{270}, []int{1}, variant{}}.run(d, 1)
 	if k := differ(whole[269*4*40:], byRow); k >= 0 {
 		t.Errorf("output %d of the last row differs between prefill and decode", k)
 	}
