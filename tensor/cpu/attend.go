@@ -14,8 +14,8 @@ type attendOp struct {
 	dst, q    *buffer
 	k, v      *buffer
 	kv        *kv
-	rope      *rope
 	batch     *tensor.Batch
+	slopes    []float32 // of ALiBi, nil if there is none
 	chunks    []chunk
 	phase     phase
 	splits    int       // most splits of a chunk
@@ -32,20 +32,22 @@ const (
 	phaseMerge               // tile: a chunk and key/value head
 )
 
-// chunk is a run of rows of one sequence that walk the cache together. All its rows end in
-// the same split.
+// chunk is a run of rows of one sequence that walk the cache together: all of them begin
+// in the same split and end in the same split.
 type chunk struct {
-	row, rows int
-	pos       int // of the first row
+	row, rows   int
+	pos         int // of the first row
+	first, last int // splits
 }
 
-// splitsOf is the number of splits the chunk's rows walk.
-func (c chunk) splits() int { return c.pos/tensor.AttendSplit + 1 }
+// splits is the number of splits the chunk's rows walk.
+func (c chunk) splits() int { return c.last - c.first + 1 }
 
 // attendScratch is one thread's part: for up to maxTileRows query vectors.
 type attendScratch struct {
 	q      []float32 // [vectors][headDim]
 	scores []float32 // [vectors][AttendSplit]
+	bias   []float32 // [heads of a group][AttendSplit]: of ALiBi
 	sum    []float32 // [vectors][headWidth]
 	run    []float32 // [vectors][headWidth], merged so far
 	m, l   []float32 // [vectors]
@@ -61,7 +63,7 @@ func (s *attendScratch) grow(vectors, headDim, width int) {
 		s.sum, s.run = make([]float32, vectors*width), make([]float32, vectors*width)
 	}
 	if len(s.m) < vectors {
-		s.scores = make([]float32, vectors*tensor.AttendSplit)
+		s.scores, s.bias = make([]float32, vectors*tensor.AttendSplit), make([]float32, vectors*tensor.AttendSplit)
 		s.m, s.l = make([]float32, vectors), make([]float32, vectors)
 		s.runM, s.runL = make([]float32, vectors), make([]float32, vectors)
 	}
@@ -72,12 +74,13 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 	d.begin()
 	defer d.end()
 	op := &d.attend
-	op.spec, op.batch, op.kv, op.rope = s, b, cache.(*kv), nil
+	op.spec, op.batch, op.kv, op.slopes = s, b, cache.(*kv), nil
 	op.dst, op.q, op.k, op.v = dst.(*buffer), q.(*buffer), k.(*buffer), v.(*buffer)
-	if s.Rope != nil {
-		op.rope = s.Rope.(*rope)
+	if s.Alibi != nil {
+		op.slopes = floatsOf(s.Alibi.Slopes)
 	}
 	op.check()
+	op.checkBatch()
 	if len(b.Rows) == 0 {
 		return
 	}
@@ -102,9 +105,9 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 		op.phase = phaseWhole
 	}
 	op.attend(tiles)
-	op.dst, op.q, op.k, op.v, op.batch, op.rope = nil, nil, nil, nil, nil, nil
 	runtime.KeepAlive(op.kv)
-	op.kv = nil
+	op.dst, op.q, op.k, op.v, op.kv, op.batch = nil, nil, nil, nil, nil, nil
+	op.spec, op.slopes = tensor.AttendSpec{}, nil
 }
 
 // serialWork is the number of multiplications below which attention stays on the calling
@@ -114,7 +117,7 @@ const serialWork = 64 << 10
 func (op *attendOp) attend(tiles int) {
 	work := 0
 	for _, c := range op.chunks {
-		work += c.rows * (c.pos + c.rows) * op.spec.Heads * op.spec.HeadDim
+		work += c.rows * (c.pos + c.rows - op.start(c.pos)) * op.spec.Heads * op.spec.HeadDim
 	}
 	if op.phase == phaseWhole && work < serialWork {
 		for i := range tiles {
@@ -155,10 +158,16 @@ func (op *attendOp) check() {
 			bug("attend %d rows: keys or values %dx%d", n, b.rows, b.cols)
 		}
 	}
-	if op.rope != nil && op.rope.spec.HeadDim != s.HeadDim {
-		bug("rope over heads of %d for heads of %d", op.rope.spec.HeadDim, s.HeadDim)
+	if !(s.Window >= 0 && s.Softcap >= 0) {
+		bug("attend in a window of %d, scores capped at %v", s.Window, s.Softcap)
 	}
-	last := 0
+	if s.Alibi != nil && len(op.slopes) != s.Heads {
+		bug("attend with %d slopes for %d heads", len(op.slopes), s.Heads)
+	}
+}
+
+// checkBatch also makes the rotation tables reach the batch's positions.
+func (op *attendOp) checkBatch() {
 	for i, r := range op.batch.Rows {
 		if !(r.Seq >= 0 && int(r.Seq) < len(op.batch.Seqs) && r.Pos >= 0) {
 			bug("row %d: sequence %d of %d, position %d", i, r.Seq, len(op.batch.Seqs), r.Pos)
@@ -167,18 +176,39 @@ func (op *attendOp) check() {
 		if !(int(r.Pos) < len(pages)*tensor.PageTokens) {
 			bug("row %d: position %d of a sequence with %d pages", i, r.Pos, len(pages))
 		}
-		last = max(last, int(r.Pos))
+		if t := op.rope(r.Seq); t != nil {
+			if t.spec.HeadDim != op.spec.HeadDim {
+				bug("row %d: rope over heads of %d for heads of %d", i, t.spec.HeadDim, op.spec.HeadDim)
+			}
+			t.reach(int(r.Pos))
+		}
 	}
 	for i := range op.batch.Seqs {
 		for _, p := range op.batch.Seqs[i].Pages {
-			if !(p >= 0 && int(p) < c.spec.Pages) {
-				bug("page %d of %d", p, c.spec.Pages)
+			if !(p >= 0 && int(p) < op.kv.spec.Pages) {
+				bug("page %d of %d", p, op.kv.spec.Pages)
 			}
 		}
 	}
-	if op.rope != nil && n > 0 {
-		op.rope.reach(last)
+}
+
+// rope is the rotation of a sequence, nil if there is none.
+func (op *attendOp) rope(seq int32) *rope {
+	if op.spec.Rope == nil {
+		return nil
 	}
+	if own := op.batch.Seqs[seq].Rope; own != nil {
+		return own.(*rope)
+	}
+	return op.spec.Rope.(*rope)
+}
+
+// start is the first position that a row at pos sees.
+func (op *attendOp) start(pos int) int {
+	if op.spec.Window == 0 {
+		return 0
+	}
+	return max(0, pos-op.spec.Window+1)
 }
 
 // cut makes chunks of the batch's rows.
@@ -187,9 +217,13 @@ func (op *attendOp) cut() {
 	most := op.chunkRows()
 	rows := op.batch.Rows
 	for i := 0; i < len(rows); {
-		c := chunk{row: i, rows: 1, pos: int(rows[i].Pos)}
-		for c.rows < most && i+c.rows < len(rows) && rows[i+c.rows].Seq == rows[i].Seq &&
-			int(rows[i+c.rows].Pos) == c.pos+c.rows && (c.pos+c.rows)%tensor.AttendSplit != 0 {
+		pos := int(rows[i].Pos)
+		c := chunk{row: i, rows: 1, pos: pos, first: op.start(pos) / tensor.AttendSplit, last: pos / tensor.AttendSplit}
+		for c.rows < most && i+c.rows < len(rows) && rows[i+c.rows].Seq == rows[i].Seq {
+			next := int(rows[i+c.rows].Pos)
+			if next != pos+c.rows || next/tensor.AttendSplit != c.last || op.start(next)/tensor.AttendSplit != c.first {
+				break
+			}
 			c.rows++
 		}
 		op.chunks = append(op.chunks, c)
@@ -213,14 +247,14 @@ func (op *attendOp) tile(worker, i int) {
 	case phaseWhole:
 		op.gather(s, c, head)
 		for n := range c.splits() {
-			op.split(s, c, head, n)
+			op.split(s, c, head, c.first+n)
 			op.merge(s, c, n, s.m, s.l, s.sum)
 		}
 		op.finish(s, c, head)
 	case phaseSplits:
 		if split < c.splits() {
 			op.gather(s, c, head)
-			op.split(s, c, head, split)
+			op.split(s, c, head, c.first+split)
 			m, l, sum := op.part(i, split)
 			copy(m, s.m)
 			copy(l, s.l)
@@ -247,9 +281,9 @@ func (op *attendOp) write(i int) {
 	r, hd := op.batch.Rows[i], op.spec.HeadDim
 	pos := int(r.Pos)
 	k, v := op.k.row(i), op.v.row(i)
-	if op.rope != nil {
-		op.rope.apply(op.q.row(i), pos)
-		op.rope.apply(k, pos)
+	if t := op.rope(r.Seq); t != nil {
+		t.apply(op.q.row(i), pos)
+		t.apply(k, pos)
 	}
 	page := op.batch.Seqs[r.Seq].Pages[pos/tensor.PageTokens]
 	for h := range op.spec.KVHeads {
@@ -269,30 +303,46 @@ func (op *attendOp) gather(s *attendScratch, c chunk, head int) {
 func (op *attendOp) split(s *attendScratch, c chunk, head, split int) {
 	k, hd, width, group := op.d.k, op.spec.HeadDim, op.headWidth, op.group()
 	n := c.rows * group
-	from := split * tensor.AttendSplit
-	least := min(c.pos+1-from, tensor.AttendSplit)     // positions the first row sees
-	most := min(c.pos+c.rows-from, tensor.AttendSplit) // and the last one
-	pages := op.batch.Seqs[op.batch.Rows[c.row].Seq].Pages[from/tensor.PageTokens:]
+	at := split * tensor.AttendSplit
+	pages := op.batch.Seqs[op.batch.Rows[c.row].Seq].Pages[at/tensor.PageTokens:]
+	from, least := op.seen(c.pos, split)         // what the first row sees
+	late, most := op.seen(c.pos+c.rows-1, split) // and the last one
 
 	scores, sum := s.scores[:n*tensor.AttendSplit], s.sum[:n*width]
 	clear(scores)
-	for p := 0; p*tensor.PageTokens < most; p++ {
+	for p := from / tensor.PageTokens; p*tensor.PageTokens < most; p++ {
 		keys, _ := op.kv.head(pages[p], op.spec.Layer, head)
-		// Whole pairs of blocks; what lies past the last position is not looked at.
-		blocks := (min(most-p*tensor.PageTokens, tensor.PageTokens) + 2*lanes - 1) / (2 * lanes) * 2
-		k.f32(scores[p*tensor.PageTokens:], tensor.AttendSplit, keys, hd*lanes, blocks, s.q, hd, n, hd)
+		// Whole pairs of blocks; what lies around the seen positions is not looked at.
+		page := p * tensor.PageTokens
+		first := max(from-page, 0) / (2 * lanes) * 2
+		end := (min(most-page, tensor.PageTokens) + 2*lanes - 1) / (2 * lanes) * 2
+		k.f32(scores[page+first*lanes:], tensor.AttendSplit, keys[first*lanes*hd:], hd*lanes, end-first, s.q, hd, n, hd)
+	}
+	if op.slopes != nil {
+		op.bias(s, head, at+from, at+most)
+	}
+	for i := range n {
+		from, to := op.seen(c.pos+i/group, split)
+		s.m[i], s.l[i] = op.soften(s, scores[i*tensor.AttendSplit:], i%group, from, to)
 	}
 	clear(sum)
+	// What all rows see is weighed together; the sums run over rising positions.
+	least = max(least, late)
 	for i := range n {
-		seen := min(least+i/group, tensor.AttendSplit)
-		s.m[i], s.l[i] = k.softmax(scores[i*tensor.AttendSplit:][:seen], op.spec.Scale)
+		from, to := op.seen(c.pos+i/group, split)
+		op.weigh(sum[i*width:], scores[i*tensor.AttendSplit:], pages, head, 1, from, min(to, late))
 	}
-	op.weigh(sum, scores, pages, head, n, 0, least)
-	for i := range n { // later rows see a few positions more
-		if seen := min(least+i/group, tensor.AttendSplit); seen > least {
-			op.weigh(sum[i*width:], scores[i*tensor.AttendSplit:], pages, head, 1, least, seen)
-		}
+	op.weigh(sum, scores, pages, head, n, late, least)
+	for i := range n {
+		_, to := op.seen(c.pos+i/group, split)
+		op.weigh(sum[i*width:], scores[i*tensor.AttendSplit:], pages, head, 1, least, to)
 	}
+}
+
+// seen is what a row at pos sees of a split: [from, to), counted from the split's start.
+func (op *attendOp) seen(pos, split int) (from, to int) {
+	at := split * tensor.AttendSplit
+	return max(op.start(pos)-at, 0), min(pos+1-at, tensor.AttendSplit)
 }
 
 // weigh adds the values of positions [from, to) of a split, weighted, to n sums.

@@ -50,6 +50,7 @@ var avx512 = kernels{
 		avx512LayerNorm(&dst[0], &src[0], &gain[0], unsafe.SliceData(bias), len(src), eps)
 	},
 	softmax: func(s []float32, scale float32) (m, l float32) { return avx512Softmax(&s[0], len(s), scale) },
+	softcap: func(x []float32, limit float32) { avx512Softcap(&x[0], len(x), limit) },
 	blend:   func(o, p []float32, a, b float32) { avx512Blend(&o[0], &p[0], len(o), a, b) },
 	scale:   func(dst, src []float32, f float32) { avx512Scale(&dst[0], &src[0], len(dst), f) },
 

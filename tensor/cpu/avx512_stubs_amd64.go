@@ -444,6 +444,11 @@ func avx512LayerNorm(dst *float32, src *float32, gain *float32, bias *float32, n
 //go:noescape
 func avx512Softmax(s *float32, n int, scale float32) (m float32, l float32)
 
+// avx512Softcap is x = limit*tanh(x/limit) for n elements.
+//
+//go:noescape
+func avx512Softcap(x *float32, n int, limit float32)
+
 // avx512Add is dst = a+b for n elements; dst may be a or b.
 //
 //go:noescape

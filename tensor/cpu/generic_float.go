@@ -19,6 +19,7 @@ var generic = kernels{
 	rmsNorm:    genericRMSNorm,
 	layerNorm:  genericLayerNorm,
 	softmax:    genericSoftmax,
+	softcap:    genericSoftcap,
 	blend:      genericBlend,
 	scale:      genericScale,
 	add:        genericAdd,

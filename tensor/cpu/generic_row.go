@@ -60,6 +60,12 @@ func genericSoftmax(s []float32, scale float32) (m, l float32) {
 	return m, tree(&acc)
 }
 
+func genericSoftcap(x []float32, limit float32) {
+	for i, v := range x {
+		x[i] = softcap32(v, limit)
+	}
+}
+
 func genericBlend(o, p []float32, a, b float32) {
 	for i := range o {
 		o[i] = fma32(o[i], a, float32(p[i]*b))

@@ -33,6 +33,8 @@ type kernels struct {
 
 	// softmax turns scores s into exp(s*scale - m) and gives m and the sum.
 	softmax func(s []float32, scale float32) (m, l float32)
+	// softcap is x = limit*tanh(x/limit).
+	softcap func(x []float32, limit float32)
 	// blend is o = fma(o, a, p*b).
 	blend func(o, p []float32, a, b float32)
 	// scale is dst = src*f.

@@ -169,6 +169,9 @@ func TestPointwiseKernels(t *testing.T) {
 			s, r := set(mem), mem(2)
 			r[0], r[1] = k.softmax(s, 0.25)
 		})
+		for _, limit := range []float32{1, 30, 50} {
+			twins(t, fmt.Sprintf("softcap %v%s", limit, name), func(k *kernels, mem func(int) []float32) { k.softcap(set(mem), limit) })
+		}
 		twins(t, "rms norm"+name, func(k *kernels, mem func(int) []float32) { k.rmsNorm(mem(n), in, other, 1e-5) })
 		twins(t, "layer norm"+name, func(k *kernels, mem func(int) []float32) { k.layerNorm(mem(n), in, other, nil, 1e-5) })
 		twins(t, "biased layer norm"+name, func(k *kernels, mem func(int) []float32) {

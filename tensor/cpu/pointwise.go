@@ -94,9 +94,7 @@ func (op *pointOp) tile(worker, i int) {
 			k.scale(y, y, op.factor)
 		}
 		if op.softcap != 0 {
-			for j, v := range y {
-				y[j] = softcap32(v, op.softcap)
-			}
+			k.softcap(y, op.softcap)
 		}
 	}
 }

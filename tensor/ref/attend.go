@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"whorl/tensor"
+	"whorl/tensor/quant"
 )
 
 // Attend rotates, writes and attends, row by row: a row sees what the rows before it
@@ -15,9 +16,12 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 	for i, r := range b.Rows {
 		pages := b.Seqs[r.Seq].Pages
 		qr, kr, vr := q.(*buffer).row(i), k.(*buffer).row(i), v.(*buffer).row(i)
-		if s.Rope != nil {
-			rotate(s.Rope.(*rope).spec, qr, int(r.Pos))
-			rotate(s.Rope.(*rope).spec, kr, int(r.Pos))
+		if turn := s.Rope; turn != nil {
+			if own := b.Seqs[r.Seq].Rope; own != nil {
+				turn = own
+			}
+			rotate(turn.(*rope).spec, qr, int(r.Pos))
+			rotate(turn.(*rope).spec, kr, int(r.Pos))
 		}
 		at := func(pos, head int) place {
 			return place{pages[pos/tensor.PageTokens], s.Layer, head, pos % tensor.PageTokens}
@@ -29,20 +33,25 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 		for h := range s.Heads {
 			out := make([]float64, hd)
 			kvHead := h / (s.Heads / s.KVHeads)
-			weights := make([]float64, r.Pos+1)
+			first := 0
+			if s.Window > 0 {
+				first = max(0, int(r.Pos)-s.Window+1)
+			}
+			weights := make([]float64, int(r.Pos)+1-first) // of positions from first on
 			top, sum := math.Inf(-1), 0.0
-			for pos := range weights {
-				for j, key := range c.k[at(pos, kvHead)] {
-					weights[pos] += float64(qr[h*hd+j]) * float64(key) * float64(s.Scale)
+			for i := range weights {
+				for j, key := range c.k[at(first+i, kvHead)] {
+					weights[i] += float64(qr[h*hd+j]) * float64(key) * float64(s.Scale)
 				}
-				top = max(top, weights[pos])
+				weights[i] = score(&s, h, first+i, weights[i])
+				top = max(top, weights[i])
 			}
-			for pos := range weights {
-				weights[pos] = math.Exp(weights[pos] - top)
-				sum += weights[pos]
+			for i := range weights {
+				weights[i] = math.Exp(weights[i] - top)
+				sum += weights[i]
 			}
-			for pos, w := range weights {
-				for j, value := range c.v[at(pos, kvHead)] {
+			for i, w := range weights {
+				for j, value := range c.v[at(first+i, kvHead)] {
 					out[j] += w / sum * float64(value)
 				}
 			}
@@ -52,6 +61,24 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 		}
 	}
 }
+
+// score biases and caps a scaled score of a head and position.
+func score(s *tensor.AttendSpec, head, pos int, v float64) float64 {
+	if a := s.Alibi; a != nil {
+		slope, at := float64(a.Slopes.(vector)[head]), float64(pos)
+		if a.BF16 { // the roundings are the model's, not an implementation's
+			v += bf16(slope*bf16(at)) * float64(s.Scale)
+		} else {
+			v += slope * at
+		}
+	}
+	if s.Softcap != 0 {
+		v = float64(s.Softcap) * math.Tanh(v/float64(s.Softcap))
+	}
+	return v
+}
+
+func bf16(v float64) float64 { return float64(quant.BF16ToF32(quant.F32ToBF16(float32(v)))) }
 
 // rotate turns pairs (i, i+RotaryDim/2) of each head.
 func rotate(s tensor.RopeSpec, row []float32, pos int) {

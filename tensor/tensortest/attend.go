@@ -13,25 +13,79 @@ type attend struct {
 	heads, kvHeads, dim, rotary int
 	lengths                     []int // positions of each sequence
 	rows                        []int // how many of them come in the last batch
+	variant                     variant
+}
+
+// variant is how a case differs from plain attention.
+type variant struct {
+	window  int
+	softcap float32
+	alibi   bool
+	bf16    bool // ALiBi's terms are
+	ropes   bool // every other sequence has a rotation of its own
 }
 
 var attends = []attend{
-	{1, 1, 16, 0, []int{1}, []int{1}},
-	{4, 2, 16, 16, []int{9}, []int{9}},
-	{9, 3, 64, 64, []int{70}, []int{3}},
-	{4, 4, 32, 16, []int{5, 130, 1}, []int{5, 1, 1}},
-	{4, 2, 40, 40, []int{270}, []int{270}},
-	{4, 1, 32, 32, []int{600, 257}, []int{1, 2}}, // more than one split
-	{2, 1, 128, 128, []int{66}, []int{2}},
-	{26, 2, 16, 16, []int{40}, []int{2}}, // more heads share a key than a tile has rows
-	{3, 1, 20, 10, []int{258}, []int{5}}, // heads that fill no vector, rows around a split's end
+	{1, 1, 16, 0, []int{1}, []int{1}, variant{}},
+	{4, 2, 16, 16, []int{9}, []int{9}, variant{}},
+	{9, 3, 64, 64, []int{70}, []int{3}, variant{}},
+	{4, 4, 32, 16, []int{5, 130, 1}, []int{5, 1, 1}, variant{}},
+	{4, 2, 40, 40, []int{270}, []int{270}, variant{}},
+	{4, 1, 32, 32, []int{600, 257}, []int{1, 2}, variant{}}, // more than one split
+	{2, 1, 128, 128, []int{66}, []int{2}, variant{}},
+	{26, 2, 16, 16, []int{40}, []int{2}, variant{}}, // more heads share a key than a tile has rows
+	{3, 1, 20, 10, []int{258}, []int{5}, variant{}}, // heads that fill no vector, rows around a split's end
+
+	{4, 2, 16, 16, []int{9}, []int{9}, variant{window: 1}},
+	{4, 2, 16, 16, []int{300}, []int{300}, variant{window: 5}},         // fewer than the rows that walk together
+	{2, 2, 8, 0, []int{520, 600}, []int{20, 1}, variant{window: 256}},  // rows that begin in different splits
+	{2, 1, 16, 16, []int{800, 257}, []int{1, 2}, variant{window: 300}}, // splits that nobody sees
+	{4, 2, 16, 16, []int{70, 1}, []int{3, 1}, variant{softcap: 1.5}},
+	{6, 3, 16, 0, []int{300, 20}, []int{5, 1}, variant{alibi: true}},
+	{6, 3, 16, 0, []int{300, 20}, []int{5, 1}, variant{alibi: true, bf16: true}},
+	{4, 2, 16, 8, []int{40, 50, 60}, []int{2, 1, 3}, variant{ropes: true}},
+	{4, 2, 12, 8, []int{530, 10}, []int{30, 2}, variant{window: 200, softcap: 2, alibi: true, bf16: true, ropes: true}},
 }
 
 func (a attend) testCase() testCase {
 	return testCase{
-		name: fmt.Sprintf("attend/%dx%d/%d/%d/%v", a.heads, a.kvHeads, a.dim, a.rotary, a.lengths), tol: 256 * 0x1p-24, // rotation, scores of up to 4 and their exp err together
+		name: a.name(), tol: 256 * 0x1p-24, // rotation, scores of up to 4 and their exp err together
 		run: func(dev tensor.Device) ([]float32, float64) { return a.run(dev, 1<<20), 4 },
 	}
+}
+
+func (a attend) name() string {
+	s := fmt.Sprintf("attend/%dx%d/%d/%d/%v", a.heads, a.kvHeads, a.dim, a.rotary, a.lengths)
+	if v := a.variant; v != (variant{}) {
+		s += fmt.Sprintf("/window=%d/softcap=%v/alibi=%v,%v/ropes=%v", v.window, v.softcap, v.alibi, v.bf16, v.ropes)
+	}
+	return s
+}
+
+// spec is the attention of layer 1 on a device.
+func (a attend) spec(dev tensor.Device) tensor.AttendSpec {
+	s := tensor.AttendSpec{Layer: 1, Heads: a.heads, KVHeads: a.kvHeads, HeadDim: a.dim, Scale: 0.3,
+		Window: a.variant.window, Softcap: a.variant.softcap}
+	if a.rotary > 0 {
+		s.Rope = a.rope(dev, 1)
+	}
+	if a.variant.alibi {
+		slopes := make([]float32, a.heads)
+		for i := range slopes {
+			slopes[i] = 0.75 / float32(int(1)<<i)
+		}
+		s.Alibi = &tensor.AlibiSpec{Slopes: must(dev.LoadVector(slopes)), BF16: a.variant.bf16}
+	}
+	return s
+}
+
+// rope is a rotation; base tells one from another.
+func (a attend) rope(dev tensor.Device, base float32) tensor.Rope {
+	freq := make([]float32, a.rotary/2)
+	for i := range freq {
+		freq[i] = base / float32(1+i*i)
+	}
+	return must(dev.NewRope(tensor.RopeSpec{HeadDim: a.dim, RotaryDim: a.rotary, InvFreq: freq, Scale: 1}))
 }
 
 // run feeds the sequences in chunks of at most chunk rows, then the last batch, whose
@@ -41,18 +95,14 @@ func (a attend) run(dev tensor.Device, chunk int) []float32 { return a.runIn(dev
 // runIn runs in a fresh pool or in a used one, whose pages an earlier sequence left full of
 // NaN: nothing of it may be seen.
 func (a attend) runIn(dev tensor.Device, chunk int, used bool) []float32 {
-	spec := tensor.AttendSpec{Layer: 1, Heads: a.heads, KVHeads: a.kvHeads, HeadDim: a.dim, Scale: 0.3}
-	if a.rotary > 0 {
-		freq := make([]float32, a.rotary/2)
-		for i := range freq {
-			freq[i] = 1 / float32(1+i*i)
-		}
-		spec.Rope = must(dev.NewRope(tensor.RopeSpec{HeadDim: a.dim, RotaryDim: a.rotary, InvFreq: freq, Scale: 1}))
-	}
+	spec := a.spec(dev)
 	pages := 0
 	var views []tensor.KVView
-	for _, n := range a.lengths {
+	for seq, n := range a.lengths {
 		var v tensor.KVView
+		if a.variant.ropes && seq%2 == 0 {
+			v.Rope = a.rope(dev, 0.5)
+		}
 		for range (n + tensor.PageTokens - 1) / tensor.PageTokens {
 			v.Pages = append(v.Pages, int32(pages))
 			pages++

@@ -37,6 +37,7 @@ func main() {
 	rmsNormKernel()
 	layerNormKernel()
 	softmaxKernel()
+	softcapKernel()
 	vectorKernels()
 	ceilingKernels()
 	Generate()
