@@ -21,8 +21,10 @@
 //     infinity or a NaN makes the row's results NaN. For groups in rising order, with the
 //     exact integer s = sum(qw*qx) and the exact integer t = sum(qx):
 //     acc = fma(float(s), dw*d, acc), and for formats with a minimum
-//     acc = fma(mw, d*float(t), acc) after it. Formats without such a form are
-//     unpacked and take the float product.
+//     acc = fma(mw, d*float(t), acc) after it. In Q4_K, whose groups have scales sc and
+//     minima m of 6 bits, dw = d'*float(sc) and mw = -(dmin'*float(m)) with the block's own
+//     d' and dmin'; both are exact. Formats without such a form are unpacked and take the
+//     float product.
 //   - Reductions over a row (norms, softmax sums) run in 16 lanes, lane j taking
 //     elements j, j+16, ...; lanes are then added pairwise: j with j+8, +4, +2, +1.
 //     Squares are summed by fma.
@@ -30,12 +32,19 @@
 //     inv = 1/sqrt(sum(c²)/n + eps), y = (c*inv)*gain [+ bias].
 //   - Rotation: cos and sin of float(pos)*InvFreq[i] are rounded to float32, then scaled;
 //     lo' = lo*cos - hi*sin, hi' = hi*cos + lo*sin.
-//   - Attention walks positions from 0 in splits of [AttendSplit] positions. In a
-//     split: scores (q·k)*scale, where q·k is a float product over rising dimensions; their
-//     maximum m, p = exp(score-m), l = sum(p), and o = sum(p*v), a float product over rising
-//     positions. The splits of a row are merged in rising order into M, L, O, which start as
-//     the first split's: n = max(M, m), a = exp(M-n), b = exp(m-n), L = fma(L, a, l*b),
-//     O = fma(O, a, o*b), M = n. The result is O*(1/L).
+//   - Attention: a row at position pos sees positions 0..pos, or with a window W only those
+//     from max(0, pos-W+1) on. The walk is cut in splits of [AttendSplit] positions, counted
+//     from position 0. In a split, over the positions seen and no others: scores; their
+//     maximum m, p = exp(score-m), l = sum(p) with lane 0 at the first position seen, and
+//     o = sum(p*v), a float product over rising positions. The splits of a row in which it
+//     sees a position are merged in rising order into M, L, O, which start as the first such
+//     split's: n = max(M, m), a = exp(M-n), b = exp(m-n), L = fma(L, a, l*b),
+//     O = fma(O, a, o*b), M = n. The result is O*(1/L). What a row sees is all that counts:
+//     not the rows beside it, nor what the cache holds elsewhere.
+//   - Scores: s = (q·k)*scale, where q·k is a float product over rising dimensions. With
+//     ALiBi s = s + bias, where bias = slope*float(position of k), or with BF16
+//     bias = bf16(slope*bf16(float(position)))*scale, bf16 rounding to nearest, ties to even.
+//     With a soft cap s = cap*tanh(s/cap) after that.
 //   - Experts: of a row's logits m = max, e = exp(logit-m), l = sum(e), p = e*(1/l). The
 //     TopK experts of greatest logits are chosen, of equal ones the first. To renormalise,
 //     p is divided by the sum of the chosen p, added from 0 in the order of experts. With y

@@ -89,15 +89,24 @@ func (a attend) rope(dev tensor.Device, base float32) tensor.Rope {
 }
 
 // run feeds the sequences in chunks of at most chunk rows, then the last batch, whose
-// outputs it returns. Pages are handed out in a shuffled order.
-func (a attend) run(dev tensor.Device, chunk int) []float32 { return a.runIn(dev, chunk, false) }
+// outputs it returns.
+func (a attend) run(dev tensor.Device, chunk int) []float32 { return a.open(dev).run(chunk) }
 
-// runIn runs in a fresh pool or in a used one, whose pages an earlier sequence left full of
-// NaN: nothing of it may be seen.
-func (a attend) runIn(dev tensor.Device, chunk int, used bool) []float32 {
-	spec := a.spec(dev)
+// attention is a case under way on a device.
+type attention struct {
+	attend
+	dev   tensor.Device
+	spec  tensor.AttendSpec
+	kv    tensor.KV
+	views []tensor.KVView
+	out   [][]float32 // of each sequence: the outputs of its positions so far
+	shift uint64      // position 0 has the values of this one
+}
+
+// open reserves pages for the sequences, handed out in a shuffled order.
+func (a attend) open(dev tensor.Device) *attention {
+	x := &attention{attend: a, dev: dev, spec: a.spec(dev), out: make([][]float32, len(a.lengths))}
 	pages := 0
-	var views []tensor.KVView
 	for seq, n := range a.lengths {
 		var v tensor.KVView
 		if a.variant.ropes && seq%2 == 0 {
@@ -107,63 +116,77 @@ func (a attend) runIn(dev tensor.Device, chunk int, used bool) []float32 {
 			v.Pages = append(v.Pages, int32(pages))
 			pages++
 		}
-		views = append(views, v)
+		x.views = append(x.views, v)
 	}
-	for _, v := range views {
+	for _, v := range x.views {
 		for i, p := range v.Pages {
 			v.Pages[i] = int32((int(p)*5 + 3) % pagePrime(pages))
 		}
 	}
-	kv := must(dev.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: pagePrime(pages)}))
-	if used {
-		a.spoil(dev, kv, views)
-	}
-	for seq, n := range a.lengths {
-		for from := 0; from < n-a.rows[seq]; from += chunk {
-			b := &tensor.Batch{Seqs: views}
-			for p := from; p < min(from+chunk, n-a.rows[seq]); p++ {
-				b.Rows = append(b.Rows, tensor.Row{Seq: int32(seq), Pos: int32(p)})
-			}
-			a.step(dev, kv, b, spec)
+	x.kv = must(dev.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: pagePrime(pages)}))
+	return x
+}
+
+func (x *attention) run(chunk int) []float32 {
+	x.begin(chunk)
+	return x.finish()
+}
+
+// begin feeds what comes before the last batch.
+func (x *attention) begin(chunk int) {
+	for seq, n := range x.lengths {
+		end := n - x.rows[seq]
+		for from := 0; from < end; from += chunk {
+			x.step(rowsOf(nil, seq, from, min(from+chunk, end)))
 		}
 	}
-	last := &tensor.Batch{Seqs: views}
-	for seq, n := range a.lengths {
-		for p := n - a.rows[seq]; p < n; p++ {
-			last.Rows = append(last.Rows, tensor.Row{Seq: int32(seq), Pos: int32(p)})
-		}
+}
+
+// finish feeds the last batch.
+func (x *attention) finish() []float32 {
+	var last []tensor.Row
+	for seq, n := range x.lengths {
+		last = rowsOf(last, seq, n-x.rows[seq], n)
 	}
-	return a.step(dev, kv, last, spec)
+	return x.step(last)
+}
+
+// rowsOf appends the rows of positions [from, to).
+func rowsOf(rows []tensor.Row, seq, from, to int) []tensor.Row {
+	for p := from; p < to; p++ {
+		rows = append(rows, tensor.Row{Seq: int32(seq), Pos: int32(p)})
+	}
+	return rows
 }
 
 // step runs one batch; the values of a row depend only on its sequence and position.
-func (a attend) step(dev tensor.Device, kv tensor.KV, b *tensor.Batch, s tensor.AttendSpec) []float32 {
-	n := len(b.Rows)
-	rows := func(kind uint64, width int) tensor.Buffer {
+func (x *attention) step(rows []tensor.Row) []float32 {
+	n := len(rows)
+	values := func(kind uint64, width int) tensor.Buffer {
 		var all []float32
-		for _, r := range b.Rows {
-			all = append(all, floats(kind<<40|uint64(r.Seq)<<32|uint64(r.Pos), width, 1)...)
+		for _, r := range rows {
+			all = append(all, floats(kind<<40|uint64(r.Seq)<<32|(uint64(r.Pos)+x.shift), width, 1)...)
 		}
-		return up(dev, n, width, all)
+		return up(x.dev, n, width, all)
 	}
-	dst := must(dev.NewBuffer(n, a.heads*a.dim))
-	dev.Attend(dst, rows(1, a.heads*a.dim), rows(2, a.kvHeads*a.dim), rows(3, a.kvHeads*a.dim), kv, b, s)
-	return down(dev, dst)
+	width := x.heads * x.dim
+	dst := must(x.dev.NewBuffer(n, width))
+	q, k, v := values(1, width), values(2, x.kvHeads*x.dim), values(3, x.kvHeads*x.dim)
+	x.dev.Attend(dst, q, k, v, x.kv, &tensor.Batch{Rows: rows, Seqs: x.views}, x.spec)
+	out := down(x.dev, dst)
+	for i, r := range rows {
+		x.out[r.Seq] = append(x.out[r.Seq], out[i*width:(i+1)*width]...)
+	}
+	return out
 }
 
-// spoil writes NaN to all positions of the layer.
-func (a attend) spoil(dev tensor.Device, kv tensor.KV, views []tensor.KVView) {
-	b := &tensor.Batch{Seqs: views}
-	for seq, v := range views {
-		for p := range len(v.Pages) * tensor.PageTokens {
-			b.Rows = append(b.Rows, tensor.Row{Seq: int32(seq), Pos: int32(p)})
-		}
-	}
-	n := len(b.Rows)
-	nan := floats(1, n*a.heads*a.dim, float32(math.NaN()))
-	rows := func(heads int) tensor.Buffer { return up(dev, n, heads*a.dim, nan[:n*heads*a.dim]) }
-	s := tensor.AttendSpec{Layer: 1, Heads: a.heads, KVHeads: a.kvHeads, HeadDim: a.dim, Scale: 1}
-	dev.Attend(rows(a.heads), rows(a.heads), rows(a.kvHeads), rows(a.kvHeads), kv, b, s)
+// spoil writes NaN to the keys and values of positions [0, to) of a sequence.
+func (x *attention) spoil(seq, to int) {
+	rows := rowsOf(nil, seq, 0, to)
+	nan := floats(1, to*x.heads*x.dim, float32(math.NaN()))
+	values := func(heads int) tensor.Buffer { return up(x.dev, to, heads*x.dim, nan[:to*heads*x.dim]) }
+	x.dev.Attend(values(x.heads), values(x.heads), values(x.kvHeads), values(x.kvHeads), x.kv,
+		&tensor.Batch{Rows: rows, Seqs: x.views}, x.spec)
 }
 
 // pagePrime is a prime above n and 5: multiplying by 5 modulo it permutes the pages.

@@ -37,6 +37,8 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("batch", func(t *testing.T) { batches(t, d) })
 	t.Run("experts", func(t *testing.T) { expertsBatches(t, d) })
 	t.Run("chunks", func(t *testing.T) { chunks(t, d) })
+	t.Run("unseen", func(t *testing.T) { unseen(t, d) })
+	t.Run("windows", func(t *testing.T) { windows(t, d) })
 	t.Run("guards", func(t *testing.T) { guards(t, d) })
 	t.Run("poison", func(t *testing.T) { poison(t, d) })
 	t.Run("concurrent", func(t *testing.T) { concurrent(t, d) })
@@ -80,29 +82,6 @@ func batches(t *testing.T, d tensor.Device) {
 				}
 			}
 		}
-	}
-}
-
-// chunks: attention has the same bits however the positions before came in.
-func chunks(t *testing.T, d tensor.Device) {
-	for _, a := range attends {
-		want := a.run(d, 1<<20)
-		for _, chunk := range []int{1, 3, 65, 257} {
-			if k := differ(a.run(d, chunk), want); k >= 0 {
-				t.Errorf("%+v: output %d differs with chunks of %d", a, k, chunk)
-			}
-		}
-	}
-	for _, a := range attends[:4] {
-		if k := differ(a.runIn(d, 1<<20, true), a.run(d, 1<<20)); k >= 0 {
-			t.Errorf("%+v: output %d sees what used pages held before", a, k)
-		}
-	}
-	// A whole prompt at once and row by row.
-	a := attend{4, 2, 40, 40, []int{270}, []int{270}, variant{}}
-	whole, byRow := a.run(d, 1<<20), attend{4, 2, 40, 40, []int{270}, []int{1}, variant{}}.run(d, 1)
-	if k := differ(whole[269*4*40:], byRow); k >= 0 {
-		t.Errorf("output %d of the last row differs between prefill and decode", k)
 	}
 }
 
