@@ -48,6 +48,9 @@ func (c *Checkpoint) BytesRead() int64 { return c.file.Touched() }
 // Close unmaps the files. Loaded blocks and heads live on.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
+// Names are what the library calls the tensors of the family, whatever format the file has.
+func (c *Checkpoint) Names() Names { return c.canon }
+
 // BlockParams is the number of parameters of one block.
 func (c *Checkpoint) BlockParams() int64 { return c.Config.BlockParams() }
 

@@ -78,6 +78,21 @@ func (f *Fields) get(name, kind string, dst any) bool {
 	return true
 }
 
+// Raw gives the JSON text of a field, for those of several kinds; nil if absent.
+func (f *Fields) Raw(name string) json.RawMessage {
+	f.used[name] = true
+	return f.raw[name]
+}
+
+// SkipOff passes over unknown fields that are false or empty: options that are off.
+func (f *Fields) SkipOff() {
+	for name, v := range f.raw {
+		if slices.Contains([]string{"false", "{}", "[]", `""`}, string(v)) {
+			f.used[name] = true
+		}
+	}
+}
+
 // Int reads a required whole number.
 func (f *Fields) Int(name string) int {
 	if !f.Has(name) {

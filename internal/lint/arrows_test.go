@@ -34,6 +34,7 @@ var arrows = []arrow{
 	{"model/weights", []string{"tensor", "tensor/quant"}, "files hold matrices"},
 	{"model", []string{"model/nn", "model/weights", "tensor", "tensor/quant"}, "a checkpoint becomes blocks on a device"},
 	{"model/families", []string{"model", "model/..."}, "the list of families, and nobody else's business"},
+	{"model/lora", []string{"model", "model/nn", "model/weights", "tensor"}, "an adapter is a small checkpoint beside a model's"},
 	{"model/...", []string{"model", "model/nn", "tensor"}, "a family maps names and fields; it reads no files"},
 
 	{"swarm/route", []string{"swarm"}, "policy over snapshots"},
