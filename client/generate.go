@@ -43,6 +43,9 @@ func (s *Session) accepts(r Request) error {
 	if err := r.Sampling.Validate(); err != nil {
 		return bad("%w", err)
 	}
+	if err := r.Sampling.Fits(s.e.cfg.Vocab); err != nil {
+		return bad("%w", err)
+	}
 	if r.MaxNewTokens < 0 {
 		return bad("max_new_tokens is %d: want 0 or more", r.MaxNewTokens)
 	}
@@ -86,13 +89,14 @@ type turn struct {
 }
 
 func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
-	t := &turn{s: s, r: r, emit: emit, sampler: sample.New(r.Sampling), before: s.rerouted()}
+	t := &turn{s: s, r: r, emit: emit, before: s.rerouted()}
 	t.text = newTexter(s.e.cfg.Tokenizer, s.e.cfg.EOS, r)
 	t.logits = make([]float32, s.e.cfg.Vocab)
 	if r.Hash {
 		t.hash = newLogitsHash()
 	}
 	t.history = append(s.IDs(), r.Prompt...)
+	t.sampler = sample.New(r.Sampling, len(t.history), t.text.ends()...)
 	t.res.PromptTokens = len(r.Prompt)
 	t.res.Finish = FinishLength
 	return t
@@ -192,7 +196,7 @@ func (t *turn) accept(id int32) (done bool, err error) {
 	t.res.IDs = append(t.res.IDs, id)
 	t.ids = append(t.ids, id)
 
-	if !t.r.IgnoreEOS && t.text.ends(id) {
+	if t.text.isEnd(id) {
 		t.res.Finish = FinishEOS
 		if t.r.Special {
 			show, match := t.text.push(id)

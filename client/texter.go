@@ -13,23 +13,28 @@ type texter struct {
 	tok    *tokenizer.Tokenizer // nil: ids have no text
 	stream *tokenizer.Stream
 	stop   stopper
-	eog    map[int32]bool
+	end    []int32 // ids that end the turn
 }
 
 func newTexter(tok *tokenizer.Tokenizer, eos []int32, r Request) *texter {
-	x := &texter{tok: tok, stop: stopper{stops: r.Stop}, eog: map[int32]bool{}}
+	x := &texter{tok: tok, stop: stopper{stops: r.Stop}}
 	if tok != nil {
 		x.stream = tok.NewStream(!r.Special)
 		eos = slices.Concat(eos, tok.EOGs())
 	}
-	for _, id := range eos {
-		x.eog[id] = true
+	if !r.IgnoreEOS {
+		x.end = slices.Clone(eos)
+		slices.Sort(x.end)
+		x.end = slices.Compact(x.end)
 	}
 	return x
 }
 
-// ends tells whether an id ends generation.
-func (x *texter) ends(id int32) bool { return x.eog[id] }
+// ends lists the ids that end the turn.
+func (x *texter) ends() []int32 { return x.end }
+
+// isEnd tells whether an id ends the turn.
+func (x *texter) isEnd(id int32) bool { return slices.Contains(x.end, id) }
 
 // push adds an id; see stopper.push.
 func (x *texter) push(id int32) (show, match string) {
@@ -79,6 +84,24 @@ func (e *Engine) EncodeChat(messages []Message) ([]int32, error) {
 		return nil, ErrNoTokenizer
 	}
 	return e.cfg.Tokenizer.EncodeChat(messages, true)
+}
+
+// BadWords gives the ids of texts for sample.Params.BadWords, each as it is at the start
+// of a text and, where that is something else, after a space.
+func (e *Engine) BadWords(texts []string) ([][]int32, error) {
+	var out [][]int32
+	for _, text := range texts {
+		for _, form := range []string{text, " " + text} {
+			ids, err := e.Encode(form, false)
+			if err != nil {
+				return nil, err
+			}
+			if len(ids) > 0 && !slices.ContainsFunc(out, func(w []int32) bool { return slices.Equal(w, ids) }) {
+				out = append(out, ids)
+			}
+		}
+	}
+	return out, nil
 }
 
 // TokenText is the text of one id on its own, control tokens included.

@@ -11,9 +11,29 @@ type Params struct {
 	TopK              int     // 0 = all
 	TopP              float64 // 0 or 1 = all
 	MinP              float64 // 0 = none
+	TypicalP          float64 // 0 or 1 = all
 	RepetitionPenalty float64 // 0 or 1 = none; over all ids of the session so far
-	Seed              uint64  // equal seeds and logits give equal ids
+	PresencePenalty   float64 // 0 = none; taken from the logits of ids that the answer has
+	FrequencyPenalty  float64 // 0 = none; taken once for every time the answer has the id
+	NoRepeatNGram     int     // 0 = none; no run of so many ids occurs twice in the session
+	MinNewTokens      int     // no id ends the answer before it has so many
+	BadWords          [][]int32
+	Bias              []Bias // added to logits, each id at most once
+	Seed              uint64 // equal seeds and logits give equal ids
 }
+
+// Bias is what the logit of an id is changed by.
+type Bias struct {
+	ID    int32
+	Value float64
+}
+
+// Limits of what a request may ask for: each is work for every token.
+const (
+	MaxBadWords   = 1024 // sequences
+	MaxBadWordIDs = 64   // ids of one of them
+	MaxBias       = 4096 // ids
+)
 
 // FieldError names a parameter that is out of range.
 type FieldError struct {
@@ -27,7 +47,7 @@ func (e *FieldError) Error() string {
 }
 
 // Validate refuses values that mean nothing; the error is a *FieldError.
-func (p Params) Validate() error {
+func (p *Params) Validate() error {
 	bad := func(f string, v any, want string) error { return &FieldError{f, v, want} }
 	switch {
 	case !(p.Temperature >= 0 && p.Temperature <= 100):
@@ -38,8 +58,61 @@ func (p Params) Validate() error {
 		return bad("top_p", p.TopP, "0 to 1")
 	case !(p.MinP >= 0 && p.MinP <= 1):
 		return bad("min_p", p.MinP, "0 to 1")
+	case !(p.TypicalP >= 0 && p.TypicalP <= 1):
+		return bad("typical_p", p.TypicalP, "0 to 1")
 	case !(p.RepetitionPenalty >= 0) || math.IsInf(p.RepetitionPenalty, 0):
 		return bad("repetition_penalty", p.RepetitionPenalty, "a positive number, 1 for none")
+	case !(math.Abs(p.PresencePenalty) <= 2):
+		return bad("presence_penalty", p.PresencePenalty, "-2 to 2")
+	case !(math.Abs(p.FrequencyPenalty) <= 2):
+		return bad("frequency_penalty", p.FrequencyPenalty, "-2 to 2")
+	case p.NoRepeatNGram < 0:
+		return bad("no_repeat_ngram_size", p.NoRepeatNGram, "0 (none) or more")
+	case p.MinNewTokens < 0:
+		return bad("min_new_tokens", p.MinNewTokens, "0 or more")
+	}
+	return p.validateLists()
+}
+
+func (p *Params) validateLists() error {
+	if n := len(p.BadWords); n > MaxBadWords {
+		return &FieldError{"bad_words", fmt.Sprintf("a list of %d", n), fmt.Sprintf("at most %d", MaxBadWords)}
+	}
+	for _, w := range p.BadWords {
+		if len(w) == 0 || len(w) > MaxBadWordIDs {
+			return &FieldError{"bad_words", fmt.Sprintf("a word of %d tokens", len(w)), fmt.Sprintf("1 to %d", MaxBadWordIDs)}
+		}
+	}
+	if n := len(p.Bias); n > MaxBias {
+		return &FieldError{"logit_bias", fmt.Sprintf("a list of %d", n), fmt.Sprintf("at most %d", MaxBias)}
+	}
+	for _, b := range p.Bias {
+		if !(math.Abs(b.Value) <= 100) {
+			return &FieldError{"logit_bias", b.Value, "-100 to 100"}
+		}
+	}
+	return nil
+}
+
+// Fits refuses ids that a vocabulary does not have; the error is a *FieldError.
+func (p *Params) Fits(vocab int) error {
+	check := func(field string, id int32) error {
+		if id < 0 || int(id) >= vocab {
+			return &FieldError{field, fmt.Sprintf("token id %d", id), fmt.Sprintf("0 to %d", vocab-1)}
+		}
+		return nil
+	}
+	for _, w := range p.BadWords {
+		for _, id := range w {
+			if err := check("bad_words", id); err != nil {
+				return err
+			}
+		}
+	}
+	for _, b := range p.Bias {
+		if err := check("logit_bias", b.ID); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -10,17 +10,18 @@ import (
 // ErrNotFinite marks logits that hold a NaN or an infinity: some server computed rubbish.
 var ErrNotFinite = errors.New("logits are not finite")
 
-// Sampler draws the tokens of one answer. Its order is that of the transformers library:
-// repetition penalty, temperature, top-k, top-p, min-p, draw. Each token takes exactly one
-// number from the generator, so that ids depend on seed and logits alone. It allocates
-// only at the first token. Not for concurrent use.
+// ErrAllBanned says that no token may come next.
+var ErrAllBanned = errors.New("bad words, n-grams and biases forbid every token")
+
+// Sampler draws the tokens of one answer; the package comment has the order. Each token
+// takes exactly one number from the generator, so that ids depend on seed and logits
+// alone. It allocates only at the first token. Not for concurrent use.
 type Sampler struct {
-	p     Params
-	rng   *rand.Rand
-	raw   []float32   // logits after the penalty
-	seen  []uint32    // seen[id] == round: the penalty was applied in this round
-	round uint32      //
-	cand  []candidate // what may be drawn
+	p    Params
+	rng  *rand.Rand
+	proc processor
+	raw  []float32   // logits as processed
+	cand []candidate // what may be drawn
 }
 
 // candidate is an id with its logit (its distance from the best, divided by the
@@ -39,30 +40,55 @@ func (c candidate) before(d candidate) bool {
 // stream is the second word of the generator's seed; a fixed choice.
 const stream = 0x77686f726c // "whorl"
 
-// New makes a sampler. p should have passed Validate.
-func New(p Params) *Sampler {
-	return &Sampler{p: p, rng: rand.New(rand.NewPCG(p.Seed, stream))}
+// New makes a sampler. p should have passed Validate. start is the length of the history
+// before the answer, and end the ids that end the answer.
+func New(p Params, start int, end ...int32) *Sampler {
+	s := &Sampler{p: p, rng: rand.New(rand.NewPCG(p.Seed, stream))}
+	s.proc = newProcessor(&s.p, start, end)
+	return s
 }
 
 // Sample draws the next id from the logits of a position; logits are not changed. history
-// holds the ids before it, for the repetition penalty. The error is ErrNotFinite, or that
-// there are no logits.
+// holds the ids before it. The error is ErrNotFinite, ErrAllBanned, or that there are no
+// logits.
 func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
-	if len(logits) == 0 {
-		return 0, errors.New("sample: no logits")
+	if err := finite(logits); err != nil {
+		return 0, err
 	}
-	for id, l := range logits {
-		if l-l != 0 { // NaN for NaN and infinities
-			return 0, fmt.Errorf("sample: %w: %v at id %d", ErrNotFinite, l, id)
-		}
+	logits = s.process(logits, history)
+	best := argmax(logits)
+	if math.IsInf(float64(logits[best]), -1) {
+		return 0, fmt.Errorf("sample: %w", ErrAllBanned)
 	}
-	logits = s.penalise(logits, history)
 	if s.p.Temperature == 0 {
-		return argmax(logits), nil
+		return best, nil
 	}
 	s.gather(logits)
 	s.truncate()
 	return s.draw(), nil
+}
+
+// finite refuses logits that no healthy model gives.
+func finite(logits []float32) error {
+	if len(logits) == 0 {
+		return errors.New("sample: no logits")
+	}
+	for id, l := range logits {
+		if l-l != 0 { // NaN for NaN and infinities
+			return fmt.Errorf("sample: %w: %v at id %d", ErrNotFinite, l, id)
+		}
+	}
+	return nil
+}
+
+// process applies penalties and bans to a copy of the logits.
+func (s *Sampler) process(logits []float32, history []int32) []float32 {
+	if s.proc.idle() {
+		return logits
+	}
+	s.raw = append(s.raw[:0], logits...)
+	s.proc.apply(s.raw, history)
+	return s.raw
 }
 
 // argmax is the id of the best logit, of equals the lowest.
@@ -74,35 +100,6 @@ func argmax(logits []float32) int32 {
 		}
 	}
 	return int32(best)
-}
-
-// penalise makes every id of history less likely, once however often it occurs. It counts
-// in float32, as the library does, so that greedy answers agree.
-func (s *Sampler) penalise(logits []float32, history []int32) []float32 {
-	if s.p.RepetitionPenalty == 0 || s.p.RepetitionPenalty == 1 {
-		return logits
-	}
-	if len(s.seen) != len(logits) {
-		s.raw, s.seen, s.round = make([]float32, len(logits)), make([]uint32, len(logits)), 0
-	}
-	copy(s.raw, logits)
-	if s.round++; s.round == 0 { // wrapped: old marks would count again
-		clear(s.seen)
-		s.round = 1
-	}
-	penalty := float32(s.p.RepetitionPenalty)
-	for _, id := range history {
-		if id < 0 || int(id) >= len(logits) || s.seen[id] == s.round {
-			continue
-		}
-		s.seen[id] = s.round
-		if s.raw[id] < 0 {
-			s.raw[id] *= penalty
-		} else {
-			s.raw[id] /= penalty
-		}
-	}
-	return s.raw
 }
 
 // gather fills cand, in the order of ids.
@@ -118,7 +115,7 @@ func (s *Sampler) gather(logits []float32) {
 	}
 }
 
-// truncate cuts cand to what top-k, top-p and min-p leave, at least one.
+// truncate cuts cand to what top-k, top-p, min-p and typical-p leave, at least one.
 func (s *Sampler) truncate() {
 	topP := s.p.TopP
 	if topP == 0 {
@@ -135,6 +132,9 @@ func (s *Sampler) truncate() {
 			}
 		}
 		s.cand = kept
+	}
+	if s.p.TypicalP > 0 && s.p.TypicalP < 1 {
+		s.cand = typical(s.cand, s.p.TypicalP)
 	}
 }
 

@@ -19,8 +19,8 @@ func ln(ps ...float64) []float32 {
 
 // kept runs all but the draw and returns the shares that remain, by id.
 func kept(p Params, logits []float32, history ...int32) map[int32]float64 {
-	s := New(p)
-	s.gather(s.penalise(logits, history))
+	s := New(p, 0)
+	s.gather(s.process(logits, history))
 	s.truncate()
 	var sum float64
 	for _, c := range s.cand {
@@ -99,7 +99,7 @@ func TestGreedy(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := slices.Clone(c.logits)
-			got, err := New(c.p).Sample(c.logits, c.history)
+			got, err := New(c.p, 0).Sample(c.logits, c.history)
 			if err != nil || got != c.want {
 				t.Errorf("got %d, %v, want %d", got, err, c.want)
 			}
@@ -115,7 +115,7 @@ func TestGreedy(t *testing.T) {
 func TestDrawFollowsShares(t *testing.T) {
 	shares := []float64{.4, .3, .15, .1, .05}
 	for _, p := range []Params{{Temperature: 1, Seed: 7}, {Temperature: 1, TopK: 4, TopP: .999999, Seed: 8}} {
-		s, logits, n := New(p), ln(shares...), 20000
+		s, logits, n := New(p, 0), ln(shares...), 20000
 		count := make([]int, len(shares))
 		for range n {
 			id, err := s.Sample(logits, nil)
@@ -144,7 +144,7 @@ func TestDrawFollowsShares(t *testing.T) {
 
 func TestSeedDecides(t *testing.T) {
 	run := func(seed uint64) string {
-		s := New(Params{Temperature: 1, Seed: seed})
+		s := New(Params{Temperature: 1, Seed: seed}, 0)
 		var ids []int32
 		for i := range 50 {
 			logits := make([]float32, 64)
@@ -167,12 +167,12 @@ func TestSeedDecides(t *testing.T) {
 func TestNotFinite(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for _, p := range []Params{{}, {Temperature: 1}} {
-			if _, err := New(p).Sample([]float32{0, float32(bad)}, nil); !errors.Is(err, ErrNotFinite) {
+			if _, err := New(p, 0).Sample([]float32{0, float32(bad)}, nil); !errors.Is(err, ErrNotFinite) {
 				t.Errorf("%v: got %v", bad, err)
 			}
 		}
 	}
-	if _, err := New(Params{}).Sample(nil, nil); err == nil {
+	if _, err := New(Params{}, 0).Sample(nil, nil); err == nil {
 		t.Error("no logits: no error")
 	}
 }
@@ -243,8 +243,17 @@ func TestValidate(t *testing.T) {
 		{Params{Temperature: -1}, "temperature"}, {Params{Temperature: math.NaN()}, "temperature"},
 		{Params{TopK: -1}, "top_k"}, {Params{TopP: 1.5}, "top_p"}, {Params{MinP: math.NaN()}, "min_p"},
 		{Params{RepetitionPenalty: math.Inf(1)}, "repetition_penalty"}, {Params{RepetitionPenalty: -1}, "repetition_penalty"},
+		{Params{TypicalP: -.1}, "typical_p"}, {Params{PresencePenalty: 2.1}, "presence_penalty"}, {Params{FrequencyPenalty: math.NaN()}, "frequency_penalty"},
+		{Params{NoRepeatNGram: -1}, "no_repeat_ngram_size"}, {Params{MinNewTokens: -1}, "min_new_tokens"},
+		{Params{BadWords: [][]int32{{1}, {}}}, "bad_words"}, {Params{BadWords: [][]int32{{1, 10}}}, "bad_words"},
+		{Params{BadWords: [][]int32{make([]int32, MaxBadWordIDs+1)}}, "bad_words"}, {Params{BadWords: make([][]int32, MaxBadWords+1)}, "bad_words"},
+		{Params{Bias: []Bias{{-1, 1}}}, "logit_bias"}, {Params{Bias: []Bias{{1, 101}}}, "logit_bias"}, {Params{Bias: make([]Bias, MaxBias+1)}, "logit_bias"},
+		{Params{TypicalP: .5, PresencePenalty: -2, FrequencyPenalty: 2, NoRepeatNGram: 3, MinNewTokens: 4, BadWords: [][]int32{{9}}, Bias: []Bias{{9, -100}}}, ""},
 	} {
 		err := c.p.Validate()
+		if err == nil {
+			err = c.p.Fits(10)
+		}
 		var f *FieldError
 		if errors.As(err, &f); (c.field == "") != (err == nil) || f != nil && f.Field != c.field {
 			t.Errorf("%+v: %v, want field %q", c.p, err, c.field)
@@ -257,8 +266,9 @@ func TestNoAllocationPerToken(t *testing.T) {
 	for i := range logits {
 		logits[i] = float32(i%97) / 10
 	}
-	for _, p := range []Params{{}, {RepetitionPenalty: 1.2}, {Temperature: 1}, {Temperature: .7, TopK: 40, TopP: .9, MinP: .05, RepetitionPenalty: 1.1}} {
-		s := New(p)
+	for _, p := range []Params{{}, {RepetitionPenalty: 1.2}, {Temperature: 1}, {Temperature: .7, TopK: 40, TopP: .9, MinP: .05, RepetitionPenalty: 1.1},
+		{Temperature: 1, TypicalP: .9, PresencePenalty: 1, FrequencyPenalty: 1, NoRepeatNGram: 2, MinNewTokens: 9, BadWords: [][]int32{{2, 5}}, Bias: []Bias{{7, 1}}}} {
+		s := New(p, 0)
 		s.Sample(logits, history)
 		if n := testing.AllocsPerRun(20, func() { s.Sample(logits, history) }); n != 0 {
 			t.Errorf("%+v: %v allocations a token", p, n)
@@ -273,7 +283,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 	for _, p := range []Params{{}, {Temperature: 1}, {Temperature: .7, TopK: 40, TopP: .9, RepetitionPenalty: 1.1}} {
 		b.Run(fmt.Sprintf("t%v-k%d", p.Temperature, p.TopK), func(b *testing.B) {
-			s := New(p)
+			s := New(p, 0)
 			for b.Loop() {
 				s.Sample(logits, nil)
 			}
