@@ -186,6 +186,9 @@ type Device interface {
 	// position, and attends over positions 0..Pos of each row's sequence.
 	// q and dst are [rows][Heads*HeadDim]; k and v are [rows][KVHeads*HeadDim].
 	Attend(dst, q, k, v Buffer, kv KV, b *Batch, s AttendSpec)
+	// CopyPages copies pages of a pool, all layers of them: src[i] to dst[i]. The pages of
+	// dst are different ones, and none of them is in src.
+	CopyPages(kv KV, dst, src []int32)
 	// Experts adds to each of n rows of dst the weighted outputs of the TopK experts with
 	// the greatest logits (of equal ones the first). Expert e makes of a row x
 	//

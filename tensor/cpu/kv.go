@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"whorl/tensor"
@@ -51,6 +52,24 @@ func (d *Device) NewKV(s tensor.KVSpec) (tensor.KV, error) {
 	}
 	c.slab, c.data = m, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(m.mem))), n)
 	return c, nil
+}
+
+// CopyPages copies whole pages.
+func (d *Device) CopyPages(cache tensor.KV, dst, src []int32) {
+	d.begin()
+	defer d.end()
+	c := cache.(*kv)
+	if len(dst) != len(src) {
+		bug("copy %d pages to %d", len(src), len(dst))
+	}
+	n := c.pageLen()
+	for i := range dst {
+		if !(dst[i] >= 0 && int(dst[i]) < c.spec.Pages && src[i] >= 0 && int(src[i]) < c.spec.Pages) {
+			bug("copy page %d to %d of %d", src[i], dst[i], c.spec.Pages)
+		}
+		copy(c.data[int(dst[i])*n:][:n], c.data[int(src[i])*n:][:n])
+	}
+	runtime.KeepAlive(c)
 }
 
 // write stores one head's key and value at offset pos of a page.

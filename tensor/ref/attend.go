@@ -93,3 +93,26 @@ func rotate(s tensor.RopeSpec, row []float32, pos int) {
 		}
 	}
 }
+
+// CopyPages copies what was written to pages.
+func (d *Device) CopyPages(cache tensor.KV, dst, src []int32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := cache.(*kv)
+	for i := range dst {
+		for layer := range c.spec.Layers {
+			for head := range c.spec.KVHeads {
+				for pos := range tensor.PageTokens {
+					from, to := place{src[i], layer, head, pos}, place{dst[i], layer, head, pos}
+					for _, values := range []map[place][]float32{c.k, c.v} {
+						if row, ok := values[from]; ok {
+							values[to] = append([]float32(nil), row...)
+						} else {
+							delete(values, to)
+						}
+					}
+				}
+			}
+		}
+	}
+}

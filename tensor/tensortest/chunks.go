@@ -53,6 +53,39 @@ func unseen(t *testing.T, d tensor.Device) {
 	}
 }
 
+// copies: a sequence goes on alike on copies of its pages, and what another writes to the
+// pages they were copied from does not reach it.
+func copies(t *testing.T, d tensor.Device) {
+	for _, a := range attends[:4] {
+		want := a.run(d, 1<<20)
+		x := a.open(d)
+		pages := 0
+		for _, v := range x.views {
+			pages += len(v.Pages)
+		}
+		x.kv = must(d.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: 2 * pagePrime(pages)}))
+		x.begin(1 << 20)
+		var dst, src []int32
+		for _, v := range x.views {
+			for _, p := range v.Pages {
+				src, dst = append(src, p), append(dst, p+int32(pagePrime(pages)))
+			}
+		}
+		d.CopyPages(x.kv, dst, src)
+		for seq, v := range x.views {
+			x.spoil(seq, len(v.Pages)*tensor.PageTokens)
+		}
+		for _, v := range x.views {
+			for i := range v.Pages {
+				v.Pages[i] += int32(pagePrime(pages))
+			}
+		}
+		if k := differ(x.finish(), want); k >= 0 {
+			t.Errorf("%s: output %d differs on copies of the pages", a.name(), k)
+		}
+	}
+}
+
 // windows: a window that holds everything changes no bit, and what a window holds is all
 // that counts: from a split's start on, it is like a sequence that begins there.
 func windows(t *testing.T, d tensor.Device) {

@@ -35,9 +35,14 @@ func Run(t *testing.T, d tensor.Device) {
 		}
 	})
 	t.Run("batch", func(t *testing.T) { batches(t, d) })
-	t.Run("experts", func(t *testing.T) { expertsBatches(t, d) })
+	t.Run("experts", func(t *testing.T) {
+		expertsBatches(t, d)
+		expertsGuards(t, d)
+		expertsPoison(t, d)
+	})
 	t.Run("chunks", func(t *testing.T) { chunks(t, d) })
 	t.Run("unseen", func(t *testing.T) { unseen(t, d) })
+	t.Run("copies", func(t *testing.T) { copies(t, d) })
 	t.Run("windows", func(t *testing.T) { windows(t, d) })
 	t.Run("guards", func(t *testing.T) { guards(t, d) })
 	t.Run("poison", func(t *testing.T) { poison(t, d) })
@@ -45,7 +50,10 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
 	if d.Info().Arithmetic == "cpu1" {
 		t.Run("unfused", func(t *testing.T) { unfused(t, d) })
-		t.Run("rules", func(t *testing.T) { rules(t, d) })
+		t.Run("rules", func(t *testing.T) {
+			rules(t, d)
+			expertsRules(t, d)
+		})
 	}
 }
 
