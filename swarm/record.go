@@ -77,6 +77,8 @@ type Record struct {
 	Relay      bool  `json:"relay,omitempty"`
 	// NextRTT holds round trips, in milliseconds, to servers that could come next.
 	NextRTT map[PeerID]float64 `json:"next_rtt_ms,omitempty"`
+	// Adapters are those that sessions may ask for.
+	Adapters []Adapter `json:"adapters,omitempty"`
 }
 
 // Limits of a record read from strangers.
@@ -132,6 +134,9 @@ func (r *Record) Validate() error {
 		if len(d) == 0 || len(d) > maxShortText {
 			return bad("digest of %d bytes", len(d))
 		}
+	}
+	if err := validAdapters(r.Adapters); err != nil {
+		return bad("%v", err)
 	}
 	for p, ms := range r.NextRTT {
 		if len(p) > maxShortText || !rate(&ms) {

@@ -133,18 +133,19 @@ func TestMessages(t *testing.T) {
 	open := Open{
 		Version: 1, Session: SessionID{0xab, 15: 0xcd}, UID: "u", Span: swarm.Span{Start: 1, End: 3}, MaxLength: 99, Activations: "f32", WaitMillis: 5,
 		Route: Route{Epoch: 2, Truncate: 3, Prev: "p", Next: "n", NextRecord: []byte("signed"), Skip: 4, Journal: -1}, Digests: []string{"a", "b"},
+		Adapter: &swarm.Adapter{Name: "poems", Digest: "d1"},
 	}
 	b, err := json.Marshal(open)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const golden = `{"version":1,"session":"ab0000000000000000000000000000cd","uid":"u","span":{"start":1,"end":3},"max_length":99,"activations":"f32","wait_ms":5,` +
-		`"route":{"epoch":2,"truncate":3,"prev":"p","next":"n","next_record":"c2lnbmVk","skip":4,"journal":-1},"digests":["a","b"]}`
+		`"route":{"epoch":2,"truncate":3,"prev":"p","next":"n","next_record":"c2lnbmVk","skip":4,"journal":-1},"digests":["a","b"],"adapter":{"name":"poems","digest":"d1"}}`
 	if string(b) != golden {
 		t.Errorf("Open is now %s", b)
 	}
 	var got Open
-	if err := Decode(TypeOpen, []byte(golden[:len(golden)-1]+`,"adapter":"x"}`), &got); err != nil || got.Session != open.Session || got.Route.Journal != -1 {
+	if err := Decode(TypeOpen, []byte(golden[:len(golden)-1]+`,"later":"x"}`), &got); err != nil || got.Session != open.Session || got.Route.Journal != -1 || *got.Adapter != *open.Adapter {
 		t.Errorf("%+v %v", got, err)
 	}
 	for _, bad := range []string{"", "[]", `{"session":"abc"}`, `{"session":"zz0000000000000000000000000000cd"}`} {

@@ -24,6 +24,8 @@ type Open struct {
 	Route       Route      `json:"route"`
 	// Digests, if given, are those the client expects of the span's blocks.
 	Digests []string `json:"digests,omitempty"`
+	// Adapter, if given, changes what the span's blocks compute for the session.
+	Adapter *swarm.Adapter `json:"adapter,omitempty"`
 }
 
 // Route places a stage in the chain for one epoch.

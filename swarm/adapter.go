@@ -1,0 +1,85 @@
+package swarm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Adapter names a LoRA adapter that a server holds for all blocks of its span. Users ask
+// for the name; the digest, over everything that alters results, keeps apart what only
+// shares a name.
+type Adapter struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+}
+
+// maxAdapters bounds those of one server.
+const maxAdapters = 64
+
+// Validate refuses what no honest server announces.
+func (a Adapter) Validate() error {
+	switch {
+	case a.Name == "" || len(a.Name) > maxShortText || strings.ContainsFunc(a.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fmt.Errorf("adapter name %.*q, want 1 to %d bytes without control characters", maxShortText, a.Name, maxShortText)
+	case a.Digest == "" || len(a.Digest) > maxShortText:
+		return fmt.Errorf("adapter digest of %d bytes, want 1 to %d", len(a.Digest), maxShortText)
+	}
+	return nil
+}
+
+// validAdapters checks those of a record.
+func validAdapters(list []Adapter) error {
+	if len(list) > maxAdapters {
+		return fmt.Errorf("%d adapters, at most %d", len(list), maxAdapters)
+	}
+	for i, a := range list {
+		if err := a.Validate(); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list[:i], func(b Adapter) bool { return a.Name == b.Name }) {
+			return fmt.Errorf("two adapters named %q", a.Name)
+		}
+	}
+	return nil
+}
+
+// Holding keeps the servers that hold an adapter, as View.Servers are sorted.
+func (v View) Holding(a Adapter) View {
+	all := v.Servers
+	v.Servers = nil
+	for i := range all {
+		if slices.Contains(all[i].Adapters, a) {
+			v.Servers = append(v.Servers, all[i])
+		}
+	}
+	return v
+}
+
+// Adapters lists what online servers announce, one of a name, sorted by name: where
+// different adapters share a name, the one whose holders lack the fewest blocks, then the
+// one with the most holders, then the smaller digest, so that all nodes choose alike.
+func (v View) Adapters() []Adapter {
+	holders := map[Adapter]int{}
+	for i := range v.Servers {
+		if r := &v.Servers[i]; r.State == Online {
+			for _, a := range r.Adapters {
+				holders[a]++
+			}
+		}
+	}
+	lacking := map[Adapter]int{}
+	list := make([]Adapter, 0, len(holders))
+	for a := range holders {
+		list = append(list, a)
+		for _, s := range v.Holding(a).Missing() {
+			lacking[a] += s.Len()
+		}
+	}
+	slices.SortFunc(list, func(a, b Adapter) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(lacking[a], lacking[b]),
+			cmp.Compare(holders[b], holders[a]), cmp.Compare(a.Digest, b.Digest))
+	})
+	return slices.CompactFunc(list, func(a, b Adapter) bool { return a.Name == b.Name })
+}

@@ -1,0 +1,76 @@
+package swarm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRecordWithAdaptersGolden(t *testing.T) {
+	r := record()
+	r.Adapters = []Adapter{{"poems", "d1"}, {"prose", "d2"}}
+	got, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/record_v1_adapters.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(append(got, '\n'), want) {
+		t.Errorf("a record with adapters is written in another form: %s", got)
+	}
+	if back, err := DecodeRecord(want); err != nil || !reflect.DeepEqual(*back, r) {
+		t.Errorf("%+v %v", back, err)
+	}
+}
+
+func TestAdaptersOfRecordsAreChecked(t *testing.T) {
+	for name, list := range map[string][]Adapter{
+		"no name":        {{"", "d"}},
+		"long name":      {{strings.Repeat("x", 129), "d"}},
+		"control":        {{"a\nb", "d"}},
+		"no digest":      {{"a", ""}},
+		"long digest":    {{"a", strings.Repeat("x", 129)}},
+		"one name twice": {{"a", "d"}, {"a", "e"}},
+		"too many":       make([]Adapter, 65),
+	} {
+		r := record()
+		r.Adapters = list
+		if err := r.Validate(); !errors.Is(err, ErrBadRecord) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestViewAdapters(t *testing.T) {
+	m := manifest()
+	server := func(peer PeerID, start, end int, state State, adapters ...Adapter) Record {
+		return Record{Peer: peer, Manifest: m, Span: Span{start, end}, State: state, Adapters: adapters}
+	}
+	half := m.Blocks / 2
+	whole, other, part := Adapter{"poems", "whole"}, Adapter{"poems", "many"}, Adapter{"prose", "part"}
+	v := NewView(m, time.Time{}, []Record{
+		server("a", 0, half, Online, whole),
+		server("b", half, m.Blocks, Online, whole, part),
+		server("c", 0, half, Online, other),
+		server("d", 0, half, Online, other),
+		server("e", 0, half, Online, other),
+		server("f", 0, m.Blocks, Draining, Adapter{"gone", "x"}),
+	})
+	// More servers hold the other "poems", but nobody holds its second half.
+	if got := v.Adapters(); !reflect.DeepEqual(got, []Adapter{whole, part}) {
+		t.Errorf("adapters %v", got)
+	}
+	if got := v.Holding(part); len(got.Servers) != 1 || got.Servers[0].Peer != "b" || len(v.Servers) != 6 {
+		t.Errorf("holders of %v: %v", part, got.Servers)
+	}
+	if missing := v.Holding(part).Missing(); len(missing) != 1 || missing[0] != (Span{0, half}) {
+		t.Errorf("blocks without %v: %v", part, missing)
+	}
+}
