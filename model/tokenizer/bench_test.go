@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,48 @@ func BenchmarkEncode(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				encode(b, tok, text, EncodeOptions{})
+			}
+		})
+	}
+}
+
+// grown is a vocabulary of n tokens and merges that make them, of the size
+// and shape of Gemma's: words of up to eight letters, each a token plus one
+// letter, and every part of a word a token.
+func grown(n int, model string) GGUFVocab {
+	v := GGUFVocab{Model: model, Pre: "gpt-2", BOS: -1, EOS: -1, UNK: 0, PAD: -1, EOT: -1, EOM: -1}
+	add := func(token string, kind int32) {
+		v.Tokens, v.Types = append(v.Tokens, token), append(v.Types, kind)
+		v.Scores = append(v.Scores, -float32(len(v.Tokens)))
+	}
+	add("<unk>", typeUnknown)
+	for b := range 256 {
+		add(fmt.Sprintf("<0x%02X>", b), typeByte)
+	}
+	const letters = "etaoinshrdlcumwfgypbvkjxqz"
+	for _, c := range letters {
+		add(string(c), 1)
+	}
+	for next := len(v.Tokens) - len(letters); len(v.Tokens) < n; next++ {
+		for _, c := range letters[:8] {
+			if len(v.Tokens) < n {
+				v.Merges = append(v.Merges, v.Tokens[next]+" "+string(c))
+				add(v.Tokens[next]+string(c), 1)
+			}
+		}
+	}
+	return v
+}
+
+// BenchmarkLoadGGUF loads vocabularies as large as any in use.
+func BenchmarkLoadGGUF(b *testing.B) {
+	for _, model := range []string{"gpt2", "llama"} {
+		b.Run(model, func(b *testing.B) {
+			v := grown(262_144, model)
+			for b.Loop() {
+				if _, err := FromGGUF(v); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

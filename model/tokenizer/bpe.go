@@ -19,17 +19,11 @@ const (
 
 const noRank = math.MaxInt32
 
-// pairOf is the key of a merge: left id in the high half.
-func pairOf(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
-
-// merge says what a pair of neighbours becomes, and how early.
-type merge struct{ rank, id int32 }
-
 // bpe is a byte-pair-encoding model: it cuts a word into characters and joins
 // neighbours in the order of their ranks. It is safe for concurrent use.
 type bpe struct {
 	vocab  map[string]int32
-	merges map[uint64]merge
+	merges *mergeTable
 
 	unk          int32 // -1: unknown characters vanish
 	fuseUnk      bool  // a run of unknown characters is one token
@@ -47,7 +41,7 @@ type bpe struct {
 }
 
 // newBPE makes the lookup tables. vocab and merges are kept.
-func newBPE(vocab map[string]int32, merges map[uint64]merge) *bpe {
+func newBPE(vocab map[string]int32, merges *mergeTable) *bpe {
 	m := &bpe{vocab: vocab, merges: merges, unk: -1, cache: map[string][]int32{}}
 	for b := range 256 {
 		m.letters[b], m.fallback[b] = -1, -1
@@ -176,19 +170,12 @@ func (m *bpe) fallsBack(char string) bool {
 	return true
 }
 
-func (m *bpe) rank(left, right int32) merge {
-	if to, ok := m.merges[pairOf(left, right)]; ok {
-		return to
-	}
-	return merge{rank: noRank}
-}
-
 // joinShort merges ids in place and returns how many are left.
 func (m *bpe) joinShort(ids []int32) int {
 	var pairs [shortWord]merge // pairs[i] joins ids[i] and ids[i+1]
 	n := len(ids)
 	for i := 0; i+1 < n; i++ {
-		pairs[i] = m.rank(ids[i], ids[i+1])
+		pairs[i] = m.merges.rank(ids[i], ids[i+1])
 	}
 	for n > 1 {
 		best := 0
@@ -205,10 +192,10 @@ func (m *bpe) joinShort(ids []int32) int {
 		copy(pairs[best:n-2], pairs[best+1:n-1])
 		n--
 		if best > 0 {
-			pairs[best-1] = m.rank(ids[best-1], ids[best])
+			pairs[best-1] = m.merges.rank(ids[best-1], ids[best])
 		}
 		if best+1 < n {
-			pairs[best] = m.rank(ids[best], ids[best+1])
+			pairs[best] = m.merges.rank(ids[best], ids[best+1])
 		}
 	}
 	return n
@@ -230,7 +217,7 @@ func (m *bpe) joinLong(ids []int32) int {
 	}
 	list[len(ids)-1].next = -1
 	offer := func(pos int32) {
-		if to := m.rank(list[pos].id, list[list[pos].next].id); to.rank != noRank {
+		if to := m.merges.rank(list[pos].id, list[list[pos].next].id); to.rank != noRank {
 			heap.push(candidate{rank: to.rank, pos: pos, id: to.id})
 		}
 	}
@@ -245,7 +232,7 @@ func (m *bpe) joinLong(ids []int32) int {
 		}
 		right := &list[left.next]
 		// One of the two has grown since: its new pair is in the heap.
-		if m.rank(left.id, right.id) != (merge{rank: c.rank, id: c.id}) {
+		if m.merges.rank(left.id, right.id) != (merge{rank: c.rank, id: c.id}) {
 			continue
 		}
 		left.id, right.id = c.id, -1

@@ -1,16 +1,17 @@
 package tokenizer
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // GGUFVocab is what the metadata of a GGUF file says about its tokenizer; the
 // comments name the keys, without their prefix "tokenizer.ggml.".
 type GGUFVocab struct {
+	Name   string    // general.name, the name of the model
 	Model  string    // model: gpt2 (byte-level BPE) or llama (SentencePiece)
 	Pre    string    // pre: the name of the split rule, for gpt2
 	Tokens []string  // tokens
@@ -38,52 +39,6 @@ const (
 	typeUnused      = 5
 	typeByte        = 6
 )
-
-// Split patterns that some names of pre-tokenizers stand for, beside those
-// with a scanner.
-const (
-	digitPattern        = `\p{N}`
-	threeDigits         = `[0-9][0-9][0-9]`
-	defaultPunctuation  = `[\p{P}\$\+<=>\^~\|]+`
-	falconPunctuation   = "[\\p{P}\\$\\+<=>\\^~\\|`]+"
-	bloomPattern        = ` ?[^(\s|.,!?…。，、।۔،)]+`
-	upperRun, lowerRun  = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`, `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
-	casedWord           = `[^\r\n\p{L}\p{N}]?` + upperRun + `*` + lowerRun + `+`
-	capitalWord         = `[^\r\n\p{L}\p{N}]?` + upperRun + `+` + lowerRun + `*`
-	contractionPattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`
-	casedTail           = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	tekkenPattern       = casedWord + `|` + capitalWord + `|\p{N}` + casedTail
-	gpt4oPattern        = casedWord + contractionPattern + `|` + capitalWord + contractionPattern + `|\p{N}{1,3}` + casedTail
-	nameOfDefaultPreset = "default"
-)
-
-// ggufSplits are the patterns, applied one after the other, that a name of a
-// pre-tokenizer stands for, as llama.cpp has them.
-var ggufSplits = map[string][]string{}
-
-func init() {
-	for _, preset := range []struct{ names, patterns []string }{
-		{[]string{nameOfDefaultPreset}, []string{defaultPunctuation, gpt2Pattern, `\p{N}+`, threeDigits}},
-		{[]string{"gpt-2", "gpt2", "phi-2", "mpt", "olmo", "jais", "trillion", "roberta-bpe"}, []string{gpt2Pattern}},
-		// The digits first, each by itself: the library's own conversion of
-		// a GGUF file forgets this step.
-		{[]string{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}, []string{digitPattern, gpt2Pattern}},
-		{[]string{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "dbrx", "smaug-bpe"}, []string{llama3Pattern}},
-		{[]string{"qwen2", "deepseek-r1-qwen", "kormo", "megrez", "stablelm2"}, []string{qwen2Pattern}},
-		{[]string{"tekken"}, []string{tekkenPattern}},
-		{[]string{"gpt-4o", "llama4", "kanana2"}, []string{gpt4oPattern}},
-		{[]string{"falcon"}, []string{falconPunctuation, gpt2Pattern, threeDigits}},
-		{[]string{"bloom", "poro-chat", "gpt3-finnish"}, []string{bloomPattern}},
-	} {
-		for _, name := range preset.names {
-			ggufSplits[name] = preset.patterns
-		}
-	}
-}
-
-// addsBOS are the pre-tokenizers whose models expect a begin token although
-// files need not say so.
-var addsBOS = []string{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
 
 // endNames are control tokens that end a turn or a text whatever the file's
 // ids say, as llama.cpp has it: many files name only one of several.
@@ -151,25 +106,35 @@ func (v *GGUFVocab) kind(id int) int32 {
 	return v.Types[id]
 }
 
-// vocab maps the tokens to ids; of equal tokens the first counts.
+// stripsRight says whether a token takes the white space on its right along.
+// No key says so; llama.cpp knows it from the name of the model, as here.
+func (v *GGUFVocab) stripsRight(token string) bool {
+	name := strings.ToLower(v.Name)
+	if !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
+		return false
+	}
+	return token == "</s>" || token != "<|endoftext|>" && strings.HasPrefix(token, "<|")
+}
+
+// vocab maps the tokens to ids; of equal tokens the first counts. Converters
+// write runs of spaces in SentencePiece vocabularies as such: the model itself
+// only knows them escaped.
 func (v *GGUFVocab) vocab() map[string]int32 {
 	m := make(map[string]int32, len(v.Tokens))
-	for id, token := range v.Tokens {
-		if _, ok := m[token]; !ok {
-			m[token] = int32(id)
+	for id := len(v.Tokens) - 1; id >= 0; id-- {
+		token := v.Tokens[id]
+		if v.Model == "llama" {
+			token = strings.ReplaceAll(token, " ", "▁")
 		}
+		m[token] = int32(id)
 	}
 	return m
 }
 
 func (t *Tokenizer) fromByteLevel(v GGUFVocab) error {
-	pre := v.Pre
-	if pre == "" {
-		pre = nameOfDefaultPreset
-	}
-	patterns, ok := ggufSplits[pre]
-	if !ok {
-		return fmt.Errorf("pre-tokenizer %q is not known", v.Pre)
+	preset, err := presetOf(v.Pre)
+	if err != nil {
+		return err
 	}
 	if isTrue(v.AddSpacePrefix) {
 		t.split = append(t.split, func(dst []piece, in piece) ([]piece, error) {
@@ -179,13 +144,14 @@ func (t *Tokenizer) fromByteLevel(v GGUFVocab) error {
 			return append(dst, in), nil
 		})
 	}
-	for _, p := range patterns {
-		step, err := isolate(p)
-		if err != nil {
-			return err
-		}
-		t.split = append(t.split, step)
+	if preset.nfc {
+		t.norm = formNormalizer(norm.NFC)
 	}
+	steps, spell, err := parsePreTokenizer([]byte(preset.split), 0)
+	if err != nil {
+		return err
+	}
+	t.split = append(t.split, steps...)
 	vocab := v.vocab()
 	pairs := make([][2]string, len(v.Merges))
 	for i, m := range v.Merges {
@@ -201,27 +167,10 @@ func (t *Tokenizer) fromByteLevel(v GGUFVocab) error {
 		return err
 	}
 	t.model = newBPE(vocab, merges)
-	t.model.spell = true
-	// Llama 3 keeps words that are tokens whole; the file does not say so.
-	t.model.ignoreMerges = slices.Contains([]string{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}, pre)
+	t.model.spell, t.model.ignoreMerges = spell, preset.wholeWords
 	t.dec = decoder{byteLevel: true, fused: true}
-	t.setEnds(v, slices.Contains(addsBOS, pre))
+	t.setEnds(v, preset.bos)
 	return nil
-}
-
-// isolate makes the step that isolates the matches of a pattern.
-func isolate(pattern string) (splitter, error) {
-	if pattern == digitPattern {
-		return splitBy(runesWhere(isNumeric), isolated, false), nil
-	}
-	if scan, ok := scanners[pattern]; ok {
-		return scanStep(scan), nil
-	}
-	find, err := compileRegex(pattern, matchLimit)
-	if err != nil {
-		return nil, err
-	}
-	return splitBy(find, isolated, false), nil
 }
 
 // fromSentencePiece makes a SentencePiece BPE model.
@@ -247,38 +196,6 @@ func (t *Tokenizer) fromSentencePiece(v GGUFVocab) error {
 	}
 	t.setEnds(v, true)
 	return nil
-}
-
-// scoredMerges makes merges of scores. SentencePiece joins the two neighbours
-// whose union has the best score, so every way to cut a token in two is a
-// merge, ranked by the score of the token.
-func scoredMerges(v GGUFVocab, vocab map[string]int32) map[uint64]merge {
-	ids := make([]int32, 0, len(v.Tokens))
-	for id := range v.Tokens {
-		if k := v.kind(id); k == 1 || k == typeUserDefined || k == typeUnused {
-			ids = append(ids, int32(id))
-		}
-	}
-	slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(v.Scores[b], v.Scores[a]) })
-	merges := make(map[uint64]merge, len(ids))
-	rank := int32(0)
-	for i, id := range ids {
-		if i > 0 && v.Scores[id] != v.Scores[ids[i-1]] {
-			rank++ // equal scores, equal ranks: the leftmost pair goes first
-		}
-		token := v.Tokens[id]
-		for cut := 1; cut < len(token); cut++ {
-			left, okLeft := vocab[token[:cut]]
-			right, okRight := vocab[token[cut:]]
-			if !okLeft || !okRight || !utf8.RuneStart(token[cut]) {
-				continue
-			}
-			if _, taken := merges[pairOf(left, right)]; !taken {
-				merges[pairOf(left, right)] = merge{rank: rank, id: vocab[token]}
-			}
-		}
-	}
-	return merges
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
@@ -318,7 +235,7 @@ func (t *Tokenizer) fillFromGGUF(v GGUFVocab) error {
 		if special || kind == typeUserDefined {
 			if _, taken := t.byContent[token]; !taken && token != "" {
 				t.byContent[token] = int32(id)
-				t.added = append(t.added, addedToken{id: int32(id), content: token, special: special})
+				t.added = append(t.added, addedToken{id: int32(id), content: token, special: special, rstrip: special && v.stripsRight(token)})
 			}
 		}
 		if t.dec.byteFallback && kind != typeByte && len(v.Types) > 0 {

@@ -212,11 +212,11 @@ func parseMerges(raw json.RawMessage) ([][2]string, error) {
 
 // rankMerges checks that no merge leaves the vocabulary. Of two equal merges
 // the later counts, as in the reference.
-func rankMerges(vocab map[string]int32, pairs [][2]string) (map[uint64]merge, error) {
+func rankMerges(vocab map[string]int32, pairs [][2]string) (*mergeTable, error) {
 	if len(pairs) > maxMerges {
 		return nil, fmt.Errorf("%d merges, the limit is %d", len(pairs), maxMerges)
 	}
-	merges := make(map[uint64]merge, len(pairs))
+	merges := newMergeTable(len(pairs))
 	var joined []byte
 	for i, p := range pairs {
 		left, ok := vocab[p[0]]
@@ -232,7 +232,7 @@ func rankMerges(vocab map[string]int32, pairs [][2]string) (map[uint64]merge, er
 		if !ok {
 			return nil, fmt.Errorf("merge %d makes %q, which is not in the vocabulary", i, joined)
 		}
-		merges[pairOf(left, right)] = merge{rank: int32(i), id: id}
+		merges.put(left, right, merge{rank: int32(i), id: id}, true)
 	}
 	return merges, nil
 }

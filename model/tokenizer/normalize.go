@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -107,9 +108,36 @@ func sequenceNormalizer(raws []json.RawMessage, depth int) (normalizer, error) {
 	}, nil
 }
 
+// formNormalizer brings text into a normal form, around the characters that
+// the reference's tables do not know.
 func formNormalizer(f norm.Form) normalizer {
-	return func(s string) (string, error) { return f.String(s), nil }
+	return func(s string) (string, error) {
+		if strings.IndexFunc(s, isNewNorm) < 0 {
+			return f.String(s), nil
+		}
+		var b strings.Builder
+		for s != "" {
+			cut := strings.IndexFunc(s, isNewNorm)
+			if cut < 0 {
+				cut = len(s)
+			}
+			b.WriteString(f.String(s[:cut]))
+			end := cut
+			for end < len(s) {
+				r, n := utf8.DecodeRuneInString(s[end:])
+				if !isNewNorm(r) {
+					break
+				}
+				end += n
+			}
+			b.WriteString(s[cut:end])
+			s = s[end:]
+		}
+		return b.String(), nil
+	}
 }
+
+func isNewNorm(r rune) bool { return r >= 0x7FD && unicode.Is(newNorm, r) }
 
 // lowercase maps each character by itself (no final sigma); the dotted
 // capital I is the one that becomes two.

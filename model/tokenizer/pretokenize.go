@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -277,14 +276,4 @@ func arrange(parts []part, b behavior) []part {
 		}
 	}
 	return out
-}
-
-// isNumeric is the general category N: what the reference calls numeric.
-func isNumeric(r rune) bool { return unicode.Is(unicode.N, r) }
-
-func isPunctuation(r rune) bool {
-	if r < utf8.RuneSelf {
-		return r > ' ' && r < 0x7F && asciiClass[r] == other
-	}
-	return unicode.Is(unicode.P, r)
 }

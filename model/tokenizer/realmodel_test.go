@@ -28,15 +28,20 @@ func realVocab(t testing.TB, unproven string) GGUFVocab {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	meta := readMetadata(t, bufio.NewReaderSize(f, 1<<20))
+	return vocabOf(readMetadata(t, bufio.NewReaderSize(f, 1<<20)))
+}
+
+// vocabOf collects what metadata says of a vocabulary.
+func vocabOf(meta map[string]any) GGUFVocab {
+	const prefix = "tokenizer.ggml."
 	id := func(key string) int32 {
-		if v, ok := meta["tokenizer.ggml."+key].(int64); ok {
+		if v, ok := meta[prefix+key].(int64); ok {
 			return int32(v)
 		}
 		return -1
 	}
 	flag := func(key string) *bool {
-		if v, ok := meta["tokenizer.ggml."+key].(bool); ok {
+		if v, ok := meta[prefix+key].(bool); ok {
 			return &v
 		}
 		return nil
@@ -45,17 +50,25 @@ func realVocab(t testing.TB, unproven string) GGUFVocab {
 		BOS: id("bos_token_id"), EOS: id("eos_token_id"), UNK: id("unknown_token_id"), PAD: id("padding_token_id"), EOT: -1, EOM: -1,
 		AddBOS: flag("add_bos_token"), AddEOS: flag("add_eos_token"), AddSpacePrefix: flag("add_space_prefix"),
 	}
-	v.Model, _ = meta["tokenizer.ggml.model"].(string)
-	v.Pre, _ = meta["tokenizer.ggml.pre"].(string)
+	v.Name, _ = meta["general.name"].(string)
+	v.Model, _ = meta[prefix+"model"].(string)
+	v.Pre, _ = meta[prefix+"pre"].(string)
 	v.ChatTemplate, _ = meta["tokenizer.chat_template"].(string)
-	for _, s := range meta["tokenizer.ggml.tokens"].([]any) {
+	list := func(key string) []any {
+		l, _ := meta[prefix+key].([]any)
+		return l
+	}
+	for _, s := range list("tokens") {
 		v.Tokens = append(v.Tokens, s.(string))
 	}
-	for _, s := range meta["tokenizer.ggml.merges"].([]any) {
+	for _, s := range list("merges") {
 		v.Merges = append(v.Merges, s.(string))
 	}
-	for _, n := range meta["tokenizer.ggml.token_type"].([]any) {
+	for _, n := range list("token_type") {
 		v.Types = append(v.Types, int32(n.(int64)))
+	}
+	for _, n := range list("scores") {
+		v.Scores = append(v.Scores, float32(n.(float64)))
 	}
 	return v
 }

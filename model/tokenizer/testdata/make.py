@@ -1,23 +1,30 @@
 """Makes the goldens of this folder. See PROVENANCE.md.
 
     python make.py [path of SmolLM2-135M-Instruct.Q4_1.gguf]
+    python make.py show NAME TEXT    what the reference makes of a text, where only a checksum is kept
 
 Needs transformers==5.24.0, tokenizers==0.23.3, jinja2==3.1.6, gguf==0.19.0.
 Everything is seeded: two runs write the same bytes.
 """
 
+import base64
 import copy
 import gzip
 import json
 import random
+import struct
 import sys
 import unicodedata
+import zlib
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import corpus
+import many
+import pipelines
 import templates
+import vocabs
 
 HERE = Path(__file__).parent
 RNG = random.Random(20261128)
@@ -325,16 +332,89 @@ def real_model(path, strings):
     return dict(plain=plain, parsed=parsed, chats=chat)
 
 
+def every(tok, text):
+    """Ids and decodings of one text."""
+    tok.encode_special_tokens = True
+    plain = tok.encode(text, add_special_tokens=False).ids
+    tok.encode_special_tokens = False
+    parsed = tok.encode(text, add_special_tokens=True).ids
+    return plain, parsed, tok.decode(parsed, skip_special_tokens=False), tok.decode(parsed, skip_special_tokens=True)
+
+
+def checksums(tok, strings):
+    """Two bytes for the encodings of each string, two for the decodings."""
+    out = []
+    for text in strings:
+        plain, parsed, shown, skipped = every(tok, text)
+        ids = struct.pack(f"<{len(plain) + 1 + len(parsed)}i", *plain, -1, *parsed)
+        out.append(struct.pack("<HH", zlib.crc32(ids) & 0xFFFF, zlib.crc32(f"{shown}\0{skipped}".encode()) & 0xFFFF))
+    return base64.b64encode(b"".join(out)).decode()
+
+
+def classes():
+    """Which code points the reference counts as what, as ranges."""
+    kinds = {p: pre_tokenizers.Split(Regex(p), behavior="isolated") for p in (r"\p{L}", r"\p{N}", r"\s", pipelines.UPPER, pipelines.LOWER)}
+    kinds["Digits"] = pre_tokenizers.Digits(individual_digits=True)
+    kinds["Punctuation"] = pre_tokenizers.Punctuation("isolated")
+    out = {}
+    for name, pre in kinds.items():
+        ranges = out[name] = []
+        for c in range(0x110000):
+            if 0xD800 <= c < 0xE000 or len(pre.pre_tokenize_str(f"\x01{chr(c)}\x01")) == 1:
+                continue
+            if ranges and ranges[-1][1] == c - 1:
+                ranges[-1][1] = c
+            else:
+                ranges.append([c, c])
+    return out
+
+
+def forms():
+    """A checksum over every code point behind a mark, in each normal form."""
+    out = {}
+    for form in (normalizers.NFC(), normalizers.NFD(), normalizers.NFKC(), normalizers.NFKD()):
+        text = "".join(form.normalize_str("\u0345" + chr(c)) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+        out[type(form).__name__] = zlib.crc32(text.encode())
+    return out
+
+
 def main():
+    me = sys.modules[__name__]
+    if sys.argv[1:2] == ["show"]:
+        makers = TOKENIZERS | pipelines.pipelines(me)
+        if sys.argv[2] in makers:
+            tok = makers[sys.argv[2]]()
+        else:
+            base, change = pipelines.variants()[sys.argv[2]]
+            tok = pipelines.varied(makers[base](), change)
+        print(*every(tok, sys.argv[3]), sep="\n")
+        return
     strings = texts()
     assert len(strings) >= 300, len(strings)
     write("texts.json.gz", strings)
     toks = {name: make() for name, make in TOKENIZERS.items()}
     for name, tok in toks.items():
         write(f"{name}.json.gz", golden(tok, strings))
+    families = {name: make() for name, make in pipelines.pipelines(me).items()}
+    for name, tok in families.items():
+        write(f"{name}.json.gz", dict(tokenizer=json.loads(tok.to_str())))
+    everything = toks | families
+    strings_too = strings + many.texts()
+    assert len(strings_too) >= 1000, len(strings_too)
+    varied = {name: (base, change, pipelines.varied(everything[base], change)) for name, (base, change) in pipelines.variants().items()}
+    write("many.json.gz", dict(
+        texts=many.texts(),
+        damaged=many.damaged(),
+        variants={name: dict(base=base, change=change) for name, (base, change, _) in varied.items()},
+        checksums={name: checksums(tok, strings_too) for name, tok in (everything | {n: t for n, (_, _, t) in varied.items()}).items()},
+    ))  # fmt: skip
+    write("classes.json.gz", dict(classes=classes(), forms=forms()))
+    for name in vocabs.FILES:
+        vocabs.write(name, everything[name], HERE / f"{name}.gguf.gz")
     write("chats.json.gz", chats(toks))
     if len(sys.argv) > 1:
         write("smollm2-135m.json.gz", real_model(sys.argv[1], strings))
 
 
-main()
+if __name__ == "__main__":
+    main()
