@@ -1,15 +1,16 @@
 package cpu
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 
 	"whorl/tensor"
 )
 
-// expertsPassFloats bounds the scratch of Experts: batches whose gathered rows need more
-// go in several passes. At 64 MiB a pass has hundreds of rows, so that reading the weights
-// once a pass costs little beside the products.
+// expertsPassFloats bounds the scratch of Experts: batches whose copied rows need more go in
+// several passes. At 64 MiB a pass has hundreds of rows, so that reading the weights once a
+// pass costs little beside the products.
 const expertsPassFloats = 16 << 20
 
 // expertsOp is the task of Experts. Rows of a pass are copied once for each expert they
@@ -17,6 +18,7 @@ const expertsPassFloats = 16 << 20
 // weights as one product. All experts' products of a phase are one run of the pool.
 type expertsOp struct {
 	d              *Device
+	passFloats     int // if not 0, takes the place of expertsPassFloats, for tests
 	phase          expertsPhase
 	dst, x, logits *buffer
 	spec           *tensor.ExpertsSpec
@@ -65,11 +67,11 @@ func (d *Device) Experts(to, x, logits tensor.Buffer, n int, s *tensor.ExpertsSp
 	defer d.end()
 	op := &d.experts
 	op.dst, op.x, op.logits, op.spec = to.(*buffer), x.(*buffer), logits.(*buffer), s
-	eightIn, eightMid := op.check(n)
-	most := max(1, expertsPassFloats/(s.TopK*(2*op.hidden+op.ffn)))
+	in, mid := op.check(n)
+	most := max(1, cmp.Or(op.passFloats, expertsPassFloats)/(s.TopK*(2*op.hidden+op.ffn)))
 	for op.row0 = 0; op.row0 < n; op.row0 += op.rows {
 		op.rows = min(n-op.row0, most)
-		op.pass(eightIn && s.Mode == tensor.Act8, eightMid && s.Mode == tensor.Act8)
+		op.pass(in.under(s.Mode), mid.under(s.Mode))
 	}
 	op.release()
 	runtime.KeepAlive(s)
@@ -84,9 +86,9 @@ func (op *expertsOp) release() {
 	}
 }
 
-// check panics on operands that do not fit, and tells whether the first products and the
-// second have quantised weights.
-func (op *expertsOp) check(n int) (eightIn, eightMid bool) {
+// check panics on operands that do not fit, and tells in which forms the weights of the
+// first products and of the second meet rows.
+func (op *expertsOp) check(n int) (in, mid rowForm) {
 	s := op.spec
 	experts := len(s.Gate)
 	if !(experts > 0 && len(s.Up) == experts && len(s.Down) == experts && s.TopK > 0 && s.TopK <= experts) {
@@ -98,8 +100,8 @@ func (op *expertsOp) check(n int) (eightIn, eightMid bool) {
 		if !(g.rows == op.ffn && g.cols == op.hidden && u.rows == op.ffn && u.cols == op.hidden && d.rows == op.hidden && d.cols == op.ffn) {
 			bug("expert %d has %dx%d, %dx%d and %dx%d, not %dx%d", e, g.rows, g.cols, u.rows, u.cols, d.rows, d.cols, op.ffn, op.hidden)
 		}
-		eightIn = eightIn || g.layout.quantised() || u.layout.quantised()
-		eightMid = eightMid || d.layout.quantised()
+		in |= g.layout.form() | u.layout.form()
+		mid |= d.layout.form()
 	}
 	for _, b := range [...]*buffer{op.dst, op.x} {
 		if !(b.cols == op.hidden && b.rows >= n) {
@@ -109,19 +111,19 @@ func (op *expertsOp) check(n int) (eightIn, eightMid bool) {
 	if !(op.logits.cols == experts && op.logits.rows >= n) {
 		bug("%d rows choose of %d experts by logits %dx%d", n, experts, op.logits.rows, op.logits.cols)
 	}
-	return eightIn, eightMid
+	return in, mid
 }
 
-// pass does the rows of one pass; the flags say which rows are needed in 8 bits.
-func (op *expertsOp) pass(eightIn, eightMid bool) {
+// pass does the rows of one pass, which the products need in these forms.
+func (op *expertsOp) pass(in, mid rowForm) {
 	slots := op.rows * op.spec.TopK
+	op.in.quantised, op.mid.quantised = in, mid
 	op.grow(slots)
 	op.rowwise(expertsRoute, op.rows)
 	op.assign()
-	op.in.quantised, op.mid.quantised = eightIn, eightMid
 	op.rowwise(expertsGather, slots)
 	op.products(expertsUp)
-	if eightMid {
+	if mid != 0 {
 		op.rowwise(expertsMid, slots)
 	}
 	op.products(expertsDown)
@@ -147,11 +149,14 @@ func (op *expertsOp) grow(slots int) {
 	}
 }
 
-// grow makes room in a for n rows.
+// grow makes room in a for n rows, in 8 bits if it is to be quantised.
 func (a *act) grow(n, cols int) {
 	a.maxRows, a.cols, a.n = n, cols, n
 	a.x = grown(a.x, n*cols)
-	if cols%group == 0 {
+	if a.quantised&inRows != 0 {
+		a.int8.grow(n, cols)
+	}
+	if a.quantised&inGroups != 0 {
 		a.eight = grown(a.eight, n*cols/group)
 	}
 }
@@ -167,7 +172,10 @@ func grown[T any](s []T, n int) []T {
 // slice makes a the rows [from, to) of b.
 func (a *act) slice(b *act, from, to int, mode tensor.Activations) {
 	*a = act{maxRows: to - from, cols: b.cols, n: to - from, mode: mode, quantised: b.quantised, x: b.x[from*b.cols : to*b.cols]}
-	if b.cols%group == 0 {
+	if b.quantised&inRows != 0 {
+		a.int8 = b.int8.slice(from, to, b.cols)
+	}
+	if b.quantised&inGroups != 0 {
 		groups := b.cols / group
 		a.eight = b.eight[from*groups : to*groups]
 	}
@@ -236,12 +244,10 @@ func (op *expertsOp) tile(worker, i int) {
 	case expertsGather:
 		copy(op.in.x[i*op.hidden:(i+1)*op.hidden], op.x.row(int(op.row[i])))
 		if op.in.quantised {
-			quant := quantOp{op.d, &op.in}
-			quant.tile(worker, i)
+			op.quantise(&op.in, worker, i)
 		}
 	case expertsMid:
-		quant := quantOp{op.d, &op.mid}
-		quant.tile(worker, i)
+		op.quantise(&op.mid, worker, i)
 	case expertsUp, expertsDown:
 		r := op.active - 1
 		for op.runs[r].first > i {
@@ -251,6 +257,12 @@ func (op *expertsOp) tile(worker, i int) {
 	case expertsCombine:
 		op.combine(worker, i)
 	}
+}
+
+// quantise brings row i of a in 8 bits.
+func (op *expertsOp) quantise(a *act, worker, i int) {
+	quant := quantOp{op.d, a}
+	quant.tile(worker, i)
 }
 
 // route chooses the experts of row i of the pass and weighs them.
@@ -263,7 +275,7 @@ func (op *expertsOp) route(worker, i int) {
 	_, l := op.d.k.softmax(odds, 1)
 	inv, sum := 1/l, float32(0)
 	for k, e := range chosen {
-		weight[k] = odds[e] * inv
+		weight[k] = float32(odds[e] * inv)
 		sum += weight[k]
 	}
 	if s.Renormalise {
@@ -291,13 +303,17 @@ func choose(chosen []int32, logits []float32) {
 	slices.Sort(chosen)
 }
 
+// combinePiece is how many columns are added up at a time: their sums stay in the
+// first-level cache. It is a multiple of two blocks.
+const combinePiece = 1024
+
 // combine adds the weighted outputs of row i's experts to dst, a piece at a time.
 func (op *expertsOp) combine(worker, i int) {
 	k, s := op.d.k, op.spec
 	y := op.dst.row(op.row0 + i)
-	acc := op.d.scratch[worker].acc
-	for from := 0; from < op.hidden; from += len(acc) {
-		n := min(op.hidden-from, len(acc))
+	acc := op.d.scratch[worker].acc[:combinePiece]
+	for from := 0; from < op.hidden; from += combinePiece {
+		n := min(op.hidden-from, combinePiece)
 		blocks := (n + 2*lanes - 1) / (2 * lanes) * 2
 		sum := acc[:blocks*lanes]
 		clear(sum)

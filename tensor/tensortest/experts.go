@@ -1,8 +1,10 @@
 package tensortest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"whorl/tensor"
@@ -117,4 +119,136 @@ func expertsBatches(t *testing.T, d tensor.Device) {
 			}
 		}
 	}
+}
+
+// expertsGuards: rows behind the first n stay as they are, and so do the operands.
+func expertsGuards(t *testing.T, d tensor.Device) {
+	e := experts{up: tensor.Q8_0, down: tensor.F32, n: 5, hidden: 64, ffn: 40, count: 4, topK: 2, act: tensor.SiLU}
+	dst, x, logits := up(d, 5, 64, e.dst()), up(d, 5, 64, e.x()), up(d, 5, 4, e.logits())
+	d.Experts(dst, x, logits, 3, e.spec(d))
+	if k := differ(down(d, dst)[3*64:], e.dst()[3*64:]); k >= 0 {
+		t.Errorf("element %d behind the rows was written", k)
+	}
+	if differ(down(d, x), e.x()) >= 0 || differ(down(d, logits), e.logits()) >= 0 {
+		t.Error("an operand was written")
+	}
+}
+
+// expertsPoison: an infinity or a NaN in a row or its logits shows in all of its outputs and
+// in no other row's.
+func expertsPoison(t *testing.T, d tensor.Device) {
+	for _, e := range expertsCases() {
+		if e.n < 3 {
+			continue
+		}
+		s := e.spec(d)
+		for _, bad := range []float64{math.Inf(1), math.NaN()} {
+			for _, inLogits := range []bool{false, true} {
+				x, logits := e.x(), e.logits()
+				if inLogits {
+					logits[e.count+e.count/2] = float32(bad)
+				} else {
+					x[e.hidden+3] = float32(bad)
+				}
+				dst := up(d, e.n, e.hidden, e.dst())
+				d.Experts(dst, up(d, e.n, e.hidden, x), up(d, e.n, e.count, logits), e.n, s)
+				for i, y := range down(d, dst) {
+					if finite := y-y == 0; finite == (i/e.hidden == 1) {
+						t.Errorf("%v: %v in row 1 (logits: %v) makes output %d of row %d %v", e, bad, inLogits, i%e.hidden, i/e.hidden, y)
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// expertsRules: a device of the arithmetic "cpu1" chooses, weighs and adds as its rules say,
+// and an expert's output has the bits of MatMul.
+func expertsRules(t *testing.T, d tensor.Device) {
+	for _, e := range expertsCases() {
+		s := e.spec(d)
+		got := e.run(d, s, 0, e.n)
+		x, logits, want := e.x(), e.logits(), e.dst()
+		for r := range e.n {
+			chosen, weights := e.route(logits[r*e.count:][:e.count])
+			sum := make([]float32, e.hidden)
+			for i, c := range chosen {
+				for j, y := range e.one(d, s, c, x[r*e.hidden:][:e.hidden]) {
+					sum[j] = fma(y, weights[i], sum[j])
+				}
+			}
+			for j, v := range sum {
+				if e.scale != 0 {
+					v = float32(v * e.scale)
+				}
+				want[r*e.hidden+j] += v
+			}
+		}
+		if k := differ(got, want); k >= 0 {
+			t.Errorf("%v: output %d of row %d is %v, by the rules %v", e, k%e.hidden, k/e.hidden, got[k], want[k])
+		}
+	}
+}
+
+// one is the output of an expert for one row, by MatMul.
+func (e experts) one(d tensor.Device, s *tensor.ExpertsSpec, expert int, x []float32) []float32 {
+	a, mid := must(d.NewAct(1, e.hidden)), must(d.NewBuffer(1, e.ffn))
+	d.Prepare(a, up(d, 1, e.hidden, x), 1, e.mode)
+	d.MatMul(a, []tensor.Product{{W: s.Up[expert], Gate: s.Gate[expert], Act: e.act, Dst: mid}})
+	b, out := must(d.NewAct(1, e.ffn)), must(d.NewBuffer(1, e.hidden))
+	d.Prepare(b, mid, 1, e.mode)
+	d.MatMul(b, []tensor.Product{{W: s.Down[expert], Dst: out}})
+	return down(d, out)
+}
+
+// route gives the chosen experts in rising order and their weights.
+func (e experts) route(logits []float32) (chosen []int, weights []float32) {
+	for i := range logits {
+		chosen = append(chosen, i)
+	}
+	slices.SortStableFunc(chosen, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) })
+	chosen = chosen[:e.topK]
+	slices.Sort(chosen)
+
+	odds, top := make([]float32, len(logits)), slices.Max(logits)
+	var lane [16]float32
+	for i, v := range logits {
+		odds[i] = exp(v - top)
+		lane[i%16] += odds[i]
+	}
+	inv, sum := 1/tree(lane), float32(0)
+	for _, c := range chosen {
+		weights = append(weights, float32(odds[c]*inv))
+		sum += weights[len(weights)-1]
+	}
+	for i := range weights {
+		if e.renormalise {
+			weights[i] /= sum
+		}
+	}
+	return chosen, weights
+}
+
+// exp is e^x for x <= 0 above the subnormals: x = n*ln2 + r, and a polynomial in r.
+func exp(x float32) float32 {
+	n := float32(math.RoundToEven(float64(float32(x * math.Log2E))))
+	r := fma(n, -0.693145751953125, x)
+	r = fma(n, -1.42860682030941723e-6, r)
+	p := float32(0.0013814595)
+	for _, c := range []float32{0.008368717, 0.04166839, 0.16666521, 0.49999994} {
+		p = fma(p, r, c)
+	}
+	p = fma(p, float32(r*r), r) + 1
+	return float32(math.Ldexp(float64(p), int(n)))
+}
+
+// tree adds 16 lanes pairwise.
+func tree(lane [16]float32) float32 {
+	for h := 8; h > 0; h /= 2 {
+		for j := range h {
+			lane[j] += lane[j+h]
+		}
+	}
+	return lane[0]
 }
