@@ -20,11 +20,12 @@
 //	  | <---------------- Status -- |
 //	  | -- close of the stream ---> |   (everything is freed)
 //
-// Rows carry hidden states of consecutive positions: input of the stage when they go
+// Rows carry hidden states of consecutive positions (for several sequences see [Beams]): input of the stage when they go
 // down, output of the last stage when they come back. A stage takes Rows only with its
 // epoch and only if Start equals its length; lower is a duplicate (dropped, with a Done
 // of the present position), higher is a gap (Fail), an older epoch is dropped silently.
 // Want is the first position whose final output the client asks for; it travels along.
 // Skip of Open and Route is the first position the stage's successor lacks: outputs
-// before it are computed but not pushed.
+// before it are computed but not pushed. A stage that cannot cut its history at Truncate,
+// since its sequences have parted before and moved on, cuts more and says so in its Status.
 package wire

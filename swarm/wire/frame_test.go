@@ -26,6 +26,11 @@ func TestFrameBytes(t *testing.T) {
 	if got := string(h.Append(nil)); got != wantRows || len(got) != RowsSize {
 		t.Errorf("%q", got)
 	}
+	h.Start, h.Count, h.Beams = 9, 2, Beams{N: 3, Fork: 2, Parents: [MaxBeams]uint8{2, 0, 1}}
+	wantBeams := wantRows[:28] + "\x09\x00\x00\x00" + "\x02\x00\x00\x00" + "\x07\x00\x00\x00" + "\x08\x03\x00\x00" + "\x02\x00\x00\x00" + "\x02\x00\x01"
+	if got := string(h.Append(nil)); got != wantBeams || len(got) != h.Size() {
+		t.Errorf("%q", got)
+	}
 	types := map[Type]Type{1: TypeOpen, 2: TypeAccept, 3: TypeCommit, 4: TypeRows, 5: TypeDone, 6: TypeJournal, 7: TypeRoute,
 		8: TypeAsk, 9: TypeStatus, 10: TypeFail, 11: TypeHello, 12: TypePull, 13: TypeRecords}
 	for number, name := range types {
@@ -209,10 +214,11 @@ func FuzzReader(f *testing.F) {
 
 func FuzzParseRows(f *testing.F) {
 	f.Add((&RowsHeader{Count: 1}).Append(nil))
+	f.Add((&RowsHeader{Start: 7, Count: 2, Beams: Beams{N: 3, Fork: 1}}).Append(nil))
 	f.Add(Done{Step: 1}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h, data, err := ParseRows(b); err == nil {
-			if h.Count == 0 || h.End() > MaxPosition+MaxRowsCount || len(data) != len(b)-RowsSize {
+			if h.Count == 0 || h.End() > MaxPosition+MaxRowsCount || len(data) != len(b)-h.Size() {
 				t.Errorf("%+v", h)
 			}
 			if again, _, err := ParseRows(h.Append(nil)); err != nil || again != h {

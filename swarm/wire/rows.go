@@ -24,26 +24,30 @@ func (id *SessionID) UnmarshalText(b []byte) error {
 	return err
 }
 
-// RowsSize is the size of a RowsHeader on the wire.
+// RowsSize is the size of a RowsHeader without Beams on the wire.
 const RowsSize = 44
 
 // RowsHeader describes Rows and Journal frames; the payload follows, Count rows of the
-// model's hidden size in the given codec.
+// model's hidden size in the given codec. Rows are named by their place in the session's
+// log, which is their position unless there are Beams.
 type RowsHeader struct {
 	Session SessionID
 	Epoch   uint32
 	Step    uint64 // the client's step the rows belong to
-	Start   uint32 // position of the first row
+	Start   uint32 // the first row
 	Count   uint32 // rows, at least 1
-	Want    uint32 // first position whose final output the client asks for
+	Want    uint32 // first row whose final output the client asks for
 	Codec   uint8  // see package codec
-	_       [3]byte
+	Beams   Beams
 }
 
-// End is the position after the last row.
+// Size is the size of the header on the wire.
+func (h *RowsHeader) Size() int { return RowsSize + h.Beams.size() }
+
+// End is the row after the last one.
 func (h *RowsHeader) End() int { return int(h.Start) + int(h.Count) }
 
-// Append appends the 44 bytes.
+// Append appends the header: 44 bytes, and for Beams the fork and a byte per sequence.
 func (h *RowsHeader) Append(dst []byte) []byte {
 	dst = append(dst, h.Session[:]...)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Epoch)
@@ -51,12 +55,12 @@ func (h *RowsHeader) Append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, h.Start)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Count)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Want)
-	return append(dst, h.Codec, 0, 0, 0)
+	return h.Beams.append(append(dst, h.Codec, h.Beams.N, 0, 0))
 }
 
 // Limits of a session's geometry.
 const (
-	MaxPosition  = 1 << 24
+	MaxPosition  = 1 << 24 // also of the rows of its log
 	MaxRowsCount = 1 << 16
 )
 
@@ -76,7 +80,12 @@ func ParseRows(p []byte) (RowsHeader, []byte, error) {
 	if h.Count < 1 || h.Count > MaxRowsCount || h.Start > MaxPosition || h.Want > MaxPosition {
 		return h, nil, fmt.Errorf("%w: %d rows from position %d, wanted from %d", ErrFrame, h.Count, h.Start, h.Want)
 	}
-	return h, p[RowsSize:], nil
+	if n := p[41]; n > 0 {
+		if err := h.Beams.parse(p[RowsSize:], n, int(h.Start), h.End()); err != nil {
+			return h, nil, err
+		}
+	}
+	return h, p[h.Size():], nil
 }
 
 // DoneSize is the size of a Done on the wire.

@@ -14,14 +14,16 @@ const LeaseTime = 10 * time.Second
 
 // Open asks a stage to take part in a session.
 type Open struct {
-	Version     int        `json:"version"`
-	Session     SessionID  `json:"session"`
-	UID         swarm.UID  `json:"uid"`
-	Span        swarm.Span `json:"span"`       // part of the span the server holds
-	MaxLength   int        `json:"max_length"` // positions to reserve
-	Activations string     `json:"activations"`
-	WaitMillis  int        `json:"wait_ms"` // how long to wait in the queue for cache
-	Route       Route      `json:"route"`
+	Version   int        `json:"version"`
+	Session   SessionID  `json:"session"`
+	UID       swarm.UID  `json:"uid"`
+	Span      swarm.Span `json:"span"`       // part of the span the server holds
+	MaxLength int        `json:"max_length"` // positions to reserve, for each sequence
+	// Sequences is the number of sequences to reserve for; 0 counts as 1.
+	Sequences   int    `json:"sequences,omitempty"`
+	Activations string `json:"activations"`
+	WaitMillis  int    `json:"wait_ms"` // how long to wait in the queue for cache
+	Route       Route  `json:"route"`
 	// Digests, if given, are those the client expects of the span's blocks.
 	Digests []string `json:"digests,omitempty"`
 	// Adapter, if given, changes what the span's blocks compute for the session.
