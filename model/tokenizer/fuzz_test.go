@@ -194,6 +194,7 @@ func FuzzScanners(f *testing.F) {
 	engines := map[string]*regexp2.Regexp{}
 	for pattern := range scanners {
 		engines[pattern] = regexp2.MustCompile(pattern, regexp2.None)
+		engines[pattern].MatchTimeout = matchLimit
 	}
 	_, texts := readMany(f)
 	for _, text := range texts {
