@@ -98,18 +98,31 @@ func PagesFor(tokens int) int { return (tokens + tensor.PageTokens - 1) / tensor
 // Request asks for the cache of one session.
 type Request struct {
 	Peer   string
-	Tokens int           // positions of the whole session, at least 1
-	Wait   time.Duration // longest wait for pages; 0 for none
-	Lease  time.Duration // time until Commit, after which everything is freed
+	Tokens int // positions of the whole session, at least 1
+	// Sequences is how many sequences of so many positions it has; 0 counts as 1.
+	Sequences int
+	Wait      time.Duration // longest wait for pages; 0 for none
+	Lease     time.Duration // time until Commit, after which everything is freed
 	// Expired is called, if not nil, when the lease ran out before Commit.
 	Expired func()
+}
+
+// pages is what the request needs, at most.
+func (r *Request) pages() int { return max(1, r.Sequences) * PagesFor(r.Tokens) }
+
+// asked is what a refusal compares with its limit.
+func (r *Request) asked(reason error) int {
+	if reason == ErrTooLong {
+		return r.Tokens
+	}
+	return max(1, r.Sequences) * r.Tokens
 }
 
 // Reserve takes the pages of a session: all of them or none. What can never fit is refused
 // at once; otherwise the request waits in line until pages are free, its Wait is over, or
 // ctx ends (whose error is then returned). The error is a *Refusal otherwise.
 func (c *Cache) Reserve(ctx context.Context, r Request) (*Lease, error) {
-	pages := PagesFor(r.Tokens)
+	pages := r.pages()
 	if err := c.never(r, pages); err != nil {
 		return nil, err
 	}
@@ -164,7 +177,7 @@ func (c *Cache) Reserve(ctx context.Context, r Request) (*Lease, error) {
 // never refuses what no waiting can help.
 func (c *Cache) never(r Request, pages int) error {
 	no := func(reason error, limit int64) error {
-		return &Refusal{Reason: reason, Asked: r.Tokens, Limit: limit}
+		return &Refusal{Reason: reason, Asked: r.asked(reason), Limit: limit}
 	}
 	capacity := int64(c.cfg.Pages) * tensor.PageTokens
 	switch {
@@ -189,10 +202,10 @@ func (c *Cache) peerCap() int64 {
 // refuse is called with mu held.
 func (c *Cache) refuse(reason error, r Request, waited time.Duration) error {
 	limit := int64(len(c.free)) * tensor.PageTokens
-	if c.capped(r.Peer, PagesFor(r.Tokens)) {
+	if c.capped(r.Peer, r.pages()) {
 		reason, limit = ErrShare, c.peerCap()
 	}
-	return &Refusal{Reason: reason, Asked: r.Tokens, Limit: limit, Waited: waited}
+	return &Refusal{Reason: reason, Asked: r.asked(reason), Limit: limit, Waited: waited}
 }
 
 // capped tells whether a peer must wait for its own sessions to end.

@@ -13,4 +13,9 @@
 // A lease takes all pages of a session's whole budget at once, so that a session that was
 // accepted never runs out of cache half-way. Pages are not cleared: a session reads only
 // positions it has written.
+//
+// The sequences of a beam search share what they have in common ([Tables]). Their lease is
+// for the worst case, nothing in common: sequences times the pages of the session's length.
+// A step copies at most one page per sequence and layer, and only for sequences that have
+// just parted.
 package kvcache
