@@ -168,7 +168,7 @@ func (c *Checkpoint) checkTensor(name string, rows, cols int) (weights.Info, err
 		return info, fmt.Errorf("%s: tensor %q has the shape %v, but the configuration needs %v", c.Path, name, info.Shape, want)
 	}
 	if !info.Loadable || (rows == 0 && info.DType.Quantised()) {
-		return info, fmt.Errorf("%s: tensor %q has the type %s, which is not supported: supported are F32, F16, BF16 and for matrices of GGUF files Q8_0, Q4_0, Q4_1, Q6_K",
+		return info, fmt.Errorf("%s: tensor %q has the type %s, which is not supported: supported are F32, F16, BF16 and for matrices of GGUF files Q8_0, Q4_0, Q4_1, Q4_K, Q6_K",
 			c.Path, name, info.Type)
 	}
 	return info, nil

@@ -22,7 +22,7 @@ func pack(t *testing.T, d tensor.DType, v []float32, cols int) tensor.Matrix {
 }
 
 func TestConvert(t *testing.T) {
-	v := make([]float32, 6*64)
+	v := make([]float32, 6*256)
 	for i := range v {
 		v[i] = float32(i*i%173-80) / 71
 	}
@@ -46,6 +46,11 @@ func TestConvert(t *testing.T) {
 		if matrixBytes(got.DType, got.Rows, got.Cols) != int64(len(got.Data)) {
 			t.Errorf("%s: matrixBytes is not the size of the data", tt.name)
 		}
+	}
+	wide := tensor.Matrix{DType: tensor.F32, Rows: 6, Cols: 256, Data: f32.Data}
+	if got, err := convert(wide, tensor.Q4_K, scheme{keep: true, quantise: true, quant: tensor.Q4_K}); err != nil ||
+		!bytes.Equal(got.Data, pack(t, tensor.Q4_K, v, 256).Data) || int64(len(got.Data)) != matrixBytes(tensor.Q4_K, 6, 256) {
+		t.Errorf("q4_k: %v, or other bytes", err)
 	}
 	same, err := convert(f32, tensor.F32, scheme{keep: true})
 	if err != nil || &same.Data[0] != &f32.Data[0] {

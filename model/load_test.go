@@ -116,6 +116,7 @@ func TestClass(t *testing.T) {
 		{f32, "q4_0", "", model.Class{}, `dtype "q4_0" is not supported`},
 		{f32, "", "int3", model.Class{}, `quant "int3" is not supported: use none or`},
 		{bf16, "", "q8_0", model.Class{}, "quant q8_0 does not fit scaled: self_attn.q_proj.weight"}, // rows of 48
+		{f32, "", "q4_k", model.Class{}, "no whole number of groups of 256"},
 		{q, "bf16", "", model.Class{}, "dtype bf16: the weights of model are stored as q6_k: use auto"},
 		{q, "", "q4_0", model.Class{}, `quant "q4_0": the weights of model are stored as q6_k`},
 	}

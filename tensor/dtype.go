@@ -15,10 +15,11 @@ const (
 	Q4_0
 	Q4_1
 	Q6_K
+	Q4_K
 	numDTypes
 )
 
-var dtypeNames = [numDTypes]string{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q6_k"}
+var dtypeNames = [numDTypes]string{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q6_k", "q4_k"}
 
 // String is the name used on the command line and in records, such as "q4_1".
 func (d DType) String() string {

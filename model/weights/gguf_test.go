@@ -29,8 +29,8 @@ func everyKind(version uint32) []byte {
 	b.key("a.nested", kindArray).u32(kindArray).u64(2).u32(kindF32).u64(1).u32(math.Float32bits(3)).u32(kindU8).u64(0)
 	b.tensor("norm", 0, 0, 8)              // F32 [8]: 32 bytes
 	b.tensor("q", 3, 32, 64, 2)            // Q4_1, 2 rows of 64: 80 bytes
-	b.tensor("moe", 12, 128, 256, 1, 1, 1) // Q4_K: known, not loadable
-	return b.data(32, 128+144)
+	b.tensor("moe", 10, 128, 256, 1, 1, 1) // Q2_K: known, not loadable
+	return b.data(32, 128+84)
 }
 
 func TestGGUFReadsEveryKind(t *testing.T) {
@@ -44,7 +44,7 @@ func TestGGUFReadsEveryKind(t *testing.T) {
 		if !ok || info.Type != "Q4_1" || !slices.Equal(info.Shape, []int{2, 64}) || info.Bytes != 80 || !info.Loadable {
 			t.Errorf("q is %+v", info)
 		}
-		if info, _ := f.Info("moe"); info.Loadable || info.Type != "Q4_K" {
+		if info, _ := f.Info("moe"); info.Loadable || info.Type != "Q2_K" {
 			t.Errorf("moe is %+v", info)
 		}
 		if f.Touched() != 0 {

@@ -46,7 +46,7 @@ var ggufTypes = map[uint32]layout{
 	2: known("Q4_0", 32, 18, tensor.Q4_0), 3: known("Q4_1", 32, 20, tensor.Q4_1),
 	8: known("Q8_0", 32, 34, tensor.Q8_0), 14: known("Q6_K", 256, 210, tensor.Q6_K),
 	6: packed("Q5_0", 32, 22), 7: packed("Q5_1", 32, 24), 9: packed("Q8_1", 32, 40),
-	10: packed("Q2_K", 256, 84), 11: packed("Q3_K", 256, 110), 12: packed("Q4_K", 256, 144),
+	10: packed("Q2_K", 256, 84), 11: packed("Q3_K", 256, 110), 12: known("Q4_K", 256, 144, tensor.Q4_K),
 	13: packed("Q5_K", 256, 176), 15: packed("Q8_K", 256, 292),
 	16: packed("IQ2_XXS", 256, 66), 17: packed("IQ2_XS", 256, 74), 18: packed("IQ3_XXS", 256, 98),
 	19: packed("IQ1_S", 256, 50), 20: packed("IQ4_NL", 32, 18), 21: packed("IQ3_S", 256, 110),

@@ -756,6 +756,87 @@ groups:
 	VZEROUPPER
 	RET
 
+// func avx512Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx1(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z1
+
+blocks:
+	MOVQ    x+40(FP), BX
+	MOVQ    AX, SI
+	VMOVUPS (SI), Z0
+	MOVQ    groups+56(FP), SI
+
+supers:
+	VCVTPH2PS    (DX), Z2
+	VCVTPH2PS    32(DX), Z3
+	MOVL         $0x80000000, DI
+	VPBROADCASTD DI, Z4
+	VPXORD       Z4, Z3, Z3
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, DI
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z5, Z5, Z5
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z4
+	VPANDD           Z1, Z4, Z6
+	VPDPBUSD.BCST    (BX), Z6, Z5
+	VPSRLW           $0x04, Z4, Z4
+	VPANDD           Z1, Z4, Z4
+	VPDPBUSD.BCST    16(BX), Z4, Z5
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z4
+	VPANDD           Z1, Z4, Z6
+	VPDPBUSD.BCST    4(BX), Z6, Z5
+	VPSRLW           $0x04, Z4, Z4
+	VPANDD           Z1, Z4, Z4
+	VPDPBUSD.BCST    20(BX), Z4, Z5
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z4
+	VPANDD           Z1, Z4, Z6
+	VPDPBUSD.BCST    8(BX), Z6, Z5
+	VPSRLW           $0x04, Z4, Z4
+	VPANDD           Z1, Z4, Z4
+	VPDPBUSD.BCST    24(BX), Z4, Z5
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z4
+	VPANDD           Z1, Z4, Z6
+	VPDPBUSD.BCST    12(BX), Z6, Z5
+	VPSRLW           $0x04, Z4, Z4
+	VPANDD           Z1, Z4, Z4
+	VPDPBUSD.BCST    28(BX), Z4, Z5
+	VPMOVZXBD        (DX), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z2, Z4, Z4
+	VMULPS.BCST      32(BX), Z4, Z4
+	VCVTDQ2PS        Z5, Z5
+	VFMADD231PS      Z4, Z5, Z0
+	VPMOVZXBD        16(DX), Z4
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z3, Z4, Z4
+	VFMADD231PS.BCST 36(BX), Z4, Z0
+	ADDQ             $+48, BX
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             DI
+	JNE              groups
+	SUBQ             $+8, SI
+	JNE              supers
+	MOVQ             AX, BX
+	VMOVUPS          Z0, (BX)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
 // func avx512F32x2x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·avx512F32x2x4(SB), NOSPLIT, $0-64
@@ -1724,6 +1805,104 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             DI
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx2(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z2
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	MOVQ    groups+56(FP), DI
+
+supers:
+	VCVTPH2PS    (DX), Z3
+	VCVTPH2PS    32(DX), Z4
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z5
+	VPXORD       Z5, Z4, Z4
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R8
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z6, Z6, Z6
+	VPXORD           Z7, Z7, Z7
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z5
+	VPANDD           Z2, Z5, Z8
+	VPDPBUSD.BCST    (SI), Z8, Z6
+	VPDPBUSD.BCST    (SI)(BX*1), Z8, Z7
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z2, Z5, Z5
+	VPDPBUSD.BCST    16(SI), Z5, Z6
+	VPDPBUSD.BCST    16(SI)(BX*1), Z5, Z7
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z5
+	VPANDD           Z2, Z5, Z8
+	VPDPBUSD.BCST    4(SI), Z8, Z6
+	VPDPBUSD.BCST    4(SI)(BX*1), Z8, Z7
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z2, Z5, Z5
+	VPDPBUSD.BCST    20(SI), Z5, Z6
+	VPDPBUSD.BCST    20(SI)(BX*1), Z5, Z7
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z5
+	VPANDD           Z2, Z5, Z8
+	VPDPBUSD.BCST    8(SI), Z8, Z6
+	VPDPBUSD.BCST    8(SI)(BX*1), Z8, Z7
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z2, Z5, Z5
+	VPDPBUSD.BCST    24(SI), Z5, Z6
+	VPDPBUSD.BCST    24(SI)(BX*1), Z5, Z7
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z5
+	VPANDD           Z2, Z5, Z8
+	VPDPBUSD.BCST    12(SI), Z8, Z6
+	VPDPBUSD.BCST    12(SI)(BX*1), Z8, Z7
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z2, Z5, Z5
+	VPDPBUSD.BCST    28(SI), Z5, Z6
+	VPDPBUSD.BCST    28(SI)(BX*1), Z5, Z7
+	VPMOVZXBD        (DX), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      32(SI), Z5, Z8
+	VCVTDQ2PS        Z6, Z6
+	VFMADD231PS      Z8, Z6, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z5, Z5
+	VCVTDQ2PS        Z7, Z7
+	VFMADD231PS      Z5, Z7, Z1
+	VPMOVZXBD        16(DX), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z4, Z5, Z5
+	VFMADD231PS.BCST 36(SI), Z5, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z5, Z1
+	ADDQ             $+48, SI
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R8
+	JNE              groups
+	SUBQ             $+8, DI
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -2929,6 +3108,121 @@ groups:
 	VZEROUPPER
 	RET
 
+// func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx3(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z3
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z2
+	MOVQ    groups+56(FP), DI
+
+supers:
+	VCVTPH2PS    (DX), Z4
+	VCVTPH2PS    32(DX), Z5
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z6
+	VPXORD       Z6, Z5, Z5
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R8
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z6
+	VPANDD           Z3, Z6, Z10
+	VPDPBUSD.BCST    (SI), Z10, Z7
+	VPDPBUSD.BCST    (SI)(BX*1), Z10, Z8
+	VPDPBUSD.BCST    (SI)(BX*2), Z10, Z9
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z3, Z6, Z6
+	VPDPBUSD.BCST    16(SI), Z6, Z7
+	VPDPBUSD.BCST    16(SI)(BX*1), Z6, Z8
+	VPDPBUSD.BCST    16(SI)(BX*2), Z6, Z9
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z6
+	VPANDD           Z3, Z6, Z10
+	VPDPBUSD.BCST    4(SI), Z10, Z7
+	VPDPBUSD.BCST    4(SI)(BX*1), Z10, Z8
+	VPDPBUSD.BCST    4(SI)(BX*2), Z10, Z9
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z3, Z6, Z6
+	VPDPBUSD.BCST    20(SI), Z6, Z7
+	VPDPBUSD.BCST    20(SI)(BX*1), Z6, Z8
+	VPDPBUSD.BCST    20(SI)(BX*2), Z6, Z9
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z6
+	VPANDD           Z3, Z6, Z10
+	VPDPBUSD.BCST    8(SI), Z10, Z7
+	VPDPBUSD.BCST    8(SI)(BX*1), Z10, Z8
+	VPDPBUSD.BCST    8(SI)(BX*2), Z10, Z9
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z3, Z6, Z6
+	VPDPBUSD.BCST    24(SI), Z6, Z7
+	VPDPBUSD.BCST    24(SI)(BX*1), Z6, Z8
+	VPDPBUSD.BCST    24(SI)(BX*2), Z6, Z9
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z6
+	VPANDD           Z3, Z6, Z10
+	VPDPBUSD.BCST    12(SI), Z10, Z7
+	VPDPBUSD.BCST    12(SI)(BX*1), Z10, Z8
+	VPDPBUSD.BCST    12(SI)(BX*2), Z10, Z9
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z3, Z6, Z6
+	VPDPBUSD.BCST    28(SI), Z6, Z7
+	VPDPBUSD.BCST    28(SI)(BX*1), Z6, Z8
+	VPDPBUSD.BCST    28(SI)(BX*2), Z6, Z9
+	VPMOVZXBD        (DX), Z6
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z4, Z6, Z6
+	VMULPS.BCST      32(SI), Z6, Z10
+	VCVTDQ2PS        Z7, Z7
+	VFMADD231PS      Z10, Z7, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z6, Z10
+	VCVTDQ2PS        Z8, Z8
+	VFMADD231PS      Z10, Z8, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z6, Z6
+	VCVTDQ2PS        Z9, Z9
+	VFMADD231PS      Z6, Z9, Z2
+	VPMOVZXBD        16(DX), Z6
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z5, Z6, Z6
+	VFMADD231PS.BCST 36(SI), Z6, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z6, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z6, Z2
+	ADDQ             $+48, SI
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R8
+	JNE              groups
+	SUBQ             $+8, DI
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
 // func avx512F32x4x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·avx512F32x4x2(SB), NOSPLIT, $0-64
@@ -3696,6 +3990,141 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R8
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx4(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z4
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	MOVQ    groups+56(FP), R8
+
+supers:
+	VCVTPH2PS    (DX), Z5
+	VCVTPH2PS    32(DX), Z6
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z7
+	VPXORD       Z7, Z6, Z6
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R9
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z7
+	VPANDD           Z4, Z7, Z12
+	VPDPBUSD.BCST    (SI), Z12, Z8
+	VPDPBUSD.BCST    (SI)(BX*1), Z12, Z9
+	VPDPBUSD.BCST    (SI)(BX*2), Z12, Z10
+	VPDPBUSD.BCST    (DI), Z12, Z11
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z4, Z7, Z7
+	VPDPBUSD.BCST    16(SI), Z7, Z8
+	VPDPBUSD.BCST    16(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    16(SI)(BX*2), Z7, Z10
+	VPDPBUSD.BCST    16(DI), Z7, Z11
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z7
+	VPANDD           Z4, Z7, Z12
+	VPDPBUSD.BCST    4(SI), Z12, Z8
+	VPDPBUSD.BCST    4(SI)(BX*1), Z12, Z9
+	VPDPBUSD.BCST    4(SI)(BX*2), Z12, Z10
+	VPDPBUSD.BCST    4(DI), Z12, Z11
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z4, Z7, Z7
+	VPDPBUSD.BCST    20(SI), Z7, Z8
+	VPDPBUSD.BCST    20(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    20(SI)(BX*2), Z7, Z10
+	VPDPBUSD.BCST    20(DI), Z7, Z11
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z7
+	VPANDD           Z4, Z7, Z12
+	VPDPBUSD.BCST    8(SI), Z12, Z8
+	VPDPBUSD.BCST    8(SI)(BX*1), Z12, Z9
+	VPDPBUSD.BCST    8(SI)(BX*2), Z12, Z10
+	VPDPBUSD.BCST    8(DI), Z12, Z11
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z4, Z7, Z7
+	VPDPBUSD.BCST    24(SI), Z7, Z8
+	VPDPBUSD.BCST    24(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    24(SI)(BX*2), Z7, Z10
+	VPDPBUSD.BCST    24(DI), Z7, Z11
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z7
+	VPANDD           Z4, Z7, Z12
+	VPDPBUSD.BCST    12(SI), Z12, Z8
+	VPDPBUSD.BCST    12(SI)(BX*1), Z12, Z9
+	VPDPBUSD.BCST    12(SI)(BX*2), Z12, Z10
+	VPDPBUSD.BCST    12(DI), Z12, Z11
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z4, Z7, Z7
+	VPDPBUSD.BCST    28(SI), Z7, Z8
+	VPDPBUSD.BCST    28(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    28(SI)(BX*2), Z7, Z10
+	VPDPBUSD.BCST    28(DI), Z7, Z11
+	VPMOVZXBD        (DX), Z7
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z5, Z7, Z7
+	VMULPS.BCST      32(SI), Z7, Z12
+	VCVTDQ2PS        Z8, Z8
+	VFMADD231PS      Z12, Z8, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z7, Z12
+	VCVTDQ2PS        Z9, Z9
+	VFMADD231PS      Z12, Z9, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z7, Z12
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z12, Z10, Z2
+	VMULPS.BCST      32(DI), Z7, Z7
+	VCVTDQ2PS        Z11, Z11
+	VFMADD231PS      Z7, Z11, Z3
+	VPMOVZXBD        16(DX), Z7
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z6, Z7, Z7
+	VFMADD231PS.BCST 36(SI), Z7, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z7, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z7, Z2
+	VFMADD231PS.BCST 36(DI), Z7, Z3
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R9
+	JNE              groups
+	SUBQ             $+8, R8
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -4587,6 +5016,158 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R8
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx5(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z5
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	MOVQ    groups+56(FP), R8
+
+supers:
+	VCVTPH2PS    (DX), Z6
+	VCVTPH2PS    32(DX), Z7
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z8
+	VPXORD       Z8, Z7, Z7
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R9
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z8
+	VPANDD           Z5, Z8, Z14
+	VPDPBUSD.BCST    (SI), Z14, Z9
+	VPDPBUSD.BCST    (SI)(BX*1), Z14, Z10
+	VPDPBUSD.BCST    (SI)(BX*2), Z14, Z11
+	VPDPBUSD.BCST    (DI), Z14, Z12
+	VPDPBUSD.BCST    (DI)(BX*1), Z14, Z13
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z5, Z8, Z8
+	VPDPBUSD.BCST    16(SI), Z8, Z9
+	VPDPBUSD.BCST    16(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    16(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    16(DI), Z8, Z12
+	VPDPBUSD.BCST    16(DI)(BX*1), Z8, Z13
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z8
+	VPANDD           Z5, Z8, Z14
+	VPDPBUSD.BCST    4(SI), Z14, Z9
+	VPDPBUSD.BCST    4(SI)(BX*1), Z14, Z10
+	VPDPBUSD.BCST    4(SI)(BX*2), Z14, Z11
+	VPDPBUSD.BCST    4(DI), Z14, Z12
+	VPDPBUSD.BCST    4(DI)(BX*1), Z14, Z13
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z5, Z8, Z8
+	VPDPBUSD.BCST    20(SI), Z8, Z9
+	VPDPBUSD.BCST    20(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    20(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    20(DI), Z8, Z12
+	VPDPBUSD.BCST    20(DI)(BX*1), Z8, Z13
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z8
+	VPANDD           Z5, Z8, Z14
+	VPDPBUSD.BCST    8(SI), Z14, Z9
+	VPDPBUSD.BCST    8(SI)(BX*1), Z14, Z10
+	VPDPBUSD.BCST    8(SI)(BX*2), Z14, Z11
+	VPDPBUSD.BCST    8(DI), Z14, Z12
+	VPDPBUSD.BCST    8(DI)(BX*1), Z14, Z13
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z5, Z8, Z8
+	VPDPBUSD.BCST    24(SI), Z8, Z9
+	VPDPBUSD.BCST    24(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    24(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    24(DI), Z8, Z12
+	VPDPBUSD.BCST    24(DI)(BX*1), Z8, Z13
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z8
+	VPANDD           Z5, Z8, Z14
+	VPDPBUSD.BCST    12(SI), Z14, Z9
+	VPDPBUSD.BCST    12(SI)(BX*1), Z14, Z10
+	VPDPBUSD.BCST    12(SI)(BX*2), Z14, Z11
+	VPDPBUSD.BCST    12(DI), Z14, Z12
+	VPDPBUSD.BCST    12(DI)(BX*1), Z14, Z13
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z5, Z8, Z8
+	VPDPBUSD.BCST    28(SI), Z8, Z9
+	VPDPBUSD.BCST    28(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    28(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    28(DI), Z8, Z12
+	VPDPBUSD.BCST    28(DI)(BX*1), Z8, Z13
+	VPMOVZXBD        (DX), Z8
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z6, Z8, Z8
+	VMULPS.BCST      32(SI), Z8, Z14
+	VCVTDQ2PS        Z9, Z9
+	VFMADD231PS      Z14, Z9, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z8, Z14
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z14, Z10, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z8, Z14
+	VCVTDQ2PS        Z11, Z11
+	VFMADD231PS      Z14, Z11, Z2
+	VMULPS.BCST      32(DI), Z8, Z14
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z14, Z12, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z8, Z8
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z8, Z13, Z4
+	VPMOVZXBD        16(DX), Z8
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z7, Z8, Z8
+	VFMADD231PS.BCST 36(SI), Z8, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z8, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z8, Z2
+	VFMADD231PS.BCST 36(DI), Z8, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z8, Z4
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R9
+	JNE              groups
+	SUBQ             $+8, R8
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -5590,6 +6171,175 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R8
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx6(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z6
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z5
+	MOVQ    groups+56(FP), R8
+
+supers:
+	VCVTPH2PS    (DX), Z7
+	VCVTPH2PS    32(DX), Z8
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z9
+	VPXORD       Z9, Z8, Z8
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R9
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z9
+	VPANDD           Z6, Z9, Z16
+	VPDPBUSD.BCST    (SI), Z16, Z10
+	VPDPBUSD.BCST    (SI)(BX*1), Z16, Z11
+	VPDPBUSD.BCST    (SI)(BX*2), Z16, Z12
+	VPDPBUSD.BCST    (DI), Z16, Z13
+	VPDPBUSD.BCST    (DI)(BX*1), Z16, Z14
+	VPDPBUSD.BCST    (DI)(BX*2), Z16, Z15
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z6, Z9, Z9
+	VPDPBUSD.BCST    16(SI), Z9, Z10
+	VPDPBUSD.BCST    16(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    16(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    16(DI), Z9, Z13
+	VPDPBUSD.BCST    16(DI)(BX*1), Z9, Z14
+	VPDPBUSD.BCST    16(DI)(BX*2), Z9, Z15
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z9
+	VPANDD           Z6, Z9, Z16
+	VPDPBUSD.BCST    4(SI), Z16, Z10
+	VPDPBUSD.BCST    4(SI)(BX*1), Z16, Z11
+	VPDPBUSD.BCST    4(SI)(BX*2), Z16, Z12
+	VPDPBUSD.BCST    4(DI), Z16, Z13
+	VPDPBUSD.BCST    4(DI)(BX*1), Z16, Z14
+	VPDPBUSD.BCST    4(DI)(BX*2), Z16, Z15
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z6, Z9, Z9
+	VPDPBUSD.BCST    20(SI), Z9, Z10
+	VPDPBUSD.BCST    20(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    20(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    20(DI), Z9, Z13
+	VPDPBUSD.BCST    20(DI)(BX*1), Z9, Z14
+	VPDPBUSD.BCST    20(DI)(BX*2), Z9, Z15
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z9
+	VPANDD           Z6, Z9, Z16
+	VPDPBUSD.BCST    8(SI), Z16, Z10
+	VPDPBUSD.BCST    8(SI)(BX*1), Z16, Z11
+	VPDPBUSD.BCST    8(SI)(BX*2), Z16, Z12
+	VPDPBUSD.BCST    8(DI), Z16, Z13
+	VPDPBUSD.BCST    8(DI)(BX*1), Z16, Z14
+	VPDPBUSD.BCST    8(DI)(BX*2), Z16, Z15
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z6, Z9, Z9
+	VPDPBUSD.BCST    24(SI), Z9, Z10
+	VPDPBUSD.BCST    24(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    24(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    24(DI), Z9, Z13
+	VPDPBUSD.BCST    24(DI)(BX*1), Z9, Z14
+	VPDPBUSD.BCST    24(DI)(BX*2), Z9, Z15
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z9
+	VPANDD           Z6, Z9, Z16
+	VPDPBUSD.BCST    12(SI), Z16, Z10
+	VPDPBUSD.BCST    12(SI)(BX*1), Z16, Z11
+	VPDPBUSD.BCST    12(SI)(BX*2), Z16, Z12
+	VPDPBUSD.BCST    12(DI), Z16, Z13
+	VPDPBUSD.BCST    12(DI)(BX*1), Z16, Z14
+	VPDPBUSD.BCST    12(DI)(BX*2), Z16, Z15
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z6, Z9, Z9
+	VPDPBUSD.BCST    28(SI), Z9, Z10
+	VPDPBUSD.BCST    28(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    28(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    28(DI), Z9, Z13
+	VPDPBUSD.BCST    28(DI)(BX*1), Z9, Z14
+	VPDPBUSD.BCST    28(DI)(BX*2), Z9, Z15
+	VPMOVZXBD        (DX), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z7, Z9, Z9
+	VMULPS.BCST      32(SI), Z9, Z16
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z16, Z10, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z9, Z16
+	VCVTDQ2PS        Z11, Z11
+	VFMADD231PS      Z16, Z11, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z9, Z16
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z16, Z12, Z2
+	VMULPS.BCST      32(DI), Z9, Z16
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z16, Z13, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z9, Z16
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z16, Z14, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z9, Z9
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z9, Z15, Z5
+	VPMOVZXBD        16(DX), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VFMADD231PS.BCST 36(SI), Z9, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z9, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z9, Z2
+	VFMADD231PS.BCST 36(DI), Z9, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z9, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z9, Z5
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R9
+	JNE              groups
+	SUBQ             $+8, R8
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -6726,6 +7476,195 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R9
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx7(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z7
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS    (DX), Z8
+	VCVTPH2PS    32(DX), Z9
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z10
+	VPXORD       Z10, Z9, Z9
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R10
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z10
+	VPANDD           Z7, Z10, Z18
+	VPDPBUSD.BCST    (SI), Z18, Z11
+	VPDPBUSD.BCST    (SI)(BX*1), Z18, Z12
+	VPDPBUSD.BCST    (SI)(BX*2), Z18, Z13
+	VPDPBUSD.BCST    (DI), Z18, Z14
+	VPDPBUSD.BCST    (DI)(BX*1), Z18, Z15
+	VPDPBUSD.BCST    (DI)(BX*2), Z18, Z16
+	VPDPBUSD.BCST    (R8), Z18, Z17
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z7, Z10, Z10
+	VPDPBUSD.BCST    16(SI), Z10, Z11
+	VPDPBUSD.BCST    16(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    16(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    16(DI), Z10, Z14
+	VPDPBUSD.BCST    16(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    16(DI)(BX*2), Z10, Z16
+	VPDPBUSD.BCST    16(R8), Z10, Z17
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z10
+	VPANDD           Z7, Z10, Z18
+	VPDPBUSD.BCST    4(SI), Z18, Z11
+	VPDPBUSD.BCST    4(SI)(BX*1), Z18, Z12
+	VPDPBUSD.BCST    4(SI)(BX*2), Z18, Z13
+	VPDPBUSD.BCST    4(DI), Z18, Z14
+	VPDPBUSD.BCST    4(DI)(BX*1), Z18, Z15
+	VPDPBUSD.BCST    4(DI)(BX*2), Z18, Z16
+	VPDPBUSD.BCST    4(R8), Z18, Z17
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z7, Z10, Z10
+	VPDPBUSD.BCST    20(SI), Z10, Z11
+	VPDPBUSD.BCST    20(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    20(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    20(DI), Z10, Z14
+	VPDPBUSD.BCST    20(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    20(DI)(BX*2), Z10, Z16
+	VPDPBUSD.BCST    20(R8), Z10, Z17
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z10
+	VPANDD           Z7, Z10, Z18
+	VPDPBUSD.BCST    8(SI), Z18, Z11
+	VPDPBUSD.BCST    8(SI)(BX*1), Z18, Z12
+	VPDPBUSD.BCST    8(SI)(BX*2), Z18, Z13
+	VPDPBUSD.BCST    8(DI), Z18, Z14
+	VPDPBUSD.BCST    8(DI)(BX*1), Z18, Z15
+	VPDPBUSD.BCST    8(DI)(BX*2), Z18, Z16
+	VPDPBUSD.BCST    8(R8), Z18, Z17
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z7, Z10, Z10
+	VPDPBUSD.BCST    24(SI), Z10, Z11
+	VPDPBUSD.BCST    24(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    24(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    24(DI), Z10, Z14
+	VPDPBUSD.BCST    24(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    24(DI)(BX*2), Z10, Z16
+	VPDPBUSD.BCST    24(R8), Z10, Z17
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z10
+	VPANDD           Z7, Z10, Z18
+	VPDPBUSD.BCST    12(SI), Z18, Z11
+	VPDPBUSD.BCST    12(SI)(BX*1), Z18, Z12
+	VPDPBUSD.BCST    12(SI)(BX*2), Z18, Z13
+	VPDPBUSD.BCST    12(DI), Z18, Z14
+	VPDPBUSD.BCST    12(DI)(BX*1), Z18, Z15
+	VPDPBUSD.BCST    12(DI)(BX*2), Z18, Z16
+	VPDPBUSD.BCST    12(R8), Z18, Z17
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z7, Z10, Z10
+	VPDPBUSD.BCST    28(SI), Z10, Z11
+	VPDPBUSD.BCST    28(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    28(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    28(DI), Z10, Z14
+	VPDPBUSD.BCST    28(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    28(DI)(BX*2), Z10, Z16
+	VPDPBUSD.BCST    28(R8), Z10, Z17
+	VPMOVZXBD        (DX), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      32(SI), Z10, Z18
+	VCVTDQ2PS        Z11, Z11
+	VFMADD231PS      Z18, Z11, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z10, Z18
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z18, Z12, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z10, Z18
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z18, Z13, Z2
+	VMULPS.BCST      32(DI), Z10, Z18
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z18, Z14, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z10, Z18
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z18, Z15, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z10, Z18
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z18, Z16, Z5
+	VMULPS.BCST      32(R8), Z10, Z10
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z10, Z17, Z6
+	VPMOVZXBD        16(DX), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z9, Z10, Z10
+	VFMADD231PS.BCST 36(SI), Z10, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z10, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z10, Z2
+	VFMADD231PS.BCST 36(DI), Z10, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z10, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z10, Z5
+	VFMADD231PS.BCST 36(R8), Z10, Z6
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+48, R8
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R10
+	JNE              groups
+	SUBQ             $+8, R9
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -7974,6 +8913,212 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R9
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx8(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z8
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS    (DX), Z9
+	VCVTPH2PS    32(DX), Z10
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z11
+	VPXORD       Z11, Z10, Z10
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R10
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z11
+	VPANDD           Z8, Z11, Z20
+	VPDPBUSD.BCST    (SI), Z20, Z12
+	VPDPBUSD.BCST    (SI)(BX*1), Z20, Z13
+	VPDPBUSD.BCST    (SI)(BX*2), Z20, Z14
+	VPDPBUSD.BCST    (DI), Z20, Z15
+	VPDPBUSD.BCST    (DI)(BX*1), Z20, Z16
+	VPDPBUSD.BCST    (DI)(BX*2), Z20, Z17
+	VPDPBUSD.BCST    (R8), Z20, Z18
+	VPDPBUSD.BCST    (R8)(BX*1), Z20, Z19
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z8, Z11, Z11
+	VPDPBUSD.BCST    16(SI), Z11, Z12
+	VPDPBUSD.BCST    16(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    16(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    16(DI), Z11, Z15
+	VPDPBUSD.BCST    16(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    16(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    16(R8), Z11, Z18
+	VPDPBUSD.BCST    16(R8)(BX*1), Z11, Z19
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z11
+	VPANDD           Z8, Z11, Z20
+	VPDPBUSD.BCST    4(SI), Z20, Z12
+	VPDPBUSD.BCST    4(SI)(BX*1), Z20, Z13
+	VPDPBUSD.BCST    4(SI)(BX*2), Z20, Z14
+	VPDPBUSD.BCST    4(DI), Z20, Z15
+	VPDPBUSD.BCST    4(DI)(BX*1), Z20, Z16
+	VPDPBUSD.BCST    4(DI)(BX*2), Z20, Z17
+	VPDPBUSD.BCST    4(R8), Z20, Z18
+	VPDPBUSD.BCST    4(R8)(BX*1), Z20, Z19
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z8, Z11, Z11
+	VPDPBUSD.BCST    20(SI), Z11, Z12
+	VPDPBUSD.BCST    20(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    20(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    20(DI), Z11, Z15
+	VPDPBUSD.BCST    20(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    20(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    20(R8), Z11, Z18
+	VPDPBUSD.BCST    20(R8)(BX*1), Z11, Z19
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z11
+	VPANDD           Z8, Z11, Z20
+	VPDPBUSD.BCST    8(SI), Z20, Z12
+	VPDPBUSD.BCST    8(SI)(BX*1), Z20, Z13
+	VPDPBUSD.BCST    8(SI)(BX*2), Z20, Z14
+	VPDPBUSD.BCST    8(DI), Z20, Z15
+	VPDPBUSD.BCST    8(DI)(BX*1), Z20, Z16
+	VPDPBUSD.BCST    8(DI)(BX*2), Z20, Z17
+	VPDPBUSD.BCST    8(R8), Z20, Z18
+	VPDPBUSD.BCST    8(R8)(BX*1), Z20, Z19
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z8, Z11, Z11
+	VPDPBUSD.BCST    24(SI), Z11, Z12
+	VPDPBUSD.BCST    24(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    24(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    24(DI), Z11, Z15
+	VPDPBUSD.BCST    24(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    24(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    24(R8), Z11, Z18
+	VPDPBUSD.BCST    24(R8)(BX*1), Z11, Z19
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z11
+	VPANDD           Z8, Z11, Z20
+	VPDPBUSD.BCST    12(SI), Z20, Z12
+	VPDPBUSD.BCST    12(SI)(BX*1), Z20, Z13
+	VPDPBUSD.BCST    12(SI)(BX*2), Z20, Z14
+	VPDPBUSD.BCST    12(DI), Z20, Z15
+	VPDPBUSD.BCST    12(DI)(BX*1), Z20, Z16
+	VPDPBUSD.BCST    12(DI)(BX*2), Z20, Z17
+	VPDPBUSD.BCST    12(R8), Z20, Z18
+	VPDPBUSD.BCST    12(R8)(BX*1), Z20, Z19
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z8, Z11, Z11
+	VPDPBUSD.BCST    28(SI), Z11, Z12
+	VPDPBUSD.BCST    28(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    28(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    28(DI), Z11, Z15
+	VPDPBUSD.BCST    28(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    28(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    28(R8), Z11, Z18
+	VPDPBUSD.BCST    28(R8)(BX*1), Z11, Z19
+	VPMOVZXBD        (DX), Z11
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z9, Z11, Z11
+	VMULPS.BCST      32(SI), Z11, Z20
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z20, Z12, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z11, Z20
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z20, Z13, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z11, Z20
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z20, Z14, Z2
+	VMULPS.BCST      32(DI), Z11, Z20
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z20, Z15, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z11, Z20
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z20, Z16, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z11, Z20
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z20, Z17, Z5
+	VMULPS.BCST      32(R8), Z11, Z20
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z20, Z18, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z11, Z11
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z11, Z19, Z7
+	VPMOVZXBD        16(DX), Z11
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z10, Z11, Z11
+	VFMADD231PS.BCST 36(SI), Z11, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z11, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z11, Z2
+	VFMADD231PS.BCST 36(DI), Z11, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z11, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z11, Z5
+	VFMADD231PS.BCST 36(R8), Z11, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z11, Z7
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+48, R8
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R10
+	JNE              groups
+	SUBQ             $+8, R9
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -9334,6 +10479,229 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R9
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx9(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z9
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z8
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS    (DX), Z10
+	VCVTPH2PS    32(DX), Z11
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z12
+	VPXORD       Z12, Z11, Z11
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R10
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z12
+	VPANDD           Z9, Z12, Z22
+	VPDPBUSD.BCST    (SI), Z22, Z13
+	VPDPBUSD.BCST    (SI)(BX*1), Z22, Z14
+	VPDPBUSD.BCST    (SI)(BX*2), Z22, Z15
+	VPDPBUSD.BCST    (DI), Z22, Z16
+	VPDPBUSD.BCST    (DI)(BX*1), Z22, Z17
+	VPDPBUSD.BCST    (DI)(BX*2), Z22, Z18
+	VPDPBUSD.BCST    (R8), Z22, Z19
+	VPDPBUSD.BCST    (R8)(BX*1), Z22, Z20
+	VPDPBUSD.BCST    (R8)(BX*2), Z22, Z21
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z9, Z12, Z12
+	VPDPBUSD.BCST    16(SI), Z12, Z13
+	VPDPBUSD.BCST    16(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    16(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    16(DI), Z12, Z16
+	VPDPBUSD.BCST    16(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    16(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    16(R8), Z12, Z19
+	VPDPBUSD.BCST    16(R8)(BX*1), Z12, Z20
+	VPDPBUSD.BCST    16(R8)(BX*2), Z12, Z21
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z12
+	VPANDD           Z9, Z12, Z22
+	VPDPBUSD.BCST    4(SI), Z22, Z13
+	VPDPBUSD.BCST    4(SI)(BX*1), Z22, Z14
+	VPDPBUSD.BCST    4(SI)(BX*2), Z22, Z15
+	VPDPBUSD.BCST    4(DI), Z22, Z16
+	VPDPBUSD.BCST    4(DI)(BX*1), Z22, Z17
+	VPDPBUSD.BCST    4(DI)(BX*2), Z22, Z18
+	VPDPBUSD.BCST    4(R8), Z22, Z19
+	VPDPBUSD.BCST    4(R8)(BX*1), Z22, Z20
+	VPDPBUSD.BCST    4(R8)(BX*2), Z22, Z21
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z9, Z12, Z12
+	VPDPBUSD.BCST    20(SI), Z12, Z13
+	VPDPBUSD.BCST    20(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    20(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    20(DI), Z12, Z16
+	VPDPBUSD.BCST    20(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    20(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    20(R8), Z12, Z19
+	VPDPBUSD.BCST    20(R8)(BX*1), Z12, Z20
+	VPDPBUSD.BCST    20(R8)(BX*2), Z12, Z21
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z12
+	VPANDD           Z9, Z12, Z22
+	VPDPBUSD.BCST    8(SI), Z22, Z13
+	VPDPBUSD.BCST    8(SI)(BX*1), Z22, Z14
+	VPDPBUSD.BCST    8(SI)(BX*2), Z22, Z15
+	VPDPBUSD.BCST    8(DI), Z22, Z16
+	VPDPBUSD.BCST    8(DI)(BX*1), Z22, Z17
+	VPDPBUSD.BCST    8(DI)(BX*2), Z22, Z18
+	VPDPBUSD.BCST    8(R8), Z22, Z19
+	VPDPBUSD.BCST    8(R8)(BX*1), Z22, Z20
+	VPDPBUSD.BCST    8(R8)(BX*2), Z22, Z21
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z9, Z12, Z12
+	VPDPBUSD.BCST    24(SI), Z12, Z13
+	VPDPBUSD.BCST    24(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    24(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    24(DI), Z12, Z16
+	VPDPBUSD.BCST    24(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    24(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    24(R8), Z12, Z19
+	VPDPBUSD.BCST    24(R8)(BX*1), Z12, Z20
+	VPDPBUSD.BCST    24(R8)(BX*2), Z12, Z21
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z12
+	VPANDD           Z9, Z12, Z22
+	VPDPBUSD.BCST    12(SI), Z22, Z13
+	VPDPBUSD.BCST    12(SI)(BX*1), Z22, Z14
+	VPDPBUSD.BCST    12(SI)(BX*2), Z22, Z15
+	VPDPBUSD.BCST    12(DI), Z22, Z16
+	VPDPBUSD.BCST    12(DI)(BX*1), Z22, Z17
+	VPDPBUSD.BCST    12(DI)(BX*2), Z22, Z18
+	VPDPBUSD.BCST    12(R8), Z22, Z19
+	VPDPBUSD.BCST    12(R8)(BX*1), Z22, Z20
+	VPDPBUSD.BCST    12(R8)(BX*2), Z22, Z21
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z9, Z12, Z12
+	VPDPBUSD.BCST    28(SI), Z12, Z13
+	VPDPBUSD.BCST    28(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    28(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    28(DI), Z12, Z16
+	VPDPBUSD.BCST    28(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    28(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    28(R8), Z12, Z19
+	VPDPBUSD.BCST    28(R8)(BX*1), Z12, Z20
+	VPDPBUSD.BCST    28(R8)(BX*2), Z12, Z21
+	VPMOVZXBD        (DX), Z12
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z10, Z12, Z12
+	VMULPS.BCST      32(SI), Z12, Z22
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z22, Z13, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z12, Z22
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z22, Z14, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z12, Z22
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z22, Z15, Z2
+	VMULPS.BCST      32(DI), Z12, Z22
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z22, Z16, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z12, Z22
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z22, Z17, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z12, Z22
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z22, Z18, Z5
+	VMULPS.BCST      32(R8), Z12, Z22
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z22, Z19, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z12, Z22
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z22, Z20, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z12, Z12
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z12, Z21, Z8
+	VPMOVZXBD        16(DX), Z12
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z11, Z12, Z12
+	VFMADD231PS.BCST 36(SI), Z12, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z12, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z12, Z2
+	VFMADD231PS.BCST 36(DI), Z12, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z12, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z12, Z5
+	VFMADD231PS.BCST 36(R8), Z12, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z12, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z12, Z8
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+48, R8
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R10
+	JNE              groups
+	SUBQ             $+8, R9
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -10827,6 +12195,249 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R10
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z9, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx10(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z10
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS    (DX), Z11
+	VCVTPH2PS    32(DX), Z12
+	MOVL         $0x80000000, R11
+	VPBROADCASTD R11, Z13
+	VPXORD       Z13, Z12, Z12
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R11
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	VPXORD           Z22, Z22, Z22
+	VPXORD           Z23, Z23, Z23
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z13
+	VPANDD           Z10, Z13, Z24
+	VPDPBUSD.BCST    (SI), Z24, Z14
+	VPDPBUSD.BCST    (SI)(BX*1), Z24, Z15
+	VPDPBUSD.BCST    (SI)(BX*2), Z24, Z16
+	VPDPBUSD.BCST    (DI), Z24, Z17
+	VPDPBUSD.BCST    (DI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST    (DI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST    (R8), Z24, Z20
+	VPDPBUSD.BCST    (R8)(BX*1), Z24, Z21
+	VPDPBUSD.BCST    (R8)(BX*2), Z24, Z22
+	VPDPBUSD.BCST    (R9), Z24, Z23
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z10, Z13, Z13
+	VPDPBUSD.BCST    16(SI), Z13, Z14
+	VPDPBUSD.BCST    16(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    16(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    16(DI), Z13, Z17
+	VPDPBUSD.BCST    16(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    16(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    16(R8), Z13, Z20
+	VPDPBUSD.BCST    16(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    16(R8)(BX*2), Z13, Z22
+	VPDPBUSD.BCST    16(R9), Z13, Z23
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z13
+	VPANDD           Z10, Z13, Z24
+	VPDPBUSD.BCST    4(SI), Z24, Z14
+	VPDPBUSD.BCST    4(SI)(BX*1), Z24, Z15
+	VPDPBUSD.BCST    4(SI)(BX*2), Z24, Z16
+	VPDPBUSD.BCST    4(DI), Z24, Z17
+	VPDPBUSD.BCST    4(DI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST    4(DI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST    4(R8), Z24, Z20
+	VPDPBUSD.BCST    4(R8)(BX*1), Z24, Z21
+	VPDPBUSD.BCST    4(R8)(BX*2), Z24, Z22
+	VPDPBUSD.BCST    4(R9), Z24, Z23
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z10, Z13, Z13
+	VPDPBUSD.BCST    20(SI), Z13, Z14
+	VPDPBUSD.BCST    20(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    20(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    20(DI), Z13, Z17
+	VPDPBUSD.BCST    20(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    20(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    20(R8), Z13, Z20
+	VPDPBUSD.BCST    20(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    20(R8)(BX*2), Z13, Z22
+	VPDPBUSD.BCST    20(R9), Z13, Z23
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z13
+	VPANDD           Z10, Z13, Z24
+	VPDPBUSD.BCST    8(SI), Z24, Z14
+	VPDPBUSD.BCST    8(SI)(BX*1), Z24, Z15
+	VPDPBUSD.BCST    8(SI)(BX*2), Z24, Z16
+	VPDPBUSD.BCST    8(DI), Z24, Z17
+	VPDPBUSD.BCST    8(DI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST    8(DI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST    8(R8), Z24, Z20
+	VPDPBUSD.BCST    8(R8)(BX*1), Z24, Z21
+	VPDPBUSD.BCST    8(R8)(BX*2), Z24, Z22
+	VPDPBUSD.BCST    8(R9), Z24, Z23
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z10, Z13, Z13
+	VPDPBUSD.BCST    24(SI), Z13, Z14
+	VPDPBUSD.BCST    24(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    24(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    24(DI), Z13, Z17
+	VPDPBUSD.BCST    24(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    24(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    24(R8), Z13, Z20
+	VPDPBUSD.BCST    24(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    24(R8)(BX*2), Z13, Z22
+	VPDPBUSD.BCST    24(R9), Z13, Z23
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z13
+	VPANDD           Z10, Z13, Z24
+	VPDPBUSD.BCST    12(SI), Z24, Z14
+	VPDPBUSD.BCST    12(SI)(BX*1), Z24, Z15
+	VPDPBUSD.BCST    12(SI)(BX*2), Z24, Z16
+	VPDPBUSD.BCST    12(DI), Z24, Z17
+	VPDPBUSD.BCST    12(DI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST    12(DI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST    12(R8), Z24, Z20
+	VPDPBUSD.BCST    12(R8)(BX*1), Z24, Z21
+	VPDPBUSD.BCST    12(R8)(BX*2), Z24, Z22
+	VPDPBUSD.BCST    12(R9), Z24, Z23
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z10, Z13, Z13
+	VPDPBUSD.BCST    28(SI), Z13, Z14
+	VPDPBUSD.BCST    28(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    28(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    28(DI), Z13, Z17
+	VPDPBUSD.BCST    28(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    28(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    28(R8), Z13, Z20
+	VPDPBUSD.BCST    28(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    28(R8)(BX*2), Z13, Z22
+	VPDPBUSD.BCST    28(R9), Z13, Z23
+	VPMOVZXBD        (DX), Z13
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z11, Z13, Z13
+	VMULPS.BCST      32(SI), Z13, Z24
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z24, Z14, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z13, Z24
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z24, Z15, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z13, Z24
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z24, Z16, Z2
+	VMULPS.BCST      32(DI), Z13, Z24
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z24, Z17, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z13, Z24
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z24, Z18, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z13, Z24
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z24, Z19, Z5
+	VMULPS.BCST      32(R8), Z13, Z24
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z24, Z20, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z13, Z24
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z24, Z21, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z13, Z24
+	VCVTDQ2PS        Z22, Z22
+	VFMADD231PS      Z24, Z22, Z8
+	VMULPS.BCST      32(R9), Z13, Z13
+	VCVTDQ2PS        Z23, Z23
+	VFMADD231PS      Z13, Z23, Z9
+	VPMOVZXBD        16(DX), Z13
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z12, Z13, Z13
+	VFMADD231PS.BCST 36(SI), Z13, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z13, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z13, Z2
+	VFMADD231PS.BCST 36(DI), Z13, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z13, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z13, Z5
+	VFMADD231PS.BCST 36(R8), Z13, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z13, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z13, Z8
+	VFMADD231PS.BCST 36(R9), Z13, Z9
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+48, R8
+	ADDQ             $+48, R9
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R11
+	JNE              groups
+	SUBQ             $+8, R10
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -12432,6 +14043,266 @@ groups:
 	ADDQ             $+64, DX
 	DECQ             R10
 	JNE              groups
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z9, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z10, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx11(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z11
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS    (DX), Z12
+	VCVTPH2PS    32(DX), Z13
+	MOVL         $0x80000000, R11
+	VPBROADCASTD R11, Z14
+	VPXORD       Z14, Z13, Z13
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R11
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	VPXORD           Z22, Z22, Z22
+	VPXORD           Z23, Z23, Z23
+	VPXORD           Z24, Z24, Z24
+	VPXORD           Z25, Z25, Z25
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z14
+	VPANDD           Z11, Z14, Z26
+	VPDPBUSD.BCST    (SI), Z26, Z15
+	VPDPBUSD.BCST    (SI)(BX*1), Z26, Z16
+	VPDPBUSD.BCST    (SI)(BX*2), Z26, Z17
+	VPDPBUSD.BCST    (DI), Z26, Z18
+	VPDPBUSD.BCST    (DI)(BX*1), Z26, Z19
+	VPDPBUSD.BCST    (DI)(BX*2), Z26, Z20
+	VPDPBUSD.BCST    (R8), Z26, Z21
+	VPDPBUSD.BCST    (R8)(BX*1), Z26, Z22
+	VPDPBUSD.BCST    (R8)(BX*2), Z26, Z23
+	VPDPBUSD.BCST    (R9), Z26, Z24
+	VPDPBUSD.BCST    (R9)(BX*1), Z26, Z25
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z11, Z14, Z14
+	VPDPBUSD.BCST    16(SI), Z14, Z15
+	VPDPBUSD.BCST    16(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    16(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    16(DI), Z14, Z18
+	VPDPBUSD.BCST    16(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    16(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    16(R8), Z14, Z21
+	VPDPBUSD.BCST    16(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    16(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    16(R9), Z14, Z24
+	VPDPBUSD.BCST    16(R9)(BX*1), Z14, Z25
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z14
+	VPANDD           Z11, Z14, Z26
+	VPDPBUSD.BCST    4(SI), Z26, Z15
+	VPDPBUSD.BCST    4(SI)(BX*1), Z26, Z16
+	VPDPBUSD.BCST    4(SI)(BX*2), Z26, Z17
+	VPDPBUSD.BCST    4(DI), Z26, Z18
+	VPDPBUSD.BCST    4(DI)(BX*1), Z26, Z19
+	VPDPBUSD.BCST    4(DI)(BX*2), Z26, Z20
+	VPDPBUSD.BCST    4(R8), Z26, Z21
+	VPDPBUSD.BCST    4(R8)(BX*1), Z26, Z22
+	VPDPBUSD.BCST    4(R8)(BX*2), Z26, Z23
+	VPDPBUSD.BCST    4(R9), Z26, Z24
+	VPDPBUSD.BCST    4(R9)(BX*1), Z26, Z25
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z11, Z14, Z14
+	VPDPBUSD.BCST    20(SI), Z14, Z15
+	VPDPBUSD.BCST    20(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    20(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    20(DI), Z14, Z18
+	VPDPBUSD.BCST    20(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    20(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    20(R8), Z14, Z21
+	VPDPBUSD.BCST    20(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    20(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    20(R9), Z14, Z24
+	VPDPBUSD.BCST    20(R9)(BX*1), Z14, Z25
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z14
+	VPANDD           Z11, Z14, Z26
+	VPDPBUSD.BCST    8(SI), Z26, Z15
+	VPDPBUSD.BCST    8(SI)(BX*1), Z26, Z16
+	VPDPBUSD.BCST    8(SI)(BX*2), Z26, Z17
+	VPDPBUSD.BCST    8(DI), Z26, Z18
+	VPDPBUSD.BCST    8(DI)(BX*1), Z26, Z19
+	VPDPBUSD.BCST    8(DI)(BX*2), Z26, Z20
+	VPDPBUSD.BCST    8(R8), Z26, Z21
+	VPDPBUSD.BCST    8(R8)(BX*1), Z26, Z22
+	VPDPBUSD.BCST    8(R8)(BX*2), Z26, Z23
+	VPDPBUSD.BCST    8(R9), Z26, Z24
+	VPDPBUSD.BCST    8(R9)(BX*1), Z26, Z25
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z11, Z14, Z14
+	VPDPBUSD.BCST    24(SI), Z14, Z15
+	VPDPBUSD.BCST    24(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    24(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    24(DI), Z14, Z18
+	VPDPBUSD.BCST    24(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    24(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    24(R8), Z14, Z21
+	VPDPBUSD.BCST    24(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    24(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    24(R9), Z14, Z24
+	VPDPBUSD.BCST    24(R9)(BX*1), Z14, Z25
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z14
+	VPANDD           Z11, Z14, Z26
+	VPDPBUSD.BCST    12(SI), Z26, Z15
+	VPDPBUSD.BCST    12(SI)(BX*1), Z26, Z16
+	VPDPBUSD.BCST    12(SI)(BX*2), Z26, Z17
+	VPDPBUSD.BCST    12(DI), Z26, Z18
+	VPDPBUSD.BCST    12(DI)(BX*1), Z26, Z19
+	VPDPBUSD.BCST    12(DI)(BX*2), Z26, Z20
+	VPDPBUSD.BCST    12(R8), Z26, Z21
+	VPDPBUSD.BCST    12(R8)(BX*1), Z26, Z22
+	VPDPBUSD.BCST    12(R8)(BX*2), Z26, Z23
+	VPDPBUSD.BCST    12(R9), Z26, Z24
+	VPDPBUSD.BCST    12(R9)(BX*1), Z26, Z25
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z11, Z14, Z14
+	VPDPBUSD.BCST    28(SI), Z14, Z15
+	VPDPBUSD.BCST    28(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    28(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    28(DI), Z14, Z18
+	VPDPBUSD.BCST    28(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    28(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    28(R8), Z14, Z21
+	VPDPBUSD.BCST    28(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    28(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    28(R9), Z14, Z24
+	VPDPBUSD.BCST    28(R9)(BX*1), Z14, Z25
+	VPMOVZXBD        (DX), Z14
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z12, Z14, Z14
+	VMULPS.BCST      32(SI), Z14, Z26
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z26, Z15, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z14, Z26
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z26, Z16, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z14, Z26
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z26, Z17, Z2
+	VMULPS.BCST      32(DI), Z14, Z26
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z26, Z18, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z14, Z26
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z26, Z19, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z14, Z26
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z26, Z20, Z5
+	VMULPS.BCST      32(R8), Z14, Z26
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z26, Z21, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z14, Z26
+	VCVTDQ2PS        Z22, Z22
+	VFMADD231PS      Z26, Z22, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z14, Z26
+	VCVTDQ2PS        Z23, Z23
+	VFMADD231PS      Z26, Z23, Z8
+	VMULPS.BCST      32(R9), Z14, Z26
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z26, Z24, Z9
+	VMULPS.BCST      32(R9)(BX*1), Z14, Z14
+	VCVTDQ2PS        Z25, Z25
+	VFMADD231PS      Z14, Z25, Z10
+	VPMOVZXBD        16(DX), Z14
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z13, Z14, Z14
+	VFMADD231PS.BCST 36(SI), Z14, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z14, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z14, Z2
+	VFMADD231PS.BCST 36(DI), Z14, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z14, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z14, Z5
+	VFMADD231PS.BCST 36(R8), Z14, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z14, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z14, Z8
+	VFMADD231PS.BCST 36(R9), Z14, Z9
+	VFMADD231PS.BCST 36(R9)(BX*1), Z14, Z10
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+48, R8
+	ADDQ             $+48, R9
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R11
+	JNE              groups
+	SUBQ             $+8, R10
+	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
 	ADDQ             accStride+8(FP), SI
@@ -14179,6 +16050,283 @@ groups:
 	VZEROUPPER
 	RET
 
+// func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q4_Kx12(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z12
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z11
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS    (DX), Z13
+	VCVTPH2PS    32(DX), Z14
+	MOVL         $0x80000000, R11
+	VPBROADCASTD R11, Z15
+	VPXORD       Z15, Z14, Z14
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R11
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	VPXORD           Z22, Z22, Z22
+	VPXORD           Z23, Z23, Z23
+	VPXORD           Z24, Z24, Z24
+	VPXORD           Z25, Z25, Z25
+	VPXORD           Z26, Z26, Z26
+	VPXORD           Z27, Z27, Z27
+	PREFETCHT0       4096(CX)
+	VMOVDQU64        (CX), Z15
+	VPANDD           Z12, Z15, Z28
+	VPDPBUSD.BCST    (SI), Z28, Z16
+	VPDPBUSD.BCST    (SI)(BX*1), Z28, Z17
+	VPDPBUSD.BCST    (SI)(BX*2), Z28, Z18
+	VPDPBUSD.BCST    (DI), Z28, Z19
+	VPDPBUSD.BCST    (DI)(BX*1), Z28, Z20
+	VPDPBUSD.BCST    (DI)(BX*2), Z28, Z21
+	VPDPBUSD.BCST    (R8), Z28, Z22
+	VPDPBUSD.BCST    (R8)(BX*1), Z28, Z23
+	VPDPBUSD.BCST    (R8)(BX*2), Z28, Z24
+	VPDPBUSD.BCST    (R9), Z28, Z25
+	VPDPBUSD.BCST    (R9)(BX*1), Z28, Z26
+	VPDPBUSD.BCST    (R9)(BX*2), Z28, Z27
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z12, Z15, Z15
+	VPDPBUSD.BCST    16(SI), Z15, Z16
+	VPDPBUSD.BCST    16(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    16(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    16(DI), Z15, Z19
+	VPDPBUSD.BCST    16(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    16(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    16(R8), Z15, Z22
+	VPDPBUSD.BCST    16(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    16(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    16(R9), Z15, Z25
+	VPDPBUSD.BCST    16(R9)(BX*1), Z15, Z26
+	VPDPBUSD.BCST    16(R9)(BX*2), Z15, Z27
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z15
+	VPANDD           Z12, Z15, Z28
+	VPDPBUSD.BCST    4(SI), Z28, Z16
+	VPDPBUSD.BCST    4(SI)(BX*1), Z28, Z17
+	VPDPBUSD.BCST    4(SI)(BX*2), Z28, Z18
+	VPDPBUSD.BCST    4(DI), Z28, Z19
+	VPDPBUSD.BCST    4(DI)(BX*1), Z28, Z20
+	VPDPBUSD.BCST    4(DI)(BX*2), Z28, Z21
+	VPDPBUSD.BCST    4(R8), Z28, Z22
+	VPDPBUSD.BCST    4(R8)(BX*1), Z28, Z23
+	VPDPBUSD.BCST    4(R8)(BX*2), Z28, Z24
+	VPDPBUSD.BCST    4(R9), Z28, Z25
+	VPDPBUSD.BCST    4(R9)(BX*1), Z28, Z26
+	VPDPBUSD.BCST    4(R9)(BX*2), Z28, Z27
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z12, Z15, Z15
+	VPDPBUSD.BCST    20(SI), Z15, Z16
+	VPDPBUSD.BCST    20(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    20(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    20(DI), Z15, Z19
+	VPDPBUSD.BCST    20(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    20(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    20(R8), Z15, Z22
+	VPDPBUSD.BCST    20(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    20(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    20(R9), Z15, Z25
+	VPDPBUSD.BCST    20(R9)(BX*1), Z15, Z26
+	VPDPBUSD.BCST    20(R9)(BX*2), Z15, Z27
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z15
+	VPANDD           Z12, Z15, Z28
+	VPDPBUSD.BCST    8(SI), Z28, Z16
+	VPDPBUSD.BCST    8(SI)(BX*1), Z28, Z17
+	VPDPBUSD.BCST    8(SI)(BX*2), Z28, Z18
+	VPDPBUSD.BCST    8(DI), Z28, Z19
+	VPDPBUSD.BCST    8(DI)(BX*1), Z28, Z20
+	VPDPBUSD.BCST    8(DI)(BX*2), Z28, Z21
+	VPDPBUSD.BCST    8(R8), Z28, Z22
+	VPDPBUSD.BCST    8(R8)(BX*1), Z28, Z23
+	VPDPBUSD.BCST    8(R8)(BX*2), Z28, Z24
+	VPDPBUSD.BCST    8(R9), Z28, Z25
+	VPDPBUSD.BCST    8(R9)(BX*1), Z28, Z26
+	VPDPBUSD.BCST    8(R9)(BX*2), Z28, Z27
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z12, Z15, Z15
+	VPDPBUSD.BCST    24(SI), Z15, Z16
+	VPDPBUSD.BCST    24(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    24(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    24(DI), Z15, Z19
+	VPDPBUSD.BCST    24(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    24(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    24(R8), Z15, Z22
+	VPDPBUSD.BCST    24(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    24(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    24(R9), Z15, Z25
+	VPDPBUSD.BCST    24(R9)(BX*1), Z15, Z26
+	VPDPBUSD.BCST    24(R9)(BX*2), Z15, Z27
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z15
+	VPANDD           Z12, Z15, Z28
+	VPDPBUSD.BCST    12(SI), Z28, Z16
+	VPDPBUSD.BCST    12(SI)(BX*1), Z28, Z17
+	VPDPBUSD.BCST    12(SI)(BX*2), Z28, Z18
+	VPDPBUSD.BCST    12(DI), Z28, Z19
+	VPDPBUSD.BCST    12(DI)(BX*1), Z28, Z20
+	VPDPBUSD.BCST    12(DI)(BX*2), Z28, Z21
+	VPDPBUSD.BCST    12(R8), Z28, Z22
+	VPDPBUSD.BCST    12(R8)(BX*1), Z28, Z23
+	VPDPBUSD.BCST    12(R8)(BX*2), Z28, Z24
+	VPDPBUSD.BCST    12(R9), Z28, Z25
+	VPDPBUSD.BCST    12(R9)(BX*1), Z28, Z26
+	VPDPBUSD.BCST    12(R9)(BX*2), Z28, Z27
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z12, Z15, Z15
+	VPDPBUSD.BCST    28(SI), Z15, Z16
+	VPDPBUSD.BCST    28(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    28(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    28(DI), Z15, Z19
+	VPDPBUSD.BCST    28(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    28(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    28(R8), Z15, Z22
+	VPDPBUSD.BCST    28(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    28(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    28(R9), Z15, Z25
+	VPDPBUSD.BCST    28(R9)(BX*1), Z15, Z26
+	VPDPBUSD.BCST    28(R9)(BX*2), Z15, Z27
+	VPMOVZXBD        (DX), Z15
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z13, Z15, Z15
+	VMULPS.BCST      32(SI), Z15, Z28
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z28, Z16, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z15, Z28
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z28, Z17, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z15, Z28
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z28, Z18, Z2
+	VMULPS.BCST      32(DI), Z15, Z28
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z28, Z19, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z15, Z28
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z28, Z20, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z15, Z28
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z28, Z21, Z5
+	VMULPS.BCST      32(R8), Z15, Z28
+	VCVTDQ2PS        Z22, Z22
+	VFMADD231PS      Z28, Z22, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z15, Z28
+	VCVTDQ2PS        Z23, Z23
+	VFMADD231PS      Z28, Z23, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z15, Z28
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z28, Z24, Z8
+	VMULPS.BCST      32(R9), Z15, Z28
+	VCVTDQ2PS        Z25, Z25
+	VFMADD231PS      Z28, Z25, Z9
+	VMULPS.BCST      32(R9)(BX*1), Z15, Z28
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z28, Z26, Z10
+	VMULPS.BCST      32(R9)(BX*2), Z15, Z15
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z15, Z27, Z11
+	VPMOVZXBD        16(DX), Z15
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z14, Z15, Z15
+	VFMADD231PS.BCST 36(SI), Z15, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z15, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z15, Z2
+	VFMADD231PS.BCST 36(DI), Z15, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z15, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z15, Z5
+	VFMADD231PS.BCST 36(R8), Z15, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z15, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z15, Z8
+	VFMADD231PS.BCST 36(R9), Z15, Z9
+	VFMADD231PS.BCST 36(R9)(BX*1), Z15, Z10
+	VFMADD231PS.BCST 36(R9)(BX*2), Z15, Z11
+	ADDQ             $+48, SI
+	ADDQ             $+48, DI
+	ADDQ             $+48, R8
+	ADDQ             $+48, R9
+	ADDQ             $+256, CX
+	ADDQ             $+32, DX
+	DECQ             R11
+	JNE              groups
+	SUBQ             $+8, R10
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z9, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z10, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z11, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
 // func avx512UnpackQ8_0(dst *float32, data *byte, scale *uint16, groups int)
 // Requires: AVX, AVX512F
 TEXT ·avx512UnpackQ8_0(SB), NOSPLIT, $0-32
@@ -14833,6 +16981,256 @@ groups:
 	ADDQ      $+64, DX
 	DECQ      BX
 	JNE       groups
+	VZEROUPPER
+	RET
+
+// func avx512UnpackQ4_K(dst *float32, data *byte, scale *uint16, groups int)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·avx512UnpackQ4_K(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         data+8(FP), CX
+	MOVQ         scale+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z0
+	MOVL         $0x000000ff, SI
+	VPBROADCASTD SI, Z1
+
+supers:
+	VCVTPH2PS    (DX), Z2
+	VCVTPH2PS    32(DX), Z3
+	MOVL         $0x80000000, SI
+	VPBROADCASTD SI, Z4
+	VPXORD       Z4, Z3, Z3
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, SI
+
+groups:
+	VPMOVZXBD  (DX), Z4
+	VCVTDQ2PS  Z4, Z4
+	VMULPS     Z2, Z4, Z4
+	VPMOVZXBD  16(DX), Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z3, Z5, Z5
+	PREFETCHT0 4096(CX)
+	VMOVDQU64  (CX), Z6
+	VPANDD     Z0, Z6, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, (AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 64(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 128(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 192(AX)
+	VPSRLW     $0x04, Z6, Z6
+	VPANDD     Z0, Z6, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1024(AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1088(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1152(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z1, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VADDPS     Z5, Z6, Z6
+	VMOVUPS    Z6, 1216(AX)
+	PREFETCHT0 4160(CX)
+	VMOVDQU64  64(CX), Z6
+	VPANDD     Z0, Z6, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 256(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 320(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 384(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 448(AX)
+	VPSRLW     $0x04, Z6, Z6
+	VPANDD     Z0, Z6, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1280(AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1344(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1408(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z1, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VADDPS     Z5, Z6, Z6
+	VMOVUPS    Z6, 1472(AX)
+	PREFETCHT0 4224(CX)
+	VMOVDQU64  128(CX), Z6
+	VPANDD     Z0, Z6, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 512(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 576(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 640(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 704(AX)
+	VPSRLW     $0x04, Z6, Z6
+	VPANDD     Z0, Z6, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1536(AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1600(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1664(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z1, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VADDPS     Z5, Z6, Z6
+	VMOVUPS    Z6, 1728(AX)
+	PREFETCHT0 4288(CX)
+	VMOVDQU64  192(CX), Z6
+	VPANDD     Z0, Z6, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 768(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 832(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z1, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z4, Z8, Z8
+	VADDPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 896(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 960(AX)
+	VPSRLW     $0x04, Z6, Z6
+	VPANDD     Z0, Z6, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1792(AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1856(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z1, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VADDPS     Z5, Z7, Z7
+	VMOVUPS    Z7, 1920(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z1, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VADDPS     Z5, Z6, Z6
+	VMOVUPS    Z6, 1984(AX)
+	ADDQ       $+2048, AX
+	ADDQ       $+256, CX
+	ADDQ       $+32, DX
+	DECQ       SI
+	JNE        groups
+	SUBQ       $+8, BX
+	JNE        supers
 	VZEROUPPER
 	RET
 

@@ -49,6 +49,11 @@ func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q4_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512F32x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
@@ -93,6 +98,11 @@ func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512F32x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
@@ -139,6 +149,11 @@ func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q4_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512F32x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -168,6 +183,11 @@ func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512F32x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -199,6 +219,11 @@ func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q4_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512F32x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -228,6 +253,11 @@ func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512F32x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -259,6 +289,11 @@ func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q4_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512F32x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -288,6 +323,11 @@ func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512F32x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -319,6 +359,11 @@ func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q4_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512F32x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -348,6 +393,11 @@ func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //
 //go:noescape
 func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512F32x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -379,6 +429,11 @@ func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //go:noescape
 func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q4_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512F32x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -409,6 +464,11 @@ func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //go:noescape
 func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q4_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512UnpackQ8_0 dequantises groups of one block.
 //
 //go:noescape
@@ -423,6 +483,11 @@ func avx512UnpackQ4_0(dst *float32, data *byte, scale *uint16, groups int)
 //
 //go:noescape
 func avx512UnpackQ4_1(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512UnpackQ4_K dequantises super-blocks of one block.
+//
+//go:noescape
+func avx512UnpackQ4_K(dst *float32, data *byte, scale *uint16, groups int)
 
 // avx512Quantise fills groups from 32 elements each.
 //

@@ -15,6 +15,8 @@
 //	            as unsigned bytes q+128; scales apart: [group][16 rows] float16
 //	q4_0, q4_1  block: [group][4 lines]; a byte of line c holds column 4c+i in its low and
 //	            column 16+4c+i in its high nibble; q4_1 has 16 scales and 16 minima a group
+//	q4_k        lines as of q4_0; scales apart: [8 groups][16 float16 scales, 16 float16
+//	            minima, then for each group 16 bytes of scales and 16 of minima]
 //
 // A KV page uses the float layout for both parts: keys are blocks of 16 positions over the
 // head's dimensions, values are blocks of 16 dimensions over positions. Scores and

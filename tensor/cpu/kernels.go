@@ -20,9 +20,11 @@ type kernels struct {
 
 	// q8_0, q4_0 and q4_1 continue quantised products.
 	q8_0, q4_0, q4_1 func(q *quantArgs)
+	q4_k             func(q *quantArgs) // groups in whole super-blocks
 
 	// unpackQ8_0 and so on dequantise groups of one block: dst is [groups*32][16].
 	unpackQ8_0, unpackQ4_0, unpackQ4_1 func(dst []float32, data []byte, scale []uint16, groups int)
+	unpackQ4_K                         func(dst []float32, data []byte, scale []uint16, groups int)
 
 	// quantise fills one row of quantised form; len(x) is 32*len(q).
 	quantise func(q []quantGroup, x []float32)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -97,7 +98,7 @@ func TestFloatKernels(t *testing.T) {
 
 func TestQuantKernels(t *testing.T) {
 	for rows := 1; rows <= 14; rows++ {
-		for _, groups := range []int{1, 2, 5} {
+		for _, groups := range []int{1, 2, 5, 8, 16} {
 			const blocks = 3
 			r := rand.New(rand.NewPCG(uint64(rows), uint64(groups)))
 			data := make([]byte, blocks*groups*512)
@@ -118,8 +119,12 @@ func TestQuantKernels(t *testing.T) {
 			}{
 				{"q8_0", func(k *kernels) func(*quantArgs) { return k.q8_0 }, func(k *kernels) func([]float32, []byte, []uint16, int) { return k.unpackQ8_0 }},
 				{"q4_0", func(k *kernels) func(*quantArgs) { return k.q4_0 }, func(k *kernels) func([]float32, []byte, []uint16, int) { return k.unpackQ4_0 }},
+				{"q4_k", func(k *kernels) func(*quantArgs) { return k.q4_k }, func(k *kernels) func([]float32, []byte, []uint16, int) { return k.unpackQ4_K }},
 				{"q4_1", func(k *kernels) func(*quantArgs) { return k.q4_1 }, func(k *kernels) func([]float32, []byte, []uint16, int) { return k.unpackQ4_1 }},
 			} {
+				if strings.HasSuffix(f.name, "_k") && groups%superGroups != 0 {
+					continue
+				}
 				name := fmt.Sprintf("%s, %d rows, %d groups", f.name, rows, groups)
 				twins(t, name, func(k *kernels, mem func(int) []float32) {
 					acc := fill(mem((rows-1)*stride+blocks*lanes), 3, 1)

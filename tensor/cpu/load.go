@@ -37,9 +37,10 @@ func (w *weight) Bytes() int64        { return int64(len(w.mem)) }
 
 // layout says how the values of a block lie.
 type layout struct {
-	kind      tensor.DType // F32, F16, BF16, Q8_0, Q4_0 or Q4_1
+	kind      tensor.DType // F32, or a type with a layout of its own
 	lineBytes int          // quantised: bytes of the lines of a group
-	scales    int          // quantised: float16 numbers of a group
+	scales    int          // quantised: 16-bit words of scales of a group
+	super     bool         // groups come in super-blocks
 }
 
 // layoutOf picks the layout for a format. One without its own becomes plain floats.
@@ -48,11 +49,13 @@ func layoutOf(t tensor.DType) layout {
 	case tensor.F16, tensor.BF16:
 		return layout{kind: t}
 	case tensor.Q8_0:
-		return layout{t, 512, lanes}
+		return layout{kind: t, lineBytes: 512, scales: lanes}
 	case tensor.Q4_0:
-		return layout{t, 256, lanes}
+		return layout{kind: t, lineBytes: 256, scales: lanes}
 	case tensor.Q4_1:
-		return layout{t, 256, 2 * lanes}
+		return layout{kind: t, lineBytes: 256, scales: 2 * lanes}
+	case tensor.Q4_K: // 2 float16 numbers a super-block, 2 bytes a group
+		return layout{t, 256, lanes + 2*lanes/superGroups, true}
 	}
 	return layout{kind: tensor.F32}
 }
@@ -120,6 +123,8 @@ func (op *repackOp) tile(_, b int) {
 	for j := range min(lanes, w.rows-b*lanes) {
 		row := op.m.Data[(b*lanes+j)*rowBytes:][:rowBytes]
 		switch {
+		case w.layout.super:
+			w.repackSuper(row, b, j)
 		case w.layout.quantised():
 			w.repackGroups(row, b, j)
 		case w.layout.kind == tensor.F32:
@@ -176,6 +181,10 @@ func (w *weight) repackGroups(row []byte, b, j int) {
 
 // dequantise writes row r, as package quant would from the file.
 func (w *weight) dequantise(dst []float32, r int) {
+	if w.layout.super {
+		w.dequantiseSuper(dst, r)
+		return
+	}
 	b, j := r/lanes, r%lanes
 	l, groups := w.layout, w.cols/group
 	for i := range dst {

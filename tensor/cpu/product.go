@@ -15,9 +15,9 @@ const (
 	// rowPanel is how many activation rows a tile covers at most: a multiple of maxTileRows
 	// small enough that their quantised form stays in the second-level cache.
 	rowPanel = 8 * maxTileRows
-	// panelGroups is how many groups of columns are dequantised at a time for ActF32: two
-	// blocks of them fit the first-level cache with room for activations.
-	panelGroups = 4
+	// panelGroups is how many groups of columns are dequantised at a time for ActF32: a
+	// super-block, of which two blocks fit the first-level cache with the activations.
+	panelGroups = superGroups
 	// tilesPerThread is how many tiles a thread should find at least, so that the threads
 	// end together although one may be slower.
 	tilesPerThread = 6
@@ -228,6 +228,8 @@ func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, n
 		k.q4_0(q)
 	case tensor.Q4_1:
 		k.q4_1(q)
+	case tensor.Q4_K:
+		k.q4_k(q)
 	}
 }
 
@@ -248,6 +250,8 @@ func (k *kernels) multiplyUnpacked(panel, acc []float32, accStride int, w *weigh
 				k.unpackQ4_0(dst, data, scale, n)
 			case tensor.Q4_1:
 				k.unpackQ4_1(dst, data, scale, n)
+			case tensor.Q4_K:
+				k.unpackQ4_K(dst, data, scale, n)
 			}
 		}
 		k.f32(acc, accStride, panel, block, 2, x[g*group:], xStride, rows, n*group)

@@ -35,6 +35,7 @@ var formats = []Format{
 	{tensor.Q4_0, 32, 18, unpackQ4_0, packQ4_0},
 	{tensor.Q4_1, 32, 20, unpackQ4_1, packQ4_1},
 	{tensor.Q6_K, 256, 210, unpackQ6_K, nil},
+	{tensor.Q4_K, 256, 144, unpackQ4_K, packQ4_K},
 }
 
 // All lists the formats in the order of their data types. The caller must not change it.

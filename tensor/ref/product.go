@@ -72,7 +72,11 @@ func linear(w *weight, bias vector, a *act, r int) []float64 {
 
 // eightBit tells the formats that have a quantised product.
 func eightBit(t tensor.DType) bool {
-	return t == tensor.Q8_0 || t == tensor.Q4_0 || t == tensor.Q4_1
+	switch t {
+	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K:
+		return true
+	}
+	return false
 }
 
 // roundTo8 replaces each group of 32 by the values its 8-bit form stands for.

@@ -1,6 +1,7 @@
 package tensortest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -37,12 +38,12 @@ func floats(seed uint64, n int, scale float32) []float32 {
 	return out
 }
 
-// matrix makes a weight in a format: packed from floats where the format packs, otherwise
-// from random blocks with tame scales.
+// matrix makes a weight in a format: packed from floats, or of random blocks with tame
+// scales where blocks are large, so that all their bits are in play.
 func matrix(d tensor.DType, rows, cols int, seed uint64) tensor.Matrix {
 	f, _ := quant.Of(d)
 	data := make([]byte, rows*cols/f.Group*f.Bytes)
-	if f.Pack != nil {
+	if f.Group < 256 {
 		f.Pack(data, floats(seed, rows*cols, 0.1))
 		return tensor.Matrix{DType: d, Rows: rows, Cols: cols, Data: data}
 	}
@@ -50,11 +51,20 @@ func matrix(d tensor.DType, rows, cols int, seed uint64) tensor.Matrix {
 	for i := range data {
 		data[i] = byte(r.Uint32())
 	}
-	for b := f.Bytes; b <= len(data); b += f.Bytes { // Q6_K: the block's scale is its last two bytes
-		h := quant.F32ToF16(0.001)
-		data[b-2], data[b-1] = byte(h), byte(h>>8)
+	for block := data; len(block) > 0; block = block[f.Bytes:] {
+		for i, v := range blockScales(d) {
+			binary.LittleEndian.PutUint16(block[i:], quant.F32ToF16(v))
+		}
 	}
 	return tensor.Matrix{DType: d, Rows: rows, Cols: cols, Data: data}
+}
+
+// blockScales says where the float16 numbers of a large block lie, and tame values for them.
+func blockScales(d tensor.DType) map[int]float32 {
+	if d == tensor.Q6_K {
+		return map[int]float32{208: 0.001}
+	}
+	return map[int]float32{0: 0.001, 2: 0.005}
 }
 
 // up uploads rows into a new buffer.

@@ -29,9 +29,15 @@ func main() {
 		for _, f := range quantFormats {
 			quantKernel(f, rows)
 		}
+		for _, f := range superFormats {
+			superKernel(f, rows)
+		}
 	}
 	for _, f := range quantFormats {
 		unpackKernel(f)
+	}
+	for _, f := range superFormats {
+		superUnpackKernel(f)
 	}
 	quantiseKernel()
 	rmsNormKernel()

@@ -24,3 +24,12 @@ for name,n in sizes.items():
         if name=="BF16" : b[1]&=0x3f
         y=dequantize(b.reshape(1,-1),T[name]).reshape(-1)
         print("unpack",name.lower(),"-",b.tobytes().hex(),hexf(y),file=out)
+# Formats with super-blocks that came later: their lines follow, so that those above stay.
+for name,n,halves in [("Q4_K",144,[0,2])]:
+    for rep in range(3):
+        b=rng.integers(0,256,n,dtype=np.uint8)
+        for o in halves:
+            h=np.float16(rng.standard_normal()*(10.0**-rep if rep<2 else 2e-6))
+            b[o:o+2]=np.frombuffer(h.tobytes(),dtype=np.uint8)
+        y=dequantize(b.reshape(1,-1),T[name]).reshape(-1)
+        print("unpack",name.lower(),"-",b.tobytes().hex(),hexf(y),file=out)
