@@ -138,12 +138,17 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	adapter, err := e.adapter(view, o.Adapter)
+	if err != nil {
+		return nil, err
+	}
+	view = holding(view, adapter)
 	if most := plan.Capacity(view, swarm.Span{End: e.cfg.Manifest.Blocks}); most > 0 && o.MaxLength > most {
 		return nil, errNoRoom(o.MaxLength, most)
 	}
 	sctx, kill := context.WithCancelCause(context.Background())
 	s := &Session{
-		e: e, opt: o, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
+		e: e, opt: o, adapter: adapter, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
 		ctx: sctx, kill: kill, chunk: e.largestChunk(), journals: map[int]*journal{},
 	}
 	s.timer.Stop()
@@ -203,8 +208,9 @@ func (e *Engine) Kill(id string) bool {
 	return false
 }
 
-// plan chooses servers for a piece of the model.
-func (e *Engine) plan(ctx context.Context, r swarm.Span, from, to swarm.PeerID, tokens int, digests map[int]string) ([]swarm.Hop, error) {
+// plan chooses servers for a piece of the model, among those that hold an adapter if one
+// is given.
+func (e *Engine) plan(ctx context.Context, r swarm.Span, from, to swarm.PeerID, tokens int, digests map[int]string, adapter *swarm.Adapter) ([]swarm.Hop, error) {
 	view, err := e.cfg.Directory.View(ctx, e.uid)
 	if err != nil {
 		return nil, err
@@ -218,11 +224,11 @@ func (e *Engine) plan(ctx context.Context, r swarm.Span, from, to swarm.PeerID, 
 	avoid := e.bans.Avoid(now)
 	e.mu.Unlock()
 	chain, err := route.Plan(route.Query{
-		View: view, Range: r, From: from, To: to, Tokens: tokens, Avoid: avoid, Digests: digests,
+		View: holding(view, adapter), Range: r, From: from, To: to, Tokens: tokens, Avoid: avoid, Digests: digests,
 		RTT: e.cfg.RTT, Params: e.cfg.Routing,
 	})
 	if err != nil {
-		return nil, err
+		return nil, ofAdapter(err, adapter)
 	}
 	return chain.Hops, nil
 }

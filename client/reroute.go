@@ -113,7 +113,7 @@ func (s *Session) replace(ctx context.Context) ([]*stage, error) {
 		if at == end {
 			return nil
 		}
-		hops, err := s.e.plan(ctx, swarm.Span{Start: at, End: end}, prev, next, s.opt.MaxLength, s.digests(kept))
+		hops, err := s.e.plan(ctx, swarm.Span{Start: at, End: end}, prev, next, s.opt.MaxLength, s.digests(kept), s.adapter)
 		if err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func (s *Session) place(ctx context.Context, chain []*stage, old map[*stage]bool
 			}
 			open := wire.Open{
 				Version: wire.Version, Session: s.id, UID: s.e.uid, Span: st.hop.Span, MaxLength: s.opt.MaxLength,
-				Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Route: routes[i],
+				Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Route: routes[i], Adapter: s.adapter,
 			}
 			return s.ask(gctx, st, wire.TypeOpen, open, s.e.cfg.Timeouts.Open+s.opt.Wait)
 		})

@@ -16,16 +16,17 @@ import (
 // it. It survives the loss of stages (reroute.go). One goroutine uses it at a time; ID,
 // Status, Route and Close may be called from anywhere.
 type Session struct {
-	e      *Engine
-	id     wire.SessionID
-	opt    SessionOptions
-	opened time.Time
-	wake   chan struct{} // something changed under mu
-	timer  *time.Timer
-	ctx    context.Context // ends when the session is closed or killed
-	kill   context.CancelCauseFunc
-	chunk  int // rows per frame
-	feed   []float32
+	e       *Engine
+	id      wire.SessionID
+	opt     SessionOptions
+	adapter *swarm.Adapter // nil for none
+	opened  time.Time
+	wake    chan struct{} // something changed under mu
+	timer   *time.Timer
+	ctx     context.Context // ends when the session is closed or killed
+	kill    context.CancelCauseFunc
+	chunk   int // rows per frame
+	feed    []float32
 
 	mu       sync.Mutex // guards all below, and the guarded fields of stages
 	epoch    uint32

@@ -1,0 +1,41 @@
+package client
+
+import (
+	"fmt"
+
+	"whorl/swarm"
+)
+
+// adapter finds what a name stands for now; the session keeps to it, since another adapter
+// may take the name. nil for no name.
+func (e *Engine) adapter(view swarm.View, name string) (*swarm.Adapter, error) {
+	if name == "" {
+		return nil, nil
+	}
+	var known []string
+	for _, a := range view.Adapters() {
+		if a.Name == name {
+			return &a, nil
+		}
+		known = append(known, a.Name)
+	}
+	return nil, swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "no server of %s holds the adapter %.100q: those that are held are %q", e.cfg.Manifest.Name, name, known)
+}
+
+// holding keeps the servers that hold an adapter; all of them if there is none.
+func holding(v swarm.View, a *swarm.Adapter) swarm.View {
+	if a == nil {
+		return v
+	}
+	return v.Holding(*a)
+}
+
+// ofAdapter says of a failure to find servers that only those with the adapter counted.
+func ofAdapter(err error, a *swarm.Adapter) error {
+	if a == nil {
+		return err
+	}
+	e := *swarm.AsError(err)
+	e.Message = fmt.Sprintf("%s (only servers that hold the adapter %s count)", e.Message, a.Name)
+	return &e
+}
