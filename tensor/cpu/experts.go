@@ -71,7 +71,7 @@ func (d *Device) Experts(to, x, logits tensor.Buffer, n int, s *tensor.ExpertsSp
 	most := max(1, cmp.Or(op.passFloats, expertsPassFloats)/(s.TopK*(2*op.hidden+op.ffn)))
 	for op.row0 = 0; op.row0 < n; op.row0 += op.rows {
 		op.rows = min(n-op.row0, most)
-		op.pass(in.under(s.Mode), mid.under(s.Mode))
+		op.pass(in && s.Mode == tensor.Act8, mid && s.Mode == tensor.Act8)
 	}
 	op.release()
 	runtime.KeepAlive(s)
@@ -86,9 +86,9 @@ func (op *expertsOp) release() {
 	}
 }
 
-// check panics on operands that do not fit, and tells in which forms the weights of the
-// first products and of the second meet rows.
-func (op *expertsOp) check(n int) (in, mid rowForm) {
+// check panics on operands that do not fit, and tells whether the first products and the
+// second have quantised weights.
+func (op *expertsOp) check(n int) (in, mid bool) {
 	s := op.spec
 	experts := len(s.Gate)
 	if !(experts > 0 && len(s.Up) == experts && len(s.Down) == experts && s.TopK > 0 && s.TopK <= experts) {
@@ -100,8 +100,8 @@ func (op *expertsOp) check(n int) (in, mid rowForm) {
 		if !(g.rows == op.ffn && g.cols == op.hidden && u.rows == op.ffn && u.cols == op.hidden && d.rows == op.hidden && d.cols == op.ffn) {
 			bug("expert %d has %dx%d, %dx%d and %dx%d, not %dx%d", e, g.rows, g.cols, u.rows, u.cols, d.rows, d.cols, op.ffn, op.hidden)
 		}
-		in |= g.layout.form() | u.layout.form()
-		mid |= d.layout.form()
+		in = in || g.layout.quantised() || u.layout.quantised()
+		mid = mid || d.layout.quantised()
 	}
 	for _, b := range [...]*buffer{op.dst, op.x} {
 		if !(b.cols == op.hidden && b.rows >= n) {
@@ -114,8 +114,8 @@ func (op *expertsOp) check(n int) (in, mid rowForm) {
 	return in, mid
 }
 
-// pass does the rows of one pass, which the products need in these forms.
-func (op *expertsOp) pass(in, mid rowForm) {
+// pass does the rows of one pass, which the products need in 8 bits or not.
+func (op *expertsOp) pass(in, mid bool) {
 	slots := op.rows * op.spec.TopK
 	op.in.quantised, op.mid.quantised = in, mid
 	op.grow(slots)
@@ -123,7 +123,7 @@ func (op *expertsOp) pass(in, mid rowForm) {
 	op.assign()
 	op.rowwise(expertsGather, slots)
 	op.products(expertsUp)
-	if mid != 0 {
+	if mid {
 		op.rowwise(expertsMid, slots)
 	}
 	op.products(expertsDown)
@@ -153,10 +153,7 @@ func (op *expertsOp) grow(slots int) {
 func (a *act) grow(n, cols int) {
 	a.maxRows, a.cols, a.n = n, cols, n
 	a.x = grown(a.x, n*cols)
-	if a.quantised&inRows != 0 {
-		a.int8.grow(n, cols)
-	}
-	if a.quantised&inGroups != 0 {
+	if a.quantised {
 		a.eight = grown(a.eight, n*cols/group)
 	}
 }
@@ -172,10 +169,7 @@ func grown[T any](s []T, n int) []T {
 // slice makes a the rows [from, to) of b.
 func (a *act) slice(b *act, from, to int, mode tensor.Activations) {
 	*a = act{maxRows: to - from, cols: b.cols, n: to - from, mode: mode, quantised: b.quantised, x: b.x[from*b.cols : to*b.cols]}
-	if b.quantised&inRows != 0 {
-		a.int8 = b.int8.slice(from, to, b.cols)
-	}
-	if b.quantised&inGroups != 0 {
+	if b.quantised {
 		groups := b.cols / group
 		a.eight = b.eight[from*groups : to*groups]
 	}
