@@ -197,7 +197,8 @@ func (s served) Open(ctx context.Context, o client.SessionOptions) (Session, err
 	return session, nil
 }
 
-// engine finds the model that a request names. No name will do where one model is served.
+// engine finds the model that a request names, with an adapter if the name has one. No name
+// will do where one model is served.
 func (a *API) engine(name string) (Engine, error) {
 	all := a.cfg.Engines()
 	if name == "" && len(all) == 1 {
@@ -209,8 +210,16 @@ func (a *API) engine(name string) (Engine, error) {
 			return e, nil
 		}
 	}
+	if e, ok := a.byAdapter(all, name); ok {
+		return e, nil
+	}
 	if name == "" && len(all) > 1 {
 		return nil, invalid("model", "model is missing: this gateway serves %q", names)
+	}
+	for _, e := range all {
+		for _, x := range a.adaptedBy(e) {
+			names = append(names, x.Model().Name)
+		}
 	}
 	return nil, &paramError{"model", swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "the model %q is not served here: this gateway serves %q", clip(name), names)}
 }

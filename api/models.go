@@ -4,15 +4,18 @@ import (
 	"net/http"
 
 	"whorl/api/gen"
-	"whorl/client"
 )
 
-// ListOpenAIModels lists the models this gateway answers with. One that lacks blocks is
+// ListOpenAIModels lists the models this gateway answers with, and each with the adapters
+// that servers announce. One that lacks blocks is
 // listed too: its state says so, and it may come back.
 func (a *API) ListOpenAIModels(w http.ResponseWriter, r *http.Request) {
 	out := gen.OpenAIModelList{Object: gen.OpenAIModelListObjectList, Data: []gen.OpenAIModel{}}
 	for _, e := range a.cfg.Engines() {
-		out.Data = append(out.Data, a.openAIModel(e.Model()))
+		out.Data = append(out.Data, a.openAIModel(e))
+		for _, x := range a.adaptedBy(e) {
+			out.Data = append(out.Data, a.openAIModel(x))
+		}
 	}
 	reply(w, out)
 }
@@ -24,15 +27,16 @@ func (a *API) GetOpenAIModel(w http.ResponseWriter, r *http.Request, id gen.Mode
 		a.fail(w, r, err)
 		return
 	}
-	reply(w, a.openAIModel(e.Model()))
+	reply(w, a.openAIModel(e))
 }
 
-func (a *API) openAIModel(m client.Model) gen.OpenAIModel {
-	state := gen.ModelStateUnknown
-	for _, v := range a.cfg.Directory.Views() {
-		if v.Manifest.UID() == m.UID {
-			state = modelState(v)
+func (a *API) openAIModel(e Engine) gen.OpenAIModel {
+	m, state := e.Model(), gen.ModelStateUnknown
+	if v := a.viewOf(e); v.Manifest.UID() == m.UID {
+		if x, ok := e.(adapted); ok {
+			v = v.Holding(x.adapter)
 		}
+		state = modelState(v)
 	}
 	return gen.OpenAIModel{
 		Id: m.Name, Object: gen.OpenAIModelObjectModel, Created: m.Created.Unix(), OwnedBy: "whorl", State: state, ContextLength: m.MaxLength,

@@ -83,6 +83,10 @@ func legacyRow(r *swarm.Record, v swarm.View) gen.LegacyRow {
 		Adapters: []string{}, TorchDtype: torchName(r.Manifest.Class.DType), QuantType: r.Manifest.Class.Quant, UsingRelay: r.Relay,
 		CacheTokensLeft: r.CacheLeft, NextPings: next,
 	}}
+	for _, a := range r.Adapters {
+		row.Adapters = append(row.Adapters, map[string]any{"name": a.Name, "short_name": shortName(a.Name)})
+		row.Span.ServerInfo.Adapters = append(row.Span.ServerInfo.Adapters, a.Name)
+	}
 	if row.ShowPublicName { // a name that is not shown is not told either
 		row.Span.ServerInfo.PublicName = &r.PublicName
 	}

@@ -702,7 +702,7 @@ type ChatRequest struct {
 	// Modalities Only text is supported.
 	Modalities []string `json:"modalities,omitempty"`
 
-	// Model A served name; may be left out where one model is served.
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
 	Model *string `json:"model,omitempty"`
 
 	// N Answers; this gateway refuses more than 4.
@@ -824,7 +824,7 @@ type CompletionRequest struct {
 	MaxTokens *int     `json:"max_tokens,omitempty"`
 	MinP      *float64 `json:"min_p,omitempty"`
 
-	// Model A served name; may be left out where one model is served.
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
 	Model *string `json:"model,omitempty"`
 
 	// N Answers; n times the prompts is at most 4.
