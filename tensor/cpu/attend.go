@@ -311,12 +311,17 @@ func (op *attendOp) split(s *attendScratch, c chunk, head, split int) {
 	scores, sum := s.scores[:n*tensor.AttendSplit], s.sum[:n*width]
 	clear(scores)
 	for p := from / tensor.PageTokens; p*tensor.PageTokens < most; p++ {
-		keys, _ := op.kv.head(pages[p], op.spec.Layer, head)
-		// Whole pairs of blocks; what lies around the seen positions is not looked at.
+		keys, next := op.kv.head(pages[p], op.spec.Layer, head)
 		page := p * tensor.PageTokens
+		if page+tensor.PageTokens < most {
+			next, _ = op.kv.head(pages[p+1], op.spec.Layer, head)
+		} else {
+			_, next = op.kv.head(pages[from/tensor.PageTokens], op.spec.Layer, head)
+		}
+		// Whole pairs of blocks; what lies around the seen positions is not looked at.
 		first := max(from-page, 0) / (2 * lanes) * 2
 		end := (min(most-page, tensor.PageTokens) + 2*lanes - 1) / (2 * lanes) * 2
-		k.f32(scores[page+first*lanes:], tensor.AttendSplit, keys[first*lanes*hd:], hd*lanes, end-first, s.q, hd, n, hd)
+		k.f32Then(scores[page+first*lanes:], tensor.AttendSplit, keys[first*lanes*hd:], hd*lanes, end-first, s.q, hd, n, hd, &next[0])
 	}
 	if op.slopes != nil {
 		op.bias(s, head, at+from, at+most)
@@ -351,8 +356,14 @@ func (op *attendOp) weigh(sum, weights []float32, pages []int32, head, n, from, 
 		p, at := from/tensor.PageTokens, from%tensor.PageTokens
 		count := min(to-from, tensor.PageTokens-at)
 		_, values := op.kv.head(pages[p], op.spec.Layer, head)
-		op.d.k.f32(sum, op.headWidth, values[at*lanes:], tensor.PageTokens*lanes, op.kv.vBlocks,
-			weights[from:], tensor.AttendSplit, n, count)
+		next := values
+		if from+count < to {
+			_, next = op.kv.head(pages[p+1], op.spec.Layer, head)
+		} else if (p+1)*tensor.PageTokens == tensor.AttendSplit && p+1 < len(pages) {
+			next, _ = op.kv.head(pages[p+1], op.spec.Layer, head) // the keys of the next split
+		}
+		op.d.k.f32Then(sum, op.headWidth, values[at*lanes:], tensor.PageTokens*lanes, op.kv.vBlocks,
+			weights[from:], tensor.AttendSplit, n, count, &next[0])
 		from += count
 	}
 }

@@ -20,13 +20,17 @@ func archTiers() []namedTier {
 // avx512 is the tier in assembly for AVX-512 with byte dot products (F, BW, VL, DQ, VNNI).
 var avx512 = kernels{
 	f32: func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int) {
-		floatRows(&avx512F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k)
+		floatRows(&avx512F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, floatAhead)
+	},
+	f32Then: func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32) {
+		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
+		floatRows(&avx512F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, ahead)
 	},
 	f16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
-		floatRows(&avx512F16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k)
+		floatRows(&avx512F16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
 	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
-		floatRows(&avx512BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k)
+		floatRows(&avx512BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
 	q8_0: func(q *quantArgs) { quantRows(&avx512Q8_0, q) },
 	q4_0: func(q *quantArgs) { quantRows(&avx512Q4_0, q) },
@@ -67,50 +71,54 @@ var avx512 = kernels{
 
 // floatKernels holds the kernels of one float format by rows, from 1.
 type floatKernels[T float32 | uint16] struct {
-	pairs [maxTileRows]func(acc *float32, accStride uintptr, w *T, wStride uintptr, n int, x *float32, xStride uintptr, k int)
-	quads [3]func(acc *float32, accStride uintptr, w *T, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+	pairs [maxTileRows]func(acc *float32, accStride uintptr, w *T, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+	quads [3]func(acc *float32, accStride uintptr, w *T, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 }
 
 var (
 	avx512F32 = floatKernels[float32]{
-		pairs: [...]func(*float32, uintptr, *float32, uintptr, int, *float32, uintptr, int){
+		pairs: [...]func(*float32, uintptr, *float32, uintptr, int, *float32, uintptr, int, uintptr){
 			avx512F32x1x2, avx512F32x2x2, avx512F32x3x2, avx512F32x4x2, avx512F32x5x2, avx512F32x6x2,
 			avx512F32x7x2, avx512F32x8x2, avx512F32x9x2, avx512F32x10x2, avx512F32x11x2, avx512F32x12x2,
 		},
-		quads: [...]func(*float32, uintptr, *float32, uintptr, int, *float32, uintptr, int){
+		quads: [...]func(*float32, uintptr, *float32, uintptr, int, *float32, uintptr, int, uintptr){
 			avx512F32x1x4, avx512F32x2x4, avx512F32x3x4,
 		},
 	}
 	avx512F16 = floatKernels[uint16]{
-		pairs: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int){
+		pairs: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int, uintptr){
 			avx512F16x1x2, avx512F16x2x2, avx512F16x3x2, avx512F16x4x2, avx512F16x5x2, avx512F16x6x2,
 			avx512F16x7x2, avx512F16x8x2, avx512F16x9x2, avx512F16x10x2, avx512F16x11x2, avx512F16x12x2,
 		},
-		quads: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int){
+		quads: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int, uintptr){
 			avx512F16x1x4, avx512F16x2x4, avx512F16x3x4,
 		},
 	}
 	avx512BF16 = floatKernels[uint16]{
-		pairs: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int){
+		pairs: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int, uintptr){
 			avx512BF16x1x2, avx512BF16x2x2, avx512BF16x3x2, avx512BF16x4x2, avx512BF16x5x2, avx512BF16x6x2,
 			avx512BF16x7x2, avx512BF16x8x2, avx512BF16x9x2, avx512BF16x10x2, avx512BF16x11x2, avx512BF16x12x2,
 		},
-		quads: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int){
+		quads: [...]func(*float32, uintptr, *uint16, uintptr, int, *float32, uintptr, int, uintptr){
 			avx512BF16x1x4, avx512BF16x2x4, avx512BF16x3x4,
 		},
 	}
 )
 
-// floatRows cuts the rows to the kernels at hand. wStride is in bytes, the others in
-// floats.
-func floatRows[T float32 | uint16](f *floatKernels[T], acc []float32, accStride int, w []T, wStride, blocks int, x []float32, xStride, rows, k int) {
+// floatAhead is how many bytes before their use weights are asked for, in each of the
+// streams of blocks.
+const floatAhead = 2048
+
+// floatRows cuts the rows to the kernels at hand. wStride and ahead are in bytes, the
+// others in floats.
+func floatRows[T float32 | uint16](f *floatKernels[T], acc []float32, accStride int, w []T, wStride, blocks int, x []float32, xStride, rows, k int, ahead uintptr) {
 	for r := 0; r < rows; {
 		n := min(rows-r, maxTileRows)
 		a, xr := &acc[r*accStride], &x[r*xStride]
 		if n <= len(f.quads) && blocks%4 == 0 {
-			f.quads[n-1](a, uintptr(4*accStride), &w[0], uintptr(wStride), blocks/4, xr, uintptr(4*xStride), k)
+			f.quads[n-1](a, uintptr(4*accStride), &w[0], uintptr(wStride), blocks/4, xr, uintptr(4*xStride), k, ahead)
 		} else {
-			f.pairs[n-1](a, uintptr(4*accStride), &w[0], uintptr(wStride), blocks/2, xr, uintptr(4*xStride), k)
+			f.pairs[n-1](a, uintptr(4*accStride), &w[0], uintptr(wStride), blocks/2, xr, uintptr(4*xStride), k, ahead)
 		}
 		r += n
 	}

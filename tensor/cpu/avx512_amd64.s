@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func avx512F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x1x4(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x1x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -21,57 +21,59 @@ blocks:
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VMOVUPS      (DI), Z4
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VMOVUPS      (DI)(DX*1), Z5
-	PREFETCHT0   2048(DI)(DX*2)
+	PREFETCHT0   (R8)(DX*2)
 	VMOVUPS      (DI)(DX*2), Z6
-	PREFETCHT0   2048(DI)(BX*1)
+	PREFETCHT0   (R8)(BX*1)
 	VMOVUPS      (DI)(BX*1), Z7
 	VBROADCASTSS (SI), Z8
 	VFMADD231PS  Z8, Z4, Z0
 	VFMADD231PS  Z8, Z5, Z1
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VMOVUPS      64(DI), Z4
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VMOVUPS      64(DI)(DX*1), Z5
-	PREFETCHT0   2112(DI)(DX*2)
+	PREFETCHT0   64(R8)(DX*2)
 	VMOVUPS      64(DI)(DX*2), Z6
-	PREFETCHT0   2112(DI)(BX*1)
+	PREFETCHT0   64(R8)(BX*1)
 	VMOVUPS      64(DI)(BX*1), Z7
 	VBROADCASTSS 4(SI), Z8
 	VFMADD231PS  Z8, Z4, Z0
 	VFMADD231PS  Z8, Z5, Z1
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	PREFETCHT0   2176(DI)
+	PREFETCHT0   128(R8)
 	VMOVUPS      128(DI), Z4
-	PREFETCHT0   2176(DI)(DX*1)
+	PREFETCHT0   128(R8)(DX*1)
 	VMOVUPS      128(DI)(DX*1), Z5
-	PREFETCHT0   2176(DI)(DX*2)
+	PREFETCHT0   128(R8)(DX*2)
 	VMOVUPS      128(DI)(DX*2), Z6
-	PREFETCHT0   2176(DI)(BX*1)
+	PREFETCHT0   128(R8)(BX*1)
 	VMOVUPS      128(DI)(BX*1), Z7
 	VBROADCASTSS 8(SI), Z8
 	VFMADD231PS  Z8, Z4, Z0
 	VFMADD231PS  Z8, Z5, Z1
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	PREFETCHT0   2240(DI)
+	PREFETCHT0   192(R8)
 	VMOVUPS      192(DI), Z4
-	PREFETCHT0   2240(DI)(DX*1)
+	PREFETCHT0   192(R8)(DX*1)
 	VMOVUPS      192(DI)(DX*1), Z5
-	PREFETCHT0   2240(DI)(DX*2)
+	PREFETCHT0   192(R8)(DX*2)
 	VMOVUPS      192(DI)(DX*2), Z6
-	PREFETCHT0   2240(DI)(BX*1)
+	PREFETCHT0   192(R8)(BX*1)
 	VMOVUPS      192(DI)(BX*1), Z7
 	VBROADCASTSS 12(SI), Z8
 	VFMADD231PS  Z8, Z4, Z0
@@ -80,11 +82,12 @@ columns:
 	VFMADD231PS  Z8, Z7, Z3
 	ADDQ         $+16, SI
 	ADDQ         $+256, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+256, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -99,7 +102,7 @@ column:
 	VFMADD231PS  Z8, Z7, Z3
 	ADDQ         $+4, SI
 	ADDQ         $+64, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -115,9 +118,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x1x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x1x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -129,46 +132,49 @@ blocks:
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	MOVQ    CX, SI
-	MOVQ    k+56(FP), DI
-	SUBQ    $0x04, DI
+	MOVQ    CX, DI
+	ADDQ    ahead+64(FP), DI
+	MOVQ    k+56(FP), R8
+	SUBQ    $0x04, R8
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(SI)
+	PREFETCHT0   (DI)
 	VMOVUPS      (SI), Z2
-	PREFETCHT0   2048(SI)(DX*1)
+	PREFETCHT0   (DI)(DX*1)
 	VMOVUPS      (SI)(DX*1), Z3
 	VBROADCASTSS (BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	PREFETCHT0   2112(SI)
+	PREFETCHT0   64(DI)
 	VMOVUPS      64(SI), Z2
-	PREFETCHT0   2112(SI)(DX*1)
+	PREFETCHT0   64(DI)(DX*1)
 	VMOVUPS      64(SI)(DX*1), Z3
 	VBROADCASTSS 4(BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	PREFETCHT0   2176(SI)
+	PREFETCHT0   128(DI)
 	VMOVUPS      128(SI), Z2
-	PREFETCHT0   2176(SI)(DX*1)
+	PREFETCHT0   128(DI)(DX*1)
 	VMOVUPS      128(SI)(DX*1), Z3
 	VBROADCASTSS 8(BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	PREFETCHT0   2240(SI)
+	PREFETCHT0   192(DI)
 	VMOVUPS      192(SI), Z2
-	PREFETCHT0   2240(SI)(DX*1)
+	PREFETCHT0   192(DI)(DX*1)
 	VMOVUPS      192(SI)(DX*1), Z3
 	VBROADCASTSS 12(BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $+16, BX
 	ADDQ         $+256, SI
-	SUBQ         $0x04, DI
+	ADDQ         $+256, DI
+	SUBQ         $0x04, R8
 	JGE          columns
 
 tail:
-	ADDQ $0x04, DI
+	ADDQ $0x04, R8
 	JE   done
 
 column:
@@ -179,7 +185,7 @@ column:
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $+4, BX
 	ADDQ         $+64, SI
-	DECQ         DI
+	DECQ         R8
 	JNE          column
 
 done:
@@ -193,9 +199,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x1x4(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x1x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -210,18 +216,20 @@ blocks:
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VCVTPH2PS    (DI), Z4
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VCVTPH2PS    (DI)(DX*1), Z5
-	PREFETCHT0   2048(DI)(DX*2)
+	PREFETCHT0   (R8)(DX*2)
 	VCVTPH2PS    (DI)(DX*2), Z6
-	PREFETCHT0   2048(DI)(BX*1)
+	PREFETCHT0   (R8)(BX*1)
 	VCVTPH2PS    (DI)(BX*1), Z7
 	VBROADCASTSS (SI), Z8
 	VFMADD231PS  Z8, Z4, Z0
@@ -237,13 +245,13 @@ columns:
 	VFMADD231PS  Z8, Z5, Z1
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VCVTPH2PS    64(DI), Z4
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VCVTPH2PS    64(DI)(DX*1), Z5
-	PREFETCHT0   2112(DI)(DX*2)
+	PREFETCHT0   64(R8)(DX*2)
 	VCVTPH2PS    64(DI)(DX*2), Z6
-	PREFETCHT0   2112(DI)(BX*1)
+	PREFETCHT0   64(R8)(BX*1)
 	VCVTPH2PS    64(DI)(BX*1), Z7
 	VBROADCASTSS 8(SI), Z8
 	VFMADD231PS  Z8, Z4, Z0
@@ -261,11 +269,12 @@ columns:
 	VFMADD231PS  Z8, Z7, Z3
 	ADDQ         $+16, SI
 	ADDQ         $+128, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+128, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -280,7 +289,7 @@ column:
 	VFMADD231PS  Z8, Z7, Z3
 	ADDQ         $+4, SI
 	ADDQ         $+32, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -296,9 +305,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x1x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x1x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -310,14 +319,16 @@ blocks:
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	MOVQ    CX, SI
-	MOVQ    k+56(FP), DI
-	SUBQ    $0x04, DI
+	MOVQ    CX, DI
+	ADDQ    ahead+64(FP), DI
+	MOVQ    k+56(FP), R8
+	SUBQ    $0x04, R8
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(SI)
+	PREFETCHT0   (DI)
 	VCVTPH2PS    (SI), Z2
-	PREFETCHT0   2048(SI)(DX*1)
+	PREFETCHT0   (DI)(DX*1)
 	VCVTPH2PS    (SI)(DX*1), Z3
 	VBROADCASTSS (BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
@@ -327,9 +338,9 @@ columns:
 	VBROADCASTSS 4(BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	PREFETCHT0   2112(SI)
+	PREFETCHT0   64(DI)
 	VCVTPH2PS    64(SI), Z2
-	PREFETCHT0   2112(SI)(DX*1)
+	PREFETCHT0   64(DI)(DX*1)
 	VCVTPH2PS    64(SI)(DX*1), Z3
 	VBROADCASTSS 8(BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
@@ -341,11 +352,12 @@ columns:
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $+16, BX
 	ADDQ         $+128, SI
-	SUBQ         $0x04, DI
+	ADDQ         $+128, DI
+	SUBQ         $0x04, R8
 	JGE          columns
 
 tail:
-	ADDQ $0x04, DI
+	ADDQ $0x04, R8
 	JE   done
 
 column:
@@ -356,7 +368,7 @@ column:
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $+4, BX
 	ADDQ         $+32, SI
-	DECQ         DI
+	DECQ         R8
 	JNE          column
 
 done:
@@ -370,9 +382,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x1x4(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x1x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -387,21 +399,23 @@ blocks:
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VPMOVZXWD    (DI), Z4
 	VPSLLD       $0x10, Z4, Z4
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VPMOVZXWD    (DI)(DX*1), Z5
 	VPSLLD       $0x10, Z5, Z5
-	PREFETCHT0   2048(DI)(DX*2)
+	PREFETCHT0   (R8)(DX*2)
 	VPMOVZXWD    (DI)(DX*2), Z6
 	VPSLLD       $0x10, Z6, Z6
-	PREFETCHT0   2048(DI)(BX*1)
+	PREFETCHT0   (R8)(BX*1)
 	VPMOVZXWD    (DI)(BX*1), Z7
 	VPSLLD       $0x10, Z7, Z7
 	VBROADCASTSS (SI), Z8
@@ -422,16 +436,16 @@ columns:
 	VFMADD231PS  Z8, Z5, Z1
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VPMOVZXWD    64(DI), Z4
 	VPSLLD       $0x10, Z4, Z4
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VPMOVZXWD    64(DI)(DX*1), Z5
 	VPSLLD       $0x10, Z5, Z5
-	PREFETCHT0   2112(DI)(DX*2)
+	PREFETCHT0   64(R8)(DX*2)
 	VPMOVZXWD    64(DI)(DX*2), Z6
 	VPSLLD       $0x10, Z6, Z6
-	PREFETCHT0   2112(DI)(BX*1)
+	PREFETCHT0   64(R8)(BX*1)
 	VPMOVZXWD    64(DI)(BX*1), Z7
 	VPSLLD       $0x10, Z7, Z7
 	VBROADCASTSS 8(SI), Z8
@@ -454,11 +468,12 @@ columns:
 	VFMADD231PS  Z8, Z7, Z3
 	ADDQ         $+16, SI
 	ADDQ         $+128, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+128, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -477,7 +492,7 @@ column:
 	VFMADD231PS  Z8, Z7, Z3
 	ADDQ         $+4, SI
 	ADDQ         $+32, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -493,9 +508,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x1x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x1x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -507,15 +522,17 @@ blocks:
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	MOVQ    CX, SI
-	MOVQ    k+56(FP), DI
-	SUBQ    $0x04, DI
+	MOVQ    CX, DI
+	ADDQ    ahead+64(FP), DI
+	MOVQ    k+56(FP), R8
+	SUBQ    $0x04, R8
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(SI)
+	PREFETCHT0   (DI)
 	VPMOVZXWD    (SI), Z2
 	VPSLLD       $0x10, Z2, Z2
-	PREFETCHT0   2048(SI)(DX*1)
+	PREFETCHT0   (DI)(DX*1)
 	VPMOVZXWD    (SI)(DX*1), Z3
 	VPSLLD       $0x10, Z3, Z3
 	VBROADCASTSS (BX), Z4
@@ -528,10 +545,10 @@ columns:
 	VBROADCASTSS 4(BX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	PREFETCHT0   2112(SI)
+	PREFETCHT0   64(DI)
 	VPMOVZXWD    64(SI), Z2
 	VPSLLD       $0x10, Z2, Z2
-	PREFETCHT0   2112(SI)(DX*1)
+	PREFETCHT0   64(DI)(DX*1)
 	VPMOVZXWD    64(SI)(DX*1), Z3
 	VPSLLD       $0x10, Z3, Z3
 	VBROADCASTSS 8(BX), Z4
@@ -546,11 +563,12 @@ columns:
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $+16, BX
 	ADDQ         $+128, SI
-	SUBQ         $0x04, DI
+	ADDQ         $+128, DI
+	SUBQ         $0x04, R8
 	JGE          columns
 
 tail:
-	ADDQ $0x04, DI
+	ADDQ $0x04, R8
 	JE   done
 
 column:
@@ -563,7 +581,7 @@ column:
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $+4, BX
 	ADDQ         $+32, SI
-	DECQ         DI
+	DECQ         R8
 	JNE          column
 
 done:
@@ -837,9 +855,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x2x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x2x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x2x4(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x2x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -859,18 +877,20 @@ blocks:
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VMOVUPS      (R8)(DX*1), Z9
-	PREFETCHT0   2048(R8)(DX*2)
+	PREFETCHT0   (R9)(DX*2)
 	VMOVUPS      (R8)(DX*2), Z10
-	PREFETCHT0   2048(R8)(SI*1)
+	PREFETCHT0   (R9)(SI*1)
 	VMOVUPS      (R8)(SI*1), Z11
 	VBROADCASTSS (DI), Z12
 	VFMADD231PS  Z12, Z8, Z0
@@ -882,13 +902,13 @@ columns:
 	VFMADD231PS  Z12, Z9, Z5
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VMOVUPS      64(R8), Z8
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VMOVUPS      64(R8)(DX*1), Z9
-	PREFETCHT0   2112(R8)(DX*2)
+	PREFETCHT0   64(R9)(DX*2)
 	VMOVUPS      64(R8)(DX*2), Z10
-	PREFETCHT0   2112(R8)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
 	VMOVUPS      64(R8)(SI*1), Z11
 	VBROADCASTSS 4(DI), Z12
 	VFMADD231PS  Z12, Z8, Z0
@@ -900,13 +920,13 @@ columns:
 	VFMADD231PS  Z12, Z9, Z5
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	PREFETCHT0   2176(R8)
+	PREFETCHT0   128(R9)
 	VMOVUPS      128(R8), Z8
-	PREFETCHT0   2176(R8)(DX*1)
+	PREFETCHT0   128(R9)(DX*1)
 	VMOVUPS      128(R8)(DX*1), Z9
-	PREFETCHT0   2176(R8)(DX*2)
+	PREFETCHT0   128(R9)(DX*2)
 	VMOVUPS      128(R8)(DX*2), Z10
-	PREFETCHT0   2176(R8)(SI*1)
+	PREFETCHT0   128(R9)(SI*1)
 	VMOVUPS      128(R8)(SI*1), Z11
 	VBROADCASTSS 8(DI), Z12
 	VFMADD231PS  Z12, Z8, Z0
@@ -918,13 +938,13 @@ columns:
 	VFMADD231PS  Z12, Z9, Z5
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	PREFETCHT0   2240(R8)
+	PREFETCHT0   192(R9)
 	VMOVUPS      192(R8), Z8
-	PREFETCHT0   2240(R8)(DX*1)
+	PREFETCHT0   192(R9)(DX*1)
 	VMOVUPS      192(R8)(DX*1), Z9
-	PREFETCHT0   2240(R8)(DX*2)
+	PREFETCHT0   192(R9)(DX*2)
 	VMOVUPS      192(R8)(DX*2), Z10
-	PREFETCHT0   2240(R8)(SI*1)
+	PREFETCHT0   192(R9)(SI*1)
 	VMOVUPS      192(R8)(SI*1), Z11
 	VBROADCASTSS 12(DI), Z12
 	VFMADD231PS  Z12, Z8, Z0
@@ -938,11 +958,12 @@ columns:
 	VFMADD231PS  Z12, Z11, Z7
 	ADDQ         $+16, DI
 	ADDQ         $+256, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+256, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -962,7 +983,7 @@ column:
 	VFMADD231PS  Z12, Z11, Z7
 	ADDQ         $+4, DI
 	ADDQ         $+64, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -983,9 +1004,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F32x2x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x2x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x2x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x2x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -1000,14 +1021,16 @@ blocks:
 	VMOVUPS (DI), Z2
 	VMOVUPS 64(DI), Z3
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VMOVUPS      (DI), Z4
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VMOVUPS      (DI)(DX*1), Z5
 	VBROADCASTSS (SI), Z6
 	VFMADD231PS  Z6, Z4, Z0
@@ -1015,9 +1038,9 @@ columns:
 	VBROADCASTSS (SI)(BX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VMOVUPS      64(DI), Z4
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VMOVUPS      64(DI)(DX*1), Z5
 	VBROADCASTSS 4(SI), Z6
 	VFMADD231PS  Z6, Z4, Z0
@@ -1025,9 +1048,9 @@ columns:
 	VBROADCASTSS 4(SI)(BX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	PREFETCHT0   2176(DI)
+	PREFETCHT0   128(R8)
 	VMOVUPS      128(DI), Z4
-	PREFETCHT0   2176(DI)(DX*1)
+	PREFETCHT0   128(R8)(DX*1)
 	VMOVUPS      128(DI)(DX*1), Z5
 	VBROADCASTSS 8(SI), Z6
 	VFMADD231PS  Z6, Z4, Z0
@@ -1035,9 +1058,9 @@ columns:
 	VBROADCASTSS 8(SI)(BX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	PREFETCHT0   2240(DI)
+	PREFETCHT0   192(R8)
 	VMOVUPS      192(DI), Z4
-	PREFETCHT0   2240(DI)(DX*1)
+	PREFETCHT0   192(R8)(DX*1)
 	VMOVUPS      192(DI)(DX*1), Z5
 	VBROADCASTSS 12(SI), Z6
 	VFMADD231PS  Z6, Z4, Z0
@@ -1047,11 +1070,12 @@ columns:
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         $+16, SI
 	ADDQ         $+256, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+256, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -1065,7 +1089,7 @@ column:
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         $+4, SI
 	ADDQ         $+64, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -1082,9 +1106,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x2x4(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x2x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -1104,18 +1128,20 @@ blocks:
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VCVTPH2PS    (R8), Z8
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VCVTPH2PS    (R8)(DX*1), Z9
-	PREFETCHT0   2048(R8)(DX*2)
+	PREFETCHT0   (R9)(DX*2)
 	VCVTPH2PS    (R8)(DX*2), Z10
-	PREFETCHT0   2048(R8)(SI*1)
+	PREFETCHT0   (R9)(SI*1)
 	VCVTPH2PS    (R8)(SI*1), Z11
 	VBROADCASTSS (DI), Z12
 	VFMADD231PS  Z12, Z8, Z0
@@ -1141,13 +1167,13 @@ columns:
 	VFMADD231PS  Z12, Z9, Z5
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VCVTPH2PS    64(R8), Z8
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VCVTPH2PS    64(R8)(DX*1), Z9
-	PREFETCHT0   2112(R8)(DX*2)
+	PREFETCHT0   64(R9)(DX*2)
 	VCVTPH2PS    64(R8)(DX*2), Z10
-	PREFETCHT0   2112(R8)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
 	VCVTPH2PS    64(R8)(SI*1), Z11
 	VBROADCASTSS 8(DI), Z12
 	VFMADD231PS  Z12, Z8, Z0
@@ -1175,11 +1201,12 @@ columns:
 	VFMADD231PS  Z12, Z11, Z7
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -1199,7 +1226,7 @@ column:
 	VFMADD231PS  Z12, Z11, Z7
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -1220,9 +1247,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x2x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x2x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -1237,14 +1264,16 @@ blocks:
 	VMOVUPS (DI), Z2
 	VMOVUPS 64(DI), Z3
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VCVTPH2PS    (DI), Z4
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VCVTPH2PS    (DI)(DX*1), Z5
 	VBROADCASTSS (SI), Z6
 	VFMADD231PS  Z6, Z4, Z0
@@ -1260,9 +1289,9 @@ columns:
 	VBROADCASTSS 4(SI)(BX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VCVTPH2PS    64(DI), Z4
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VCVTPH2PS    64(DI)(DX*1), Z5
 	VBROADCASTSS 8(SI), Z6
 	VFMADD231PS  Z6, Z4, Z0
@@ -1280,11 +1309,12 @@ columns:
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         $+16, SI
 	ADDQ         $+128, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+128, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -1298,7 +1328,7 @@ column:
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         $+4, SI
 	ADDQ         $+32, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -1315,9 +1345,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x2x4(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x2x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -1337,21 +1367,23 @@ blocks:
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VPMOVZXWD    (R8), Z8
 	VPSLLD       $0x10, Z8, Z8
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VPMOVZXWD    (R8)(DX*1), Z9
 	VPSLLD       $0x10, Z9, Z9
-	PREFETCHT0   2048(R8)(DX*2)
+	PREFETCHT0   (R9)(DX*2)
 	VPMOVZXWD    (R8)(DX*2), Z10
 	VPSLLD       $0x10, Z10, Z10
-	PREFETCHT0   2048(R8)(SI*1)
+	PREFETCHT0   (R9)(SI*1)
 	VPMOVZXWD    (R8)(SI*1), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VBROADCASTSS (DI), Z12
@@ -1382,16 +1414,16 @@ columns:
 	VFMADD231PS  Z12, Z9, Z5
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VPMOVZXWD    64(R8), Z8
 	VPSLLD       $0x10, Z8, Z8
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VPMOVZXWD    64(R8)(DX*1), Z9
 	VPSLLD       $0x10, Z9, Z9
-	PREFETCHT0   2112(R8)(DX*2)
+	PREFETCHT0   64(R9)(DX*2)
 	VPMOVZXWD    64(R8)(DX*2), Z10
 	VPSLLD       $0x10, Z10, Z10
-	PREFETCHT0   2112(R8)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
 	VPMOVZXWD    64(R8)(SI*1), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VBROADCASTSS 8(DI), Z12
@@ -1424,11 +1456,12 @@ columns:
 	VFMADD231PS  Z12, Z11, Z7
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -1452,7 +1485,7 @@ column:
 	VFMADD231PS  Z12, Z11, Z7
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -1473,9 +1506,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x2x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x2x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -1490,15 +1523,17 @@ blocks:
 	VMOVUPS (DI), Z2
 	VMOVUPS 64(DI), Z3
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VPMOVZXWD    (DI), Z4
 	VPSLLD       $0x10, Z4, Z4
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VPMOVZXWD    (DI)(DX*1), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VBROADCASTSS (SI), Z6
@@ -1517,10 +1552,10 @@ columns:
 	VBROADCASTSS 4(SI)(BX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VPMOVZXWD    64(DI), Z4
 	VPSLLD       $0x10, Z4, Z4
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VPMOVZXWD    64(DI)(DX*1), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VBROADCASTSS 8(SI), Z6
@@ -1541,11 +1576,12 @@ columns:
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         $+16, SI
 	ADDQ         $+128, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+128, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -1561,7 +1597,7 @@ column:
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         $+4, SI
 	ADDQ         $+32, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -1913,9 +1949,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x3x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x3x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x3x4(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x3x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -1940,18 +1976,20 @@ blocks:
 	VMOVUPS 128(R8), Z10
 	VMOVUPS 192(R8), Z11
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VMOVUPS      (R8), Z12
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VMOVUPS      (R8)(DX*1), Z13
-	PREFETCHT0   2048(R8)(DX*2)
+	PREFETCHT0   (R9)(DX*2)
 	VMOVUPS      (R8)(DX*2), Z14
-	PREFETCHT0   2048(R8)(SI*1)
+	PREFETCHT0   (R9)(SI*1)
 	VMOVUPS      (R8)(SI*1), Z15
 	VBROADCASTSS (DI), Z16
 	VFMADD231PS  Z16, Z12, Z0
@@ -1968,13 +2006,13 @@ columns:
 	VFMADD231PS  Z16, Z13, Z9
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VMOVUPS      64(R8), Z12
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VMOVUPS      64(R8)(DX*1), Z13
-	PREFETCHT0   2112(R8)(DX*2)
+	PREFETCHT0   64(R9)(DX*2)
 	VMOVUPS      64(R8)(DX*2), Z14
-	PREFETCHT0   2112(R8)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
 	VMOVUPS      64(R8)(SI*1), Z15
 	VBROADCASTSS 4(DI), Z16
 	VFMADD231PS  Z16, Z12, Z0
@@ -1991,13 +2029,13 @@ columns:
 	VFMADD231PS  Z16, Z13, Z9
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	PREFETCHT0   2176(R8)
+	PREFETCHT0   128(R9)
 	VMOVUPS      128(R8), Z12
-	PREFETCHT0   2176(R8)(DX*1)
+	PREFETCHT0   128(R9)(DX*1)
 	VMOVUPS      128(R8)(DX*1), Z13
-	PREFETCHT0   2176(R8)(DX*2)
+	PREFETCHT0   128(R9)(DX*2)
 	VMOVUPS      128(R8)(DX*2), Z14
-	PREFETCHT0   2176(R8)(SI*1)
+	PREFETCHT0   128(R9)(SI*1)
 	VMOVUPS      128(R8)(SI*1), Z15
 	VBROADCASTSS 8(DI), Z16
 	VFMADD231PS  Z16, Z12, Z0
@@ -2014,13 +2052,13 @@ columns:
 	VFMADD231PS  Z16, Z13, Z9
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	PREFETCHT0   2240(R8)
+	PREFETCHT0   192(R9)
 	VMOVUPS      192(R8), Z12
-	PREFETCHT0   2240(R8)(DX*1)
+	PREFETCHT0   192(R9)(DX*1)
 	VMOVUPS      192(R8)(DX*1), Z13
-	PREFETCHT0   2240(R8)(DX*2)
+	PREFETCHT0   192(R9)(DX*2)
 	VMOVUPS      192(R8)(DX*2), Z14
-	PREFETCHT0   2240(R8)(SI*1)
+	PREFETCHT0   192(R9)(SI*1)
 	VMOVUPS      192(R8)(SI*1), Z15
 	VBROADCASTSS 12(DI), Z16
 	VFMADD231PS  Z16, Z12, Z0
@@ -2039,11 +2077,12 @@ columns:
 	VFMADD231PS  Z16, Z15, Z11
 	ADDQ         $+16, DI
 	ADDQ         $+256, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+256, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -2068,7 +2107,7 @@ column:
 	VFMADD231PS  Z16, Z15, Z11
 	ADDQ         $+4, DI
 	ADDQ         $+64, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -2094,9 +2133,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F32x3x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x3x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x3x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x3x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -2114,14 +2153,16 @@ blocks:
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VMOVUPS      (DI), Z6
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VMOVUPS      (DI)(DX*1), Z7
 	VBROADCASTSS (SI), Z8
 	VFMADD231PS  Z8, Z6, Z0
@@ -2132,9 +2173,9 @@ columns:
 	VBROADCASTSS (SI)(BX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VMOVUPS      64(DI), Z6
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VMOVUPS      64(DI)(DX*1), Z7
 	VBROADCASTSS 4(SI), Z8
 	VFMADD231PS  Z8, Z6, Z0
@@ -2145,9 +2186,9 @@ columns:
 	VBROADCASTSS 4(SI)(BX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	PREFETCHT0   2176(DI)
+	PREFETCHT0   128(R8)
 	VMOVUPS      128(DI), Z6
-	PREFETCHT0   2176(DI)(DX*1)
+	PREFETCHT0   128(R8)(DX*1)
 	VMOVUPS      128(DI)(DX*1), Z7
 	VBROADCASTSS 8(SI), Z8
 	VFMADD231PS  Z8, Z6, Z0
@@ -2158,9 +2199,9 @@ columns:
 	VBROADCASTSS 8(SI)(BX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	PREFETCHT0   2240(DI)
+	PREFETCHT0   192(R8)
 	VMOVUPS      192(DI), Z6
-	PREFETCHT0   2240(DI)(DX*1)
+	PREFETCHT0   192(R8)(DX*1)
 	VMOVUPS      192(DI)(DX*1), Z7
 	VBROADCASTSS 12(SI), Z8
 	VFMADD231PS  Z8, Z6, Z0
@@ -2173,11 +2214,12 @@ columns:
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         $+16, SI
 	ADDQ         $+256, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+256, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -2194,7 +2236,7 @@ column:
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         $+4, SI
 	ADDQ         $+64, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -2214,9 +2256,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x3x4(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x3x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -2241,18 +2283,20 @@ blocks:
 	VMOVUPS 128(R8), Z10
 	VMOVUPS 192(R8), Z11
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VCVTPH2PS    (R8), Z12
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VCVTPH2PS    (R8)(DX*1), Z13
-	PREFETCHT0   2048(R8)(DX*2)
+	PREFETCHT0   (R9)(DX*2)
 	VCVTPH2PS    (R8)(DX*2), Z14
-	PREFETCHT0   2048(R8)(SI*1)
+	PREFETCHT0   (R9)(SI*1)
 	VCVTPH2PS    (R8)(SI*1), Z15
 	VBROADCASTSS (DI), Z16
 	VFMADD231PS  Z16, Z12, Z0
@@ -2288,13 +2332,13 @@ columns:
 	VFMADD231PS  Z16, Z13, Z9
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VCVTPH2PS    64(R8), Z12
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VCVTPH2PS    64(R8)(DX*1), Z13
-	PREFETCHT0   2112(R8)(DX*2)
+	PREFETCHT0   64(R9)(DX*2)
 	VCVTPH2PS    64(R8)(DX*2), Z14
-	PREFETCHT0   2112(R8)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
 	VCVTPH2PS    64(R8)(SI*1), Z15
 	VBROADCASTSS 8(DI), Z16
 	VFMADD231PS  Z16, Z12, Z0
@@ -2332,11 +2376,12 @@ columns:
 	VFMADD231PS  Z16, Z15, Z11
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -2361,7 +2406,7 @@ column:
 	VFMADD231PS  Z16, Z15, Z11
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -2387,9 +2432,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x3x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x3x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -2407,14 +2452,16 @@ blocks:
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VCVTPH2PS    (DI), Z6
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VCVTPH2PS    (DI)(DX*1), Z7
 	VBROADCASTSS (SI), Z8
 	VFMADD231PS  Z8, Z6, Z0
@@ -2436,9 +2483,9 @@ columns:
 	VBROADCASTSS 4(SI)(BX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VCVTPH2PS    64(DI), Z6
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VCVTPH2PS    64(DI)(DX*1), Z7
 	VBROADCASTSS 8(SI), Z8
 	VFMADD231PS  Z8, Z6, Z0
@@ -2462,11 +2509,12 @@ columns:
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         $+16, SI
 	ADDQ         $+128, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+128, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -2483,7 +2531,7 @@ column:
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         $+4, SI
 	ADDQ         $+32, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -2503,9 +2551,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x3x4(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x3x4(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -2530,21 +2578,23 @@ blocks:
 	VMOVUPS 128(R8), Z10
 	VMOVUPS 192(R8), Z11
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VPMOVZXWD    (R8), Z12
 	VPSLLD       $0x10, Z12, Z12
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VPMOVZXWD    (R8)(DX*1), Z13
 	VPSLLD       $0x10, Z13, Z13
-	PREFETCHT0   2048(R8)(DX*2)
+	PREFETCHT0   (R9)(DX*2)
 	VPMOVZXWD    (R8)(DX*2), Z14
 	VPSLLD       $0x10, Z14, Z14
-	PREFETCHT0   2048(R8)(SI*1)
+	PREFETCHT0   (R9)(SI*1)
 	VPMOVZXWD    (R8)(SI*1), Z15
 	VPSLLD       $0x10, Z15, Z15
 	VBROADCASTSS (DI), Z16
@@ -2585,16 +2635,16 @@ columns:
 	VFMADD231PS  Z16, Z13, Z9
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VPMOVZXWD    64(R8), Z12
 	VPSLLD       $0x10, Z12, Z12
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VPMOVZXWD    64(R8)(DX*1), Z13
 	VPSLLD       $0x10, Z13, Z13
-	PREFETCHT0   2112(R8)(DX*2)
+	PREFETCHT0   64(R9)(DX*2)
 	VPMOVZXWD    64(R8)(DX*2), Z14
 	VPSLLD       $0x10, Z14, Z14
-	PREFETCHT0   2112(R8)(SI*1)
+	PREFETCHT0   64(R9)(SI*1)
 	VPMOVZXWD    64(R8)(SI*1), Z15
 	VPSLLD       $0x10, Z15, Z15
 	VBROADCASTSS 8(DI), Z16
@@ -2637,11 +2687,12 @@ columns:
 	VFMADD231PS  Z16, Z15, Z11
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -2670,7 +2721,7 @@ column:
 	VFMADD231PS  Z16, Z15, Z11
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -2696,9 +2747,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x3x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x3x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -2716,15 +2767,17 @@ blocks:
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	MOVQ    CX, DI
-	MOVQ    k+56(FP), R8
-	SUBQ    $0x04, R8
+	MOVQ    CX, R8
+	ADDQ    ahead+64(FP), R8
+	MOVQ    k+56(FP), R9
+	SUBQ    $0x04, R9
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(DI)
+	PREFETCHT0   (R8)
 	VPMOVZXWD    (DI), Z6
 	VPSLLD       $0x10, Z6, Z6
-	PREFETCHT0   2048(DI)(DX*1)
+	PREFETCHT0   (R8)(DX*1)
 	VPMOVZXWD    (DI)(DX*1), Z7
 	VPSLLD       $0x10, Z7, Z7
 	VBROADCASTSS (SI), Z8
@@ -2749,10 +2802,10 @@ columns:
 	VBROADCASTSS 4(SI)(BX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	PREFETCHT0   2112(DI)
+	PREFETCHT0   64(R8)
 	VPMOVZXWD    64(DI), Z6
 	VPSLLD       $0x10, Z6, Z6
-	PREFETCHT0   2112(DI)(DX*1)
+	PREFETCHT0   64(R8)(DX*1)
 	VPMOVZXWD    64(DI)(DX*1), Z7
 	VPSLLD       $0x10, Z7, Z7
 	VBROADCASTSS 8(SI), Z8
@@ -2779,11 +2832,12 @@ columns:
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         $+16, SI
 	ADDQ         $+128, DI
-	SUBQ         $0x04, R8
+	ADDQ         $+128, R8
+	SUBQ         $0x04, R9
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R8
+	ADDQ $0x04, R9
 	JE   done
 
 column:
@@ -2802,7 +2856,7 @@ column:
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         $+4, SI
 	ADDQ         $+32, DI
-	DECQ         R8
+	DECQ         R9
 	JNE          column
 
 done:
@@ -3223,9 +3277,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x4x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x4x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x4x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x4x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -3248,14 +3302,16 @@ blocks:
 	VMOVUPS (R8), Z6
 	VMOVUPS 64(R8), Z7
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VMOVUPS      (R8), Z8
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VMOVUPS      (R8)(DX*1), Z9
 	VBROADCASTSS (SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
@@ -3269,9 +3325,9 @@ columns:
 	VBROADCASTSS (DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VMOVUPS      64(R8), Z8
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VMOVUPS      64(R8)(DX*1), Z9
 	VBROADCASTSS 4(SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
@@ -3285,9 +3341,9 @@ columns:
 	VBROADCASTSS 4(DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	PREFETCHT0   2176(R8)
+	PREFETCHT0   128(R9)
 	VMOVUPS      128(R8), Z8
-	PREFETCHT0   2176(R8)(DX*1)
+	PREFETCHT0   128(R9)(DX*1)
 	VMOVUPS      128(R8)(DX*1), Z9
 	VBROADCASTSS 8(SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
@@ -3301,9 +3357,9 @@ columns:
 	VBROADCASTSS 8(DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	PREFETCHT0   2240(R8)
+	PREFETCHT0   192(R9)
 	VMOVUPS      192(R8), Z8
-	PREFETCHT0   2240(R8)(DX*1)
+	PREFETCHT0   192(R9)(DX*1)
 	VMOVUPS      192(R8)(DX*1), Z9
 	VBROADCASTSS 12(SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
@@ -3320,11 +3376,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+256, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+256, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -3345,7 +3402,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+64, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -3368,9 +3425,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x4x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x4x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -3393,14 +3450,16 @@ blocks:
 	VMOVUPS (R8), Z6
 	VMOVUPS 64(R8), Z7
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VCVTPH2PS    (R8), Z8
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VCVTPH2PS    (R8)(DX*1), Z9
 	VBROADCASTSS (SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
@@ -3428,9 +3487,9 @@ columns:
 	VBROADCASTSS 4(DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VCVTPH2PS    64(R8), Z8
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VCVTPH2PS    64(R8)(DX*1), Z9
 	VBROADCASTSS 8(SI), Z10
 	VFMADD231PS  Z10, Z8, Z0
@@ -3461,11 +3520,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -3486,7 +3546,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -3509,9 +3569,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x4x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x4x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -3534,15 +3594,17 @@ blocks:
 	VMOVUPS (R8), Z6
 	VMOVUPS 64(R8), Z7
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VPMOVZXWD    (R8), Z8
 	VPSLLD       $0x10, Z8, Z8
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VPMOVZXWD    (R8)(DX*1), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VBROADCASTSS (SI), Z10
@@ -3573,10 +3635,10 @@ columns:
 	VBROADCASTSS 4(DI), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VPMOVZXWD    64(R8), Z8
 	VPSLLD       $0x10, Z8, Z8
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VPMOVZXWD    64(R8)(DX*1), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VBROADCASTSS 8(SI), Z10
@@ -3610,11 +3672,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -3637,7 +3700,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -4139,9 +4202,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x5x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x5x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x5x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x5x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -4167,14 +4230,16 @@ blocks:
 	VMOVUPS (R8), Z8
 	VMOVUPS 64(R8), Z9
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VMOVUPS      (R8), Z10
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VMOVUPS      (R8)(DX*1), Z11
 	VBROADCASTSS (SI), Z12
 	VFMADD231PS  Z12, Z10, Z0
@@ -4191,9 +4256,9 @@ columns:
 	VBROADCASTSS (DI)(BX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VMOVUPS      64(R8), Z10
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VMOVUPS      64(R8)(DX*1), Z11
 	VBROADCASTSS 4(SI), Z12
 	VFMADD231PS  Z12, Z10, Z0
@@ -4210,9 +4275,9 @@ columns:
 	VBROADCASTSS 4(DI)(BX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	PREFETCHT0   2176(R8)
+	PREFETCHT0   128(R9)
 	VMOVUPS      128(R8), Z10
-	PREFETCHT0   2176(R8)(DX*1)
+	PREFETCHT0   128(R9)(DX*1)
 	VMOVUPS      128(R8)(DX*1), Z11
 	VBROADCASTSS 8(SI), Z12
 	VFMADD231PS  Z12, Z10, Z0
@@ -4229,9 +4294,9 @@ columns:
 	VBROADCASTSS 8(DI)(BX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	PREFETCHT0   2240(R8)
+	PREFETCHT0   192(R9)
 	VMOVUPS      192(R8), Z10
-	PREFETCHT0   2240(R8)(DX*1)
+	PREFETCHT0   192(R9)(DX*1)
 	VMOVUPS      192(R8)(DX*1), Z11
 	VBROADCASTSS 12(SI), Z12
 	VFMADD231PS  Z12, Z10, Z0
@@ -4251,11 +4316,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+256, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+256, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -4279,7 +4345,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+64, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -4305,9 +4371,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x5x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x5x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -4333,14 +4399,16 @@ blocks:
 	VMOVUPS (R8), Z8
 	VMOVUPS 64(R8), Z9
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VCVTPH2PS    (R8), Z10
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VCVTPH2PS    (R8)(DX*1), Z11
 	VBROADCASTSS (SI), Z12
 	VFMADD231PS  Z12, Z10, Z0
@@ -4374,9 +4442,9 @@ columns:
 	VBROADCASTSS 4(DI)(BX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VCVTPH2PS    64(R8), Z10
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VCVTPH2PS    64(R8)(DX*1), Z11
 	VBROADCASTSS 8(SI), Z12
 	VFMADD231PS  Z12, Z10, Z0
@@ -4413,11 +4481,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -4441,7 +4510,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -4467,9 +4536,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x5x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x5x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -4495,15 +4564,17 @@ blocks:
 	VMOVUPS (R8), Z8
 	VMOVUPS 64(R8), Z9
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VPMOVZXWD    (R8), Z10
 	VPSLLD       $0x10, Z10, Z10
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VPMOVZXWD    (R8)(DX*1), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VBROADCASTSS (SI), Z12
@@ -4540,10 +4611,10 @@ columns:
 	VBROADCASTSS 4(DI)(BX*1), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VPMOVZXWD    64(R8), Z10
 	VPSLLD       $0x10, Z10, Z10
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VPMOVZXWD    64(R8)(DX*1), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VBROADCASTSS 8(SI), Z12
@@ -4583,11 +4654,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -4613,7 +4685,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -5184,9 +5256,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x6x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x6x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x6x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x6x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -5215,14 +5287,16 @@ blocks:
 	VMOVUPS (R8), Z10
 	VMOVUPS 64(R8), Z11
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VMOVUPS      (R8), Z12
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VMOVUPS      (R8)(DX*1), Z13
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z14, Z12, Z0
@@ -5242,9 +5316,9 @@ columns:
 	VBROADCASTSS (DI)(BX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VMOVUPS      64(R8), Z12
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VMOVUPS      64(R8)(DX*1), Z13
 	VBROADCASTSS 4(SI), Z14
 	VFMADD231PS  Z14, Z12, Z0
@@ -5264,9 +5338,9 @@ columns:
 	VBROADCASTSS 4(DI)(BX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	PREFETCHT0   2176(R8)
+	PREFETCHT0   128(R9)
 	VMOVUPS      128(R8), Z12
-	PREFETCHT0   2176(R8)(DX*1)
+	PREFETCHT0   128(R9)(DX*1)
 	VMOVUPS      128(R8)(DX*1), Z13
 	VBROADCASTSS 8(SI), Z14
 	VFMADD231PS  Z14, Z12, Z0
@@ -5286,9 +5360,9 @@ columns:
 	VBROADCASTSS 8(DI)(BX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	PREFETCHT0   2240(R8)
+	PREFETCHT0   192(R9)
 	VMOVUPS      192(R8), Z12
-	PREFETCHT0   2240(R8)(DX*1)
+	PREFETCHT0   192(R9)(DX*1)
 	VMOVUPS      192(R8)(DX*1), Z13
 	VBROADCASTSS 12(SI), Z14
 	VFMADD231PS  Z14, Z12, Z0
@@ -5311,11 +5385,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+256, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+256, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -5342,7 +5417,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+64, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -5371,9 +5446,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x6x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x6x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -5402,14 +5477,16 @@ blocks:
 	VMOVUPS (R8), Z10
 	VMOVUPS 64(R8), Z11
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VCVTPH2PS    (R8), Z12
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VCVTPH2PS    (R8)(DX*1), Z13
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z14, Z12, Z0
@@ -5449,9 +5526,9 @@ columns:
 	VBROADCASTSS 4(DI)(BX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VCVTPH2PS    64(R8), Z12
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VCVTPH2PS    64(R8)(DX*1), Z13
 	VBROADCASTSS 8(SI), Z14
 	VFMADD231PS  Z14, Z12, Z0
@@ -5494,11 +5571,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -5525,7 +5603,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -5554,9 +5632,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x6x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x6x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -5585,15 +5663,17 @@ blocks:
 	VMOVUPS (R8), Z10
 	VMOVUPS 64(R8), Z11
 	MOVQ    CX, R8
-	MOVQ    k+56(FP), R9
-	SUBQ    $0x04, R9
+	MOVQ    CX, R9
+	ADDQ    ahead+64(FP), R9
+	MOVQ    k+56(FP), R10
+	SUBQ    $0x04, R10
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R8)
+	PREFETCHT0   (R9)
 	VPMOVZXWD    (R8), Z12
 	VPSLLD       $0x10, Z12, Z12
-	PREFETCHT0   2048(R8)(DX*1)
+	PREFETCHT0   (R9)(DX*1)
 	VPMOVZXWD    (R8)(DX*1), Z13
 	VPSLLD       $0x10, Z13, Z13
 	VBROADCASTSS (SI), Z14
@@ -5636,10 +5716,10 @@ columns:
 	VBROADCASTSS 4(DI)(BX*2), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	PREFETCHT0   2112(R8)
+	PREFETCHT0   64(R9)
 	VPMOVZXWD    64(R8), Z12
 	VPSLLD       $0x10, Z12, Z12
-	PREFETCHT0   2112(R8)(DX*1)
+	PREFETCHT0   64(R9)(DX*1)
 	VPMOVZXWD    64(R8)(DX*1), Z13
 	VPSLLD       $0x10, Z13, Z13
 	VBROADCASTSS 8(SI), Z14
@@ -5685,11 +5765,12 @@ columns:
 	ADDQ         $+16, SI
 	ADDQ         $+16, DI
 	ADDQ         $+128, R8
-	SUBQ         $0x04, R9
+	ADDQ         $+128, R9
+	SUBQ         $0x04, R10
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R9
+	ADDQ $0x04, R10
 	JE   done
 
 column:
@@ -5718,7 +5799,7 @@ column:
 	ADDQ         $+4, SI
 	ADDQ         $+4, DI
 	ADDQ         $+32, R8
-	DECQ         R9
+	DECQ         R10
 	JNE          column
 
 done:
@@ -6358,9 +6439,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x7x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x7x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x7x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x7x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -6394,14 +6475,16 @@ blocks:
 	VMOVUPS (R9), Z12
 	VMOVUPS 64(R9), Z13
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VMOVUPS      (R9), Z14
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VMOVUPS      (R9)(DX*1), Z15
 	VBROADCASTSS (SI), Z16
 	VFMADD231PS  Z16, Z14, Z0
@@ -6424,9 +6507,9 @@ columns:
 	VBROADCASTSS (R8), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VMOVUPS      64(R9), Z14
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VMOVUPS      64(R9)(DX*1), Z15
 	VBROADCASTSS 4(SI), Z16
 	VFMADD231PS  Z16, Z14, Z0
@@ -6449,9 +6532,9 @@ columns:
 	VBROADCASTSS 4(R8), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	PREFETCHT0   2176(R9)
+	PREFETCHT0   128(R10)
 	VMOVUPS      128(R9), Z14
-	PREFETCHT0   2176(R9)(DX*1)
+	PREFETCHT0   128(R10)(DX*1)
 	VMOVUPS      128(R9)(DX*1), Z15
 	VBROADCASTSS 8(SI), Z16
 	VFMADD231PS  Z16, Z14, Z0
@@ -6474,9 +6557,9 @@ columns:
 	VBROADCASTSS 8(R8), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	PREFETCHT0   2240(R9)
+	PREFETCHT0   192(R10)
 	VMOVUPS      192(R9), Z14
-	PREFETCHT0   2240(R9)(DX*1)
+	PREFETCHT0   192(R10)(DX*1)
 	VMOVUPS      192(R9)(DX*1), Z15
 	VBROADCASTSS 12(SI), Z16
 	VFMADD231PS  Z16, Z14, Z0
@@ -6503,11 +6586,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+256, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+256, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -6538,7 +6622,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+64, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -6570,9 +6654,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x7x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x7x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -6606,14 +6690,16 @@ blocks:
 	VMOVUPS (R9), Z12
 	VMOVUPS 64(R9), Z13
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VCVTPH2PS    (R9), Z14
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VCVTPH2PS    (R9)(DX*1), Z15
 	VBROADCASTSS (SI), Z16
 	VFMADD231PS  Z16, Z14, Z0
@@ -6659,9 +6745,9 @@ columns:
 	VBROADCASTSS 4(R8), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VCVTPH2PS    64(R9), Z14
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VCVTPH2PS    64(R9)(DX*1), Z15
 	VBROADCASTSS 8(SI), Z16
 	VFMADD231PS  Z16, Z14, Z0
@@ -6711,11 +6797,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+128, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+128, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -6746,7 +6833,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+32, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -6778,9 +6865,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x7x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x7x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -6814,15 +6901,17 @@ blocks:
 	VMOVUPS (R9), Z12
 	VMOVUPS 64(R9), Z13
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VPMOVZXWD    (R9), Z14
 	VPSLLD       $0x10, Z14, Z14
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VPMOVZXWD    (R9)(DX*1), Z15
 	VPSLLD       $0x10, Z15, Z15
 	VBROADCASTSS (SI), Z16
@@ -6871,10 +6960,10 @@ columns:
 	VBROADCASTSS 4(R8), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VPMOVZXWD    64(R9), Z14
 	VPSLLD       $0x10, Z14, Z14
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VPMOVZXWD    64(R9)(DX*1), Z15
 	VPSLLD       $0x10, Z15, Z15
 	VBROADCASTSS 8(SI), Z16
@@ -6927,11 +7016,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+128, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+128, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -6964,7 +7054,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+32, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -7685,9 +7775,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x8x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x8x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x8x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x8x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -7724,14 +7814,16 @@ blocks:
 	VMOVUPS (R9), Z14
 	VMOVUPS 64(R9), Z15
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VMOVUPS      (R9), Z16
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VMOVUPS      (R9)(DX*1), Z17
 	VBROADCASTSS (SI), Z18
 	VFMADD231PS  Z18, Z16, Z0
@@ -7757,9 +7849,9 @@ columns:
 	VBROADCASTSS (R8)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VMOVUPS      64(R9), Z16
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VMOVUPS      64(R9)(DX*1), Z17
 	VBROADCASTSS 4(SI), Z18
 	VFMADD231PS  Z18, Z16, Z0
@@ -7785,9 +7877,9 @@ columns:
 	VBROADCASTSS 4(R8)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	PREFETCHT0   2176(R9)
+	PREFETCHT0   128(R10)
 	VMOVUPS      128(R9), Z16
-	PREFETCHT0   2176(R9)(DX*1)
+	PREFETCHT0   128(R10)(DX*1)
 	VMOVUPS      128(R9)(DX*1), Z17
 	VBROADCASTSS 8(SI), Z18
 	VFMADD231PS  Z18, Z16, Z0
@@ -7813,9 +7905,9 @@ columns:
 	VBROADCASTSS 8(R8)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	PREFETCHT0   2240(R9)
+	PREFETCHT0   192(R10)
 	VMOVUPS      192(R9), Z16
-	PREFETCHT0   2240(R9)(DX*1)
+	PREFETCHT0   192(R10)(DX*1)
 	VMOVUPS      192(R9)(DX*1), Z17
 	VBROADCASTSS 12(SI), Z18
 	VFMADD231PS  Z18, Z16, Z0
@@ -7845,11 +7937,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+256, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+256, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -7883,7 +7976,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+64, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -7918,9 +8011,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x8x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x8x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -7957,14 +8050,16 @@ blocks:
 	VMOVUPS (R9), Z14
 	VMOVUPS 64(R9), Z15
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VCVTPH2PS    (R9), Z16
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VCVTPH2PS    (R9)(DX*1), Z17
 	VBROADCASTSS (SI), Z18
 	VFMADD231PS  Z18, Z16, Z0
@@ -8016,9 +8111,9 @@ columns:
 	VBROADCASTSS 4(R8)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VCVTPH2PS    64(R9), Z16
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VCVTPH2PS    64(R9)(DX*1), Z17
 	VBROADCASTSS 8(SI), Z18
 	VFMADD231PS  Z18, Z16, Z0
@@ -8074,11 +8169,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+128, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+128, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -8112,7 +8208,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+32, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -8147,9 +8243,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x8x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x8x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -8186,15 +8282,17 @@ blocks:
 	VMOVUPS (R9), Z14
 	VMOVUPS 64(R9), Z15
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VPMOVZXWD    (R9), Z16
 	VPSLLD       $0x10, Z16, Z16
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VPMOVZXWD    (R9)(DX*1), Z17
 	VPSLLD       $0x10, Z17, Z17
 	VBROADCASTSS (SI), Z18
@@ -8249,10 +8347,10 @@ columns:
 	VBROADCASTSS 4(R8)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VPMOVZXWD    64(R9), Z16
 	VPSLLD       $0x10, Z16, Z16
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VPMOVZXWD    64(R9)(DX*1), Z17
 	VPSLLD       $0x10, Z17, Z17
 	VBROADCASTSS 8(SI), Z18
@@ -8311,11 +8409,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+128, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+128, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -8351,7 +8450,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+32, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -9141,9 +9240,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x9x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x9x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x9x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x9x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -9183,14 +9282,16 @@ blocks:
 	VMOVUPS (R9), Z16
 	VMOVUPS 64(R9), Z17
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VMOVUPS      (R9), Z18
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VMOVUPS      (R9)(DX*1), Z19
 	VBROADCASTSS (SI), Z20
 	VFMADD231PS  Z20, Z18, Z0
@@ -9219,9 +9320,9 @@ columns:
 	VBROADCASTSS (R8)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VMOVUPS      64(R9), Z18
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VMOVUPS      64(R9)(DX*1), Z19
 	VBROADCASTSS 4(SI), Z20
 	VFMADD231PS  Z20, Z18, Z0
@@ -9250,9 +9351,9 @@ columns:
 	VBROADCASTSS 4(R8)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	PREFETCHT0   2176(R9)
+	PREFETCHT0   128(R10)
 	VMOVUPS      128(R9), Z18
-	PREFETCHT0   2176(R9)(DX*1)
+	PREFETCHT0   128(R10)(DX*1)
 	VMOVUPS      128(R9)(DX*1), Z19
 	VBROADCASTSS 8(SI), Z20
 	VFMADD231PS  Z20, Z18, Z0
@@ -9281,9 +9382,9 @@ columns:
 	VBROADCASTSS 8(R8)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	PREFETCHT0   2240(R9)
+	PREFETCHT0   192(R10)
 	VMOVUPS      192(R9), Z18
-	PREFETCHT0   2240(R9)(DX*1)
+	PREFETCHT0   192(R10)(DX*1)
 	VMOVUPS      192(R9)(DX*1), Z19
 	VBROADCASTSS 12(SI), Z20
 	VFMADD231PS  Z20, Z18, Z0
@@ -9316,11 +9417,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+256, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+256, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -9357,7 +9459,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+64, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -9395,9 +9497,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x9x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x9x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -9437,14 +9539,16 @@ blocks:
 	VMOVUPS (R9), Z16
 	VMOVUPS 64(R9), Z17
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VCVTPH2PS    (R9), Z18
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VCVTPH2PS    (R9)(DX*1), Z19
 	VBROADCASTSS (SI), Z20
 	VFMADD231PS  Z20, Z18, Z0
@@ -9502,9 +9606,9 @@ columns:
 	VBROADCASTSS 4(R8)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VCVTPH2PS    64(R9), Z18
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VCVTPH2PS    64(R9)(DX*1), Z19
 	VBROADCASTSS 8(SI), Z20
 	VFMADD231PS  Z20, Z18, Z0
@@ -9566,11 +9670,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+128, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+128, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -9607,7 +9712,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+32, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -9645,9 +9750,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x9x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x9x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -9687,15 +9792,17 @@ blocks:
 	VMOVUPS (R9), Z16
 	VMOVUPS 64(R9), Z17
 	MOVQ    CX, R9
-	MOVQ    k+56(FP), R10
-	SUBQ    $0x04, R10
+	MOVQ    CX, R10
+	ADDQ    ahead+64(FP), R10
+	MOVQ    k+56(FP), R11
+	SUBQ    $0x04, R11
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R9)
+	PREFETCHT0   (R10)
 	VPMOVZXWD    (R9), Z18
 	VPSLLD       $0x10, Z18, Z18
-	PREFETCHT0   2048(R9)(DX*1)
+	PREFETCHT0   (R10)(DX*1)
 	VPMOVZXWD    (R9)(DX*1), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VBROADCASTSS (SI), Z20
@@ -9756,10 +9863,10 @@ columns:
 	VBROADCASTSS 4(R8)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	PREFETCHT0   2112(R9)
+	PREFETCHT0   64(R10)
 	VPMOVZXWD    64(R9), Z18
 	VPSLLD       $0x10, Z18, Z18
-	PREFETCHT0   2112(R9)(DX*1)
+	PREFETCHT0   64(R10)(DX*1)
 	VPMOVZXWD    64(R9)(DX*1), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VBROADCASTSS 8(SI), Z20
@@ -9824,11 +9931,12 @@ columns:
 	ADDQ         $+16, DI
 	ADDQ         $+16, R8
 	ADDQ         $+128, R9
-	SUBQ         $0x04, R10
+	ADDQ         $+128, R10
+	SUBQ         $0x04, R11
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R10
+	ADDQ $0x04, R11
 	JE   done
 
 column:
@@ -9867,7 +9975,7 @@ column:
 	ADDQ         $+4, DI
 	ADDQ         $+4, R8
 	ADDQ         $+32, R9
-	DECQ         R10
+	DECQ         R11
 	JNE          column
 
 done:
@@ -10726,9 +10834,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x10x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x10x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x10x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x10x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -10773,14 +10881,16 @@ blocks:
 	VMOVUPS (R10), Z18
 	VMOVUPS 64(R10), Z19
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VMOVUPS      (R10), Z20
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VMOVUPS      (R10)(DX*1), Z21
 	VBROADCASTSS (SI), Z22
 	VFMADD231PS  Z22, Z20, Z0
@@ -10812,9 +10922,9 @@ columns:
 	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VMOVUPS      64(R10), Z20
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VMOVUPS      64(R10)(DX*1), Z21
 	VBROADCASTSS 4(SI), Z22
 	VFMADD231PS  Z22, Z20, Z0
@@ -10846,9 +10956,9 @@ columns:
 	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	PREFETCHT0   2176(R10)
+	PREFETCHT0   128(R11)
 	VMOVUPS      128(R10), Z20
-	PREFETCHT0   2176(R10)(DX*1)
+	PREFETCHT0   128(R11)(DX*1)
 	VMOVUPS      128(R10)(DX*1), Z21
 	VBROADCASTSS 8(SI), Z22
 	VFMADD231PS  Z22, Z20, Z0
@@ -10880,9 +10990,9 @@ columns:
 	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	PREFETCHT0   2240(R10)
+	PREFETCHT0   192(R11)
 	VMOVUPS      192(R10), Z20
-	PREFETCHT0   2240(R10)(DX*1)
+	PREFETCHT0   192(R11)(DX*1)
 	VMOVUPS      192(R10)(DX*1), Z21
 	VBROADCASTSS 12(SI), Z22
 	VFMADD231PS  Z22, Z20, Z0
@@ -10919,11 +11029,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+256, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+256, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -10964,7 +11075,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+64, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -11005,9 +11116,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x10x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x10x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -11052,14 +11163,16 @@ blocks:
 	VMOVUPS (R10), Z18
 	VMOVUPS 64(R10), Z19
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VCVTPH2PS    (R10), Z20
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VCVTPH2PS    (R10)(DX*1), Z21
 	VBROADCASTSS (SI), Z22
 	VFMADD231PS  Z22, Z20, Z0
@@ -11123,9 +11236,9 @@ columns:
 	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VCVTPH2PS    64(R10), Z20
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VCVTPH2PS    64(R10)(DX*1), Z21
 	VBROADCASTSS 8(SI), Z22
 	VFMADD231PS  Z22, Z20, Z0
@@ -11194,11 +11307,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+128, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -11239,7 +11353,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+32, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -11280,9 +11394,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x10x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x10x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -11327,15 +11441,17 @@ blocks:
 	VMOVUPS (R10), Z18
 	VMOVUPS 64(R10), Z19
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VPMOVZXWD    (R10)(DX*1), Z21
 	VPSLLD       $0x10, Z21, Z21
 	VBROADCASTSS (SI), Z22
@@ -11402,10 +11518,10 @@ columns:
 	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VPMOVZXWD    64(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VPMOVZXWD    64(R10)(DX*1), Z21
 	VPSLLD       $0x10, Z21, Z21
 	VBROADCASTSS 8(SI), Z22
@@ -11477,11 +11593,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+128, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -11524,7 +11641,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+32, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -12464,9 +12581,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x11x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x11x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x11x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x11x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -12514,14 +12631,16 @@ blocks:
 	VMOVUPS (R10), Z20
 	VMOVUPS 64(R10), Z21
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VMOVUPS      (R10), Z22
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VMOVUPS      (R10)(DX*1), Z23
 	VBROADCASTSS (SI), Z24
 	VFMADD231PS  Z24, Z22, Z0
@@ -12556,9 +12675,9 @@ columns:
 	VBROADCASTSS (R9)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VMOVUPS      64(R10), Z22
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VMOVUPS      64(R10)(DX*1), Z23
 	VBROADCASTSS 4(SI), Z24
 	VFMADD231PS  Z24, Z22, Z0
@@ -12593,9 +12712,9 @@ columns:
 	VBROADCASTSS 4(R9)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	PREFETCHT0   2176(R10)
+	PREFETCHT0   128(R11)
 	VMOVUPS      128(R10), Z22
-	PREFETCHT0   2176(R10)(DX*1)
+	PREFETCHT0   128(R11)(DX*1)
 	VMOVUPS      128(R10)(DX*1), Z23
 	VBROADCASTSS 8(SI), Z24
 	VFMADD231PS  Z24, Z22, Z0
@@ -12630,9 +12749,9 @@ columns:
 	VBROADCASTSS 8(R9)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	PREFETCHT0   2240(R10)
+	PREFETCHT0   192(R11)
 	VMOVUPS      192(R10), Z22
-	PREFETCHT0   2240(R10)(DX*1)
+	PREFETCHT0   192(R11)(DX*1)
 	VMOVUPS      192(R10)(DX*1), Z23
 	VBROADCASTSS 12(SI), Z24
 	VFMADD231PS  Z24, Z22, Z0
@@ -12672,11 +12791,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+256, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+256, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -12720,7 +12840,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+64, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -12764,9 +12884,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x11x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x11x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -12814,14 +12934,16 @@ blocks:
 	VMOVUPS (R10), Z20
 	VMOVUPS 64(R10), Z21
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VCVTPH2PS    (R10), Z22
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VCVTPH2PS    (R10)(DX*1), Z23
 	VBROADCASTSS (SI), Z24
 	VFMADD231PS  Z24, Z22, Z0
@@ -12891,9 +13013,9 @@ columns:
 	VBROADCASTSS 4(R9)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VCVTPH2PS    64(R10), Z22
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VCVTPH2PS    64(R10)(DX*1), Z23
 	VBROADCASTSS 8(SI), Z24
 	VFMADD231PS  Z24, Z22, Z0
@@ -12968,11 +13090,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+128, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -13016,7 +13139,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+32, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -13060,9 +13183,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x11x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x11x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -13110,15 +13233,17 @@ blocks:
 	VMOVUPS (R10), Z20
 	VMOVUPS 64(R10), Z21
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VPMOVZXWD    (R10), Z22
 	VPSLLD       $0x10, Z22, Z22
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VPMOVZXWD    (R10)(DX*1), Z23
 	VPSLLD       $0x10, Z23, Z23
 	VBROADCASTSS (SI), Z24
@@ -13191,10 +13316,10 @@ columns:
 	VBROADCASTSS 4(R9)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VPMOVZXWD    64(R10), Z22
 	VPSLLD       $0x10, Z22, Z22
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VPMOVZXWD    64(R10)(DX*1), Z23
 	VPSLLD       $0x10, Z23, Z23
 	VBROADCASTSS 8(SI), Z24
@@ -13272,11 +13397,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+128, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -13322,7 +13448,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+32, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -14331,9 +14457,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func avx512F32x12x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F32x12x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F32x12x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F32x12x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -14384,14 +14510,16 @@ blocks:
 	VMOVUPS (R10), Z22
 	VMOVUPS 64(R10), Z23
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VMOVUPS      (R10), Z24
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VMOVUPS      (R10)(DX*1), Z25
 	VBROADCASTSS (SI), Z26
 	VFMADD231PS  Z26, Z24, Z0
@@ -14429,9 +14557,9 @@ columns:
 	VBROADCASTSS (R9)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VMOVUPS      64(R10), Z24
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VMOVUPS      64(R10)(DX*1), Z25
 	VBROADCASTSS 4(SI), Z26
 	VFMADD231PS  Z26, Z24, Z0
@@ -14469,9 +14597,9 @@ columns:
 	VBROADCASTSS 4(R9)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	PREFETCHT0   2176(R10)
+	PREFETCHT0   128(R11)
 	VMOVUPS      128(R10), Z24
-	PREFETCHT0   2176(R10)(DX*1)
+	PREFETCHT0   128(R11)(DX*1)
 	VMOVUPS      128(R10)(DX*1), Z25
 	VBROADCASTSS 8(SI), Z26
 	VFMADD231PS  Z26, Z24, Z0
@@ -14509,9 +14637,9 @@ columns:
 	VBROADCASTSS 8(R9)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	PREFETCHT0   2240(R10)
+	PREFETCHT0   192(R11)
 	VMOVUPS      192(R10), Z24
-	PREFETCHT0   2240(R10)(DX*1)
+	PREFETCHT0   192(R11)(DX*1)
 	VMOVUPS      192(R10)(DX*1), Z25
 	VBROADCASTSS 12(SI), Z26
 	VFMADD231PS  Z26, Z24, Z0
@@ -14554,11 +14682,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+256, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+256, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -14605,7 +14734,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+64, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -14652,9 +14781,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512F16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512F16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512F16x12x2(SB), NOSPLIT, $0-64
+TEXT ·avx512F16x12x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -14705,14 +14834,16 @@ blocks:
 	VMOVUPS (R10), Z22
 	VMOVUPS 64(R10), Z23
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VCVTPH2PS    (R10), Z24
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VCVTPH2PS    (R10)(DX*1), Z25
 	VBROADCASTSS (SI), Z26
 	VFMADD231PS  Z26, Z24, Z0
@@ -14788,9 +14919,9 @@ columns:
 	VBROADCASTSS 4(R9)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VCVTPH2PS    64(R10), Z24
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VCVTPH2PS    64(R10)(DX*1), Z25
 	VBROADCASTSS 8(SI), Z26
 	VFMADD231PS  Z26, Z24, Z0
@@ -14871,11 +15002,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+128, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -14922,7 +15054,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+32, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:
@@ -14969,9 +15101,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512BF16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+// func avx512BF16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·avx512BF16x12x2(SB), NOSPLIT, $0-64
+TEXT ·avx512BF16x12x2(SB), NOSPLIT, $0-72
 	MOVQ acc+0(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ wStride+24(FP), DX
@@ -15022,15 +15154,17 @@ blocks:
 	VMOVUPS (R10), Z22
 	VMOVUPS 64(R10), Z23
 	MOVQ    CX, R10
-	MOVQ    k+56(FP), R11
-	SUBQ    $0x04, R11
+	MOVQ    CX, R11
+	ADDQ    ahead+64(FP), R11
+	MOVQ    k+56(FP), R12
+	SUBQ    $0x04, R12
 	JLT     tail
 
 columns:
-	PREFETCHT0   2048(R10)
+	PREFETCHT0   (R11)
 	VPMOVZXWD    (R10), Z24
 	VPSLLD       $0x10, Z24, Z24
-	PREFETCHT0   2048(R10)(DX*1)
+	PREFETCHT0   (R11)(DX*1)
 	VPMOVZXWD    (R10)(DX*1), Z25
 	VPSLLD       $0x10, Z25, Z25
 	VBROADCASTSS (SI), Z26
@@ -15109,10 +15243,10 @@ columns:
 	VBROADCASTSS 4(R9)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	PREFETCHT0   2112(R10)
+	PREFETCHT0   64(R11)
 	VPMOVZXWD    64(R10), Z24
 	VPSLLD       $0x10, Z24, Z24
-	PREFETCHT0   2112(R10)(DX*1)
+	PREFETCHT0   64(R11)(DX*1)
 	VPMOVZXWD    64(R10)(DX*1), Z25
 	VPSLLD       $0x10, Z25, Z25
 	VBROADCASTSS 8(SI), Z26
@@ -15196,11 +15330,12 @@ columns:
 	ADDQ         $+16, R8
 	ADDQ         $+16, R9
 	ADDQ         $+128, R10
-	SUBQ         $0x04, R11
+	ADDQ         $+128, R11
+	SUBQ         $0x04, R12
 	JGE          columns
 
 tail:
-	ADDQ $0x04, R11
+	ADDQ $0x04, R12
 	JE   done
 
 column:
@@ -15249,7 +15384,7 @@ column:
 	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	ADDQ         $+32, R10
-	DECQ         R11
+	DECQ         R12
 	JNE          column
 
 done:

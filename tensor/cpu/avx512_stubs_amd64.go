@@ -7,32 +7,32 @@ package cpu
 // avx512F32x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F32x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
 //
@@ -57,32 +57,32 @@ func avx512Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x2x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x2x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F32x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x2x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x2x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
 //
@@ -107,32 +107,32 @@ func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x3x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x3x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F32x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x3x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x3x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
 //
@@ -157,17 +157,17 @@ func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x4x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x4x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
 //
@@ -192,17 +192,17 @@ func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x5x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x5x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
 //
@@ -227,17 +227,17 @@ func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x6x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x6x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
 //
@@ -262,17 +262,17 @@ func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x7x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x7x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
 //
@@ -297,17 +297,17 @@ func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x8x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x8x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
 //
@@ -332,17 +332,17 @@ func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x9x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x9x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
 //
@@ -367,17 +367,17 @@ func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 // avx512F32x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x10x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x10x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
 //
@@ -402,17 +402,17 @@ func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 // avx512F32x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x11x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x11x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
 //
@@ -437,17 +437,17 @@ func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 // avx512F32x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F32x12x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F32x12x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512F16x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512F16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512F16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
-func avx512BF16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int)
+func avx512BF16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512Q8_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
 //

@@ -7,6 +7,7 @@ import (
 // generic is the tier in plain Go: always compiled, exact, and the twin of every other.
 var generic = kernels{
 	f32:        genericF32,
+	f32Then:    genericF32Then,
 	f16:        genericF16,
 	bf16:       genericBF16,
 	q8_0:       genericQ8_0,
@@ -41,6 +42,10 @@ func genericF32(acc []float32, accStride int, w []float32, wStride, blocks int, 
 			}
 		}
 	}
+}
+
+func genericF32Then(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, _ *float32) {
+	genericF32(acc, accStride, w, wStride, blocks, x, xStride, rows, k)
 }
 
 // genericHalf widens the weights of one column at a time; widening is exact.

@@ -85,6 +85,9 @@ func TestFloatKernels(t *testing.T) {
 				twins(t, "f32 "+name, func(kk *kernels, mem func(int) []float32) {
 					kk.f32(acc(mem), stride, w, k*lanes, blocks, x, k+3, rows, k)
 				})
+				twins(t, "f32 then "+name, func(kk *kernels, mem func(int) []float32) {
+					kk.f32Then(acc(mem), stride, w, k*lanes, blocks, x, k+3, rows, k, &x[0])
+				})
 				twins(t, "f16 "+name, func(kk *kernels, mem func(int) []float32) {
 					kk.f16(acc(mem), stride, half, k*lanes, blocks, x, k+3, rows, k)
 				})

@@ -26,13 +26,15 @@ var floatFormats = []floatFormat{
 }
 
 // floatAhead is how many bytes before their use weights are asked for, in each of the
-// streams of blocks; see prefetchAhead.
+// streams of blocks; see prefetchAhead. Kernels of float products are told instead, since
+// keys and values lie in pieces too short for one distance.
 const floatAhead = 2048
 
-// floatKernel continues float products of a number of rows with n runs of blocks.
+// floatKernel continues float products of a number of rows with n runs of blocks. While it
+// reads a cache line it asks for the one ahead bytes further on.
 func floatKernel(f floatFormat, rows, blocks int) {
 	name := fmt.Sprintf("avx512%sx%dx%d", f.name, rows, blocks)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, w "+f.typ+", wStride uintptr, n int, x *float32, xStride uintptr, k int)")
+	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, w "+f.typ+", wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with n runs of %d blocks; strides are in bytes.", name, rows, blocks))
 	Pragma("noescape")
 	acc, w, wStride, xStride := param("acc"), param("w"), param("wStride"), param("xStride")
@@ -47,8 +49,10 @@ func floatKernel(f floatFormat, rows, blocks int) {
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
 	moveTile(acc, paramMem("accStride"), tile, true)
-	p, k := GP64(), GP64()
+	p, far, k := GP64(), GP64(), GP64()
 	MOVQ(w, p)
+	MOVQ(w, far)
+	ADDQ(paramMem("ahead"), far)
 	column := func(i int, prefetch bool) {
 		var ws []reg.VecVirtual
 		for b := range blocks {
@@ -60,9 +64,9 @@ func floatKernel(f floatFormat, rows, blocks int) {
 				m.Index, m.Scale = wStride3, 1
 			}
 			if prefetch && i*f.bytes%64 == 0 { // once a cache line
-				far := m
-				far.Disp += floatAhead
-				PREFETCHT0(far)
+				m := m
+				m.Base = far
+				PREFETCHT0(m)
 			}
 			z := ZMM()
 			f.load(m, z)
@@ -86,6 +90,7 @@ func floatKernel(f floatFormat, rows, blocks int) {
 	}
 	x.advance(4 * unroll)
 	ADDQ(I32(unroll*f.bytes), p)
+	ADDQ(I32(unroll*f.bytes), far)
 	SUBQ(Imm(unroll), k)
 	JGE(LabelRef("columns"))
 	Label("tail")
