@@ -27,7 +27,10 @@ func TestPagesShowTheSwarm(t *testing.T) {
 			r.NextRTT = map[swarm.PeerID]float64{"beta": 7.25}
 			r.Addrs = []string{"/ip4/10.1.2.3/tcp/5"}
 		}),
-		record("beta", m, 8, 11, swarm.Online, named("Bob"), func(r *swarm.Record) { r.Rates = swarm.Rates{}; r.Throughput = 0; r.Relay = true }),
+		record("beta", m, 8, 11, swarm.Online, named("Bob"), func(r *swarm.Record) {
+			r.Rates, r.Throughput, r.Relay = swarm.Rates{}, 0, true
+			r.Adapters = []swarm.Adapter{{Name: "poems", Digest: "d"}, {Name: "prose", Digest: "e"}}
+		}),
 		record("gamma", m, 11, 12, swarm.Joining)))
 	r.refresh(t, nil)
 
@@ -56,8 +59,9 @@ func TestPagesShowTheSwarm(t *testing.T) {
 	wantNot(t, body, `data-peer="gamma"`, "evil")
 	_, body = r.get(t, "/servers/alpha")
 	wantText(t, body, "It serves.", "Ann", "7.2 ms", "/ip4/10.1.2.3/tcp/5", "100 tok/s", "serves blocks 0-9")
+	wantNot(t, body, "Adapters")
 	_, body = r.get(t, "/servers/beta")
-	wantText(t, body, "7.2 ms", "not measured")
+	wantText(t, body, "7.2 ms", "not measured", "Adapters", "poems, prose")
 	_, body = r.get(t, "/events")
 	wantText(t, body, "serves blocks 0-9 of tiny", "loads block 11 of tiny", "is broken: blocks 11 are missing")
 }
@@ -85,7 +89,7 @@ func TestHostileTextIsText(t *testing.T) {
 	r, m := newRig(t), manifest(`tiny`+image, 10)
 	r.deps.Models = func() []string { return []string{m.Name} }
 	r.dir.set(viewOf(m,
-		record("a"+image, m, 0, 10, swarm.Online, named(script), func(r *swarm.Record) { r.Version = image; r.Addrs = []string{script} }),
+		record("a"+image, m, 0, 10, swarm.Online, named(script), func(r *swarm.Record) { r.Version = image; r.Addrs = []string{script}; r.Adapters = []swarm.Adapter{{Name: script, Digest: "d"}, {Name: image, Digest: "d"}} }),
 		record("b", m, 0, 10, swarm.Online, named("javascript:alert(1)")),
 		record("c", m, 0, 10, swarm.Online, named("\u202egnp.exe"+strings.Repeat("x", 100))),
 		record("d", m, 0, 10, swarm.Online, named(`https://example.org/"onmouseover="alert(1)`))))

@@ -91,7 +91,7 @@ func serverText(records []*swarm.Record, past store.Server, seen bool) string {
 
 func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view.ServerRecord {
 	cache := fmt.Sprintf("%s of %s", view.Count(r.CacheLeft), view.Count(r.CacheTotal))
-	return view.ServerRecord{
+	rec := view.ServerRecord{
 		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID()), State: s.serverPill(snap, r.State, now), Span: r.Span.String(),
 		Bar: spanBar(r.Span, r.Manifest.Blocks, s.serverPill(snap, r.State, now)),
 		Facts: []view.Fact{
@@ -102,6 +102,14 @@ func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view
 			{Name: "Access", Value: access(r.Relay)}, {Name: "Version", Value: version(r.Version), Note: fmt.Sprintf("protocol %d", r.Protocol)},
 		},
 	}
+	if len(r.Adapters) > 0 {
+		names := make([]string, len(r.Adapters))
+		for i, a := range r.Adapters {
+			names[i] = view.PublicName(a.Name).Text
+		}
+		rec.Facts = append(rec.Facts, view.Fact{Name: "Adapters", Value: strings.Join(names, ", ")})
+	}
+	return rec
 }
 
 // serverEvents is the server's timeline, back beyond what the overview keeps.
