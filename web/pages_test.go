@@ -89,7 +89,11 @@ func TestHostileTextIsText(t *testing.T) {
 	r, m := newRig(t), manifest(`tiny`+image, 10)
 	r.deps.Models = func() []string { return []string{m.Name} }
 	r.dir.set(viewOf(m,
-		record("a"+image, m, 0, 10, swarm.Online, named(script), func(r *swarm.Record) { r.Version = image; r.Addrs = []string{script}; r.Adapters = []swarm.Adapter{{Name: script, Digest: "d"}, {Name: image, Digest: "d"}} }),
+		record("a"+image, m, 0, 10, swarm.Online, named(script), func(r *swarm.Record) {
+			r.Version = image
+			r.Addrs = []string{script}
+			r.Adapters = []swarm.Adapter{{Name: script, Digest: "d"}, {Name: image, Digest: "d"}}
+		}),
 		record("b", m, 0, 10, swarm.Online, named("javascript:alert(1)")),
 		record("c", m, 0, 10, swarm.Online, named("\u202egnp.exe"+strings.Repeat("x", 100))),
 		record("d", m, 0, 10, swarm.Online, named(`https://example.org/"onmouseover="alert(1)`))))
