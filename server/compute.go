@@ -17,7 +17,8 @@ type job struct {
 	f     *frame
 	at    int // first row in the batch
 	rows  int
-	pos   int // position of the first row
+	first int             // row of the session's log
+	views []tensor.KVView // of the sequence; of each row's, if the session has several
 	route wire.Route
 	push  *pusher
 
@@ -32,6 +33,7 @@ type computer struct {
 	engine  Engine
 	hidden  int
 	jobs    []job
+	copies  pageCopies
 	batch   tensor.Batch
 	in, out []float32 // [StepRows][hidden]
 }
@@ -66,7 +68,7 @@ func (c *computer) step() bool {
 	x := c.jobs[0].x
 	start := time.Now()
 	rows := len(c.batch.Rows)
-	err := c.engine.Step(&c.batch, x.span.Start, x.span.End, x.mode, c.in[:rows*c.hidden], c.out[:rows*c.hidden])
+	err := c.compute(x)
 	s.metrics.iteration(time.Since(start), rows, len(c.jobs))
 	if err != nil {
 		s.log.Error("step failed", "blocks", x.span.String(), "rows", rows, "reason", err)
@@ -79,31 +81,49 @@ func (c *computer) step() bool {
 	now := time.Now()
 	for i := range c.jobs {
 		c.deliver(&c.jobs[i], err, now)
-		c.jobs[i] = job{journal: c.jobs[i].journal[:0]}
+		c.jobs[i] = job{journal: c.jobs[i].journal[:0], views: c.jobs[i].views[:0]}
 	}
 	return true
+}
+
+// compute runs the batch; x is any session of it.
+func (c *computer) compute(x *session) error {
+	if len(c.copies.dst) > 0 {
+		if err := c.engine.CopyPages(c.copies.dst, c.copies.src); err != nil {
+			return err
+		}
+	}
+	n := len(c.batch.Rows) * c.hidden
+	return c.engine.Step(&c.batch, x.span.Start, x.span.End, x.mode, c.in[:n], c.out[:n])
 }
 
 // begin turns grants into jobs; mu is held.
 func (c *computer) begin(grants []sched.Grant) {
 	c.jobs = c.jobs[:0]
+	c.copies.dst, c.copies.src = c.copies.dst[:0], c.copies.src[:0]
 	at := 0
 	for _, g := range grants {
 		x := c.s.byKey[g.Session]
 		f := x.frames[0] // grants are from the front
 		x.run = f
-		journal := c.spareJournal()
-		c.jobs = append(c.jobs, job{x: x, f: f, at: at, rows: g.Rows, pos: f.start + f.done, route: x.route, push: x.push, journal: journal})
+		j := c.spare()
+		j.x, j.f, j.at, j.rows, j.first, j.route, j.push = x, f, at, g.Rows, f.start+f.done, x.route, x.push
+		if f.beams.N > 0 {
+			j.views = x.part(f, g.Rows, j.views, &c.copies)
+		} else {
+			j.views = append(j.views, x.view)
+		}
+		c.jobs = append(c.jobs, j)
 		at += g.Rows
 	}
 }
 
-// spareJournal is the slice of a job of an earlier iteration.
-func (c *computer) spareJournal() []*packet {
+// spare is an empty job with the memory of one of an earlier iteration.
+func (c *computer) spare() job {
 	if n := len(c.jobs); n < cap(c.jobs) {
-		return c.jobs[:n+1][n].journal[:0]
+		return c.jobs[:n+1][n]
 	}
-	return nil
+	return job{}
 }
 
 // gather builds the batch. Frames in work are not touched by others, so it needs no lock.
@@ -113,10 +133,15 @@ func (c *computer) gather() {
 		j := &c.jobs[i]
 		from := j.f.done * c.hidden
 		copy(c.in[j.at*c.hidden:], j.f.rows[from:from+j.rows*c.hidden])
+		seq, pos := int32(len(c.batch.Seqs)), j.f.beams.Position(j.first)
 		for r := range j.rows {
-			c.batch.Rows = append(c.batch.Rows, tensor.Row{Seq: int32(i), Pos: int32(j.pos + r)})
+			if j.f.beams.N > 0 {
+				c.batch.Rows = append(c.batch.Rows, tensor.Row{Seq: seq + int32(r), Pos: int32(pos)})
+			} else {
+				c.batch.Rows = append(c.batch.Rows, tensor.Row{Seq: seq, Pos: int32(pos + r)})
+			}
 		}
-		c.batch.Seqs = append(c.batch.Seqs, j.x.view)
+		c.batch.Seqs = append(c.batch.Seqs, j.views...)
 	}
 }
 
@@ -124,37 +149,37 @@ func (c *computer) gather() {
 func (c *computer) encode() {
 	for i := range c.jobs {
 		j := &c.jobs[i]
-		if j.bad = !codec.Finite(c.rows(j, j.pos)); j.bad {
+		if j.bad = !codec.Finite(c.rows(j, j.first)); j.bad {
 			continue
 		}
 		if j.route.Next == "" {
-			if from := max(j.pos, j.f.want); from < j.pos+j.rows {
-				j.out = c.packet(j, wire.TypeRows, from, j.pos+j.rows)
+			if from := max(j.first, j.f.want); from < j.first+j.rows {
+				j.out = c.packet(j, wire.TypeRows, from, j.first+j.rows)
 			}
 			continue
 		}
-		if from := max(j.pos, j.route.Skip); from < j.pos+j.rows {
-			j.out = c.packet(j, wire.TypeRows, from, j.pos+j.rows)
+		if from := max(j.first, j.route.Skip); from < j.first+j.rows {
+			j.out = c.packet(j, wire.TypeRows, from, j.first+j.rows)
 		}
 		if j.route.Journal < 0 {
 			continue
 		}
 		piece := max(1, journalPiece/(4*c.hidden))
-		for from := max(j.pos, j.route.Journal); from < j.pos+j.rows; from += piece {
-			j.journal = append(j.journal, c.packet(j, wire.TypeJournal, from, min(from+piece, j.pos+j.rows)))
+		for from := max(j.first, j.route.Journal); from < j.first+j.rows; from += piece {
+			j.journal = append(j.journal, c.packet(j, wire.TypeJournal, from, min(from+piece, j.first+j.rows)))
 		}
 	}
 }
 
 // rows are the outputs of a job from a position on.
 func (c *computer) rows(j *job, from int) []float32 {
-	return c.out[(j.at+from-j.pos)*c.hidden : (j.at+j.rows)*c.hidden]
+	return c.out[(j.at+from-j.first)*c.hidden : (j.at+j.rows)*c.hidden]
 }
 
 func (c *computer) packet(j *job, t wire.Type, from, to int) *packet {
 	h := wire.RowsHeader{
 		Session: j.x.id, Epoch: j.route.Epoch, Step: j.f.step,
-		Start: uint32(from), Count: uint32(to - from), Want: uint32(j.f.want),
+		Start: uint32(from), Count: uint32(to - from), Want: uint32(j.f.want), Beams: j.f.beams,
 	}
 	return c.s.rowsPacket(t, h, c.rows(j, from)[:(to-from)*c.hidden])
 }
@@ -181,12 +206,12 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 		x.fail(c.broken(err))
 		return
 	}
-	x.length = j.pos + j.rows
+	x.length = j.first + j.rows
 	x.step = j.f.step
 	x.steps++
 	x.active = now
 	j.f.done += j.rows
-	single := j.f.count == 1
+	urgent := j.f.count == 1 || j.f.beams.N > 0
 	if j.f.done == j.f.count {
 		x.queued[j.f.src] -= j.f.bytes()
 		x.frames = x.frames[:copy(x.frames, x.frames[1:])]
@@ -200,7 +225,7 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	}
 	x.out.computed(j.route.Epoch, x.length, x.step)
 	for _, p := range j.journal {
-		x.out.journal(p, single)
+		x.out.journal(p, urgent)
 	}
 	x.settle()
 }

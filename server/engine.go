@@ -33,6 +33,9 @@ type Engine interface {
 	// Step runs rows through blocks [from, to), which lie in the span: in and out are
 	// [len(b.Rows)][hidden] and may be the same. Not for concurrent use.
 	Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, out []float32) error
+	// CopyPages copies KV pages, all layers of them: src[i] to dst[i]. Not concurrently
+	// with Step.
+	CopyPages(dst, src []int32) error
 	// SessionRope is the rotation of sessions of a length, nil where it does not depend on
 	// it. Safe for concurrent use, also with Step.
 	SessionRope(length int) (tensor.Rope, error)

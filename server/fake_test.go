@@ -116,6 +116,15 @@ func (e *fakeEngine) Blocks() []blocks.Info {
 	return out
 }
 
+func (e *fakeEngine) CopyPages(dst, src []int32) error {
+	for _, kv := range e.kv {
+		for i := range dst {
+			copy(kv[dst[i]*tensor.PageTokens:][:tensor.PageTokens], kv[src[i]*tensor.PageTokens:])
+		}
+	}
+	return nil
+}
+
 func (e *fakeEngine) PageBytes() int64 { return int64(e.end-e.start) * 64 }
 
 func (e *fakeEngine) Measure(context.Context, time.Duration) (blocks.Rates, error) {

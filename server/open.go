@@ -39,7 +39,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	now := time.Now()
 	s.keys++
 	x := &session{
-		srv: s, key: s.keys, id: o.Session, client: from, span: o.Span, mode: mode, maxLength: o.MaxLength,
+		srv: s, key: s.keys, id: o.Session, client: from, span: o.Span, mode: mode, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
 		opened: now, active: now, control: stream, route: o.Route,
 	}
 	x.out = newOutbox(x)
@@ -62,8 +62,8 @@ func (s *Server) checkOpen(o *wire.Open) (tensor.Activations, error) {
 	if err != nil {
 		return 0, swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "%w", err)
 	}
-	if o.MaxLength < 1 || o.MaxLength > wire.MaxPosition {
-		return 0, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "max_length %d: want 1 to %d", o.MaxLength, wire.MaxPosition)
+	if err := checkSequences(o); err != nil {
+		return 0, err
 	}
 	if o.WaitMillis < 0 {
 		return 0, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "wait_ms %d: want 0 or more", o.WaitMillis)
@@ -142,7 +142,7 @@ func (x *session) reserve(ctx context.Context, engine Engine, cache *kvcache.Cac
 		return
 	}
 	lease, err := cache.Reserve(ctx, kvcache.Request{
-		Peer: string(x.client), Tokens: x.maxLength, Wait: wait, Lease: s.cfg.Timeouts.Lease, Expired: x.lapsed,
+		Peer: string(x.client), Tokens: x.maxLength, Sequences: x.sequences, Wait: wait, Lease: s.cfg.Timeouts.Lease, Expired: x.lapsed,
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ func (p *packet) bytes() int { return cap(p.buf) }
 // rowsPacket encodes rows as a frame.
 func (s *Server) rowsPacket(t wire.Type, h wire.RowsHeader, rows []float32) *packet {
 	h.Codec = codec.F32
-	n := wire.RowsSize + codec.Size(h.Codec, len(rows))
+	n := h.Size() + codec.Size(h.Codec, len(rows))
 	p := s.packets.get(frameHead + n)
 	p.head = h
 	p.buf = wire.AppendHeader(p.buf[:0], t, n)

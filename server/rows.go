@@ -38,8 +38,7 @@ func (x *session) takeRows(ctx context.Context, src source, sender swarm.PeerID,
 		return nil
 	}
 	x.waitRoom(ctx, src, h.Epoch)
-	x.accept(f, &h)
-	return nil
+	return x.accept(f, &h)
 }
 
 // expects tells whether rows like these may come now; mu is held.
@@ -54,7 +53,9 @@ func (x *session) expects(src source, h *wire.RowsHeader) (bool, error) {
 		// its epoch is here: nobody waits for this frame's route.
 		x.fail(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows of epoch %d, the route is of epoch %d", h.Epoch, x.route.Epoch))
 		return false, nil
-	case h.End() > x.maxLength:
+	case int(h.Beams.N) > x.sequences:
+		return false, fmt.Errorf("%w: rows of %d sequences in a session of %d", wire.ErrFrame, h.Beams.N, x.sequences)
+	case h.Beams.Position(h.End()-1) >= x.maxLength:
 		x.fail(swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Maximum length exceeded: prefix %d + current %d exceeds pre-allocated maximum %d", h.Start, h.Count, x.maxLength))
 		return false, nil
 	}
@@ -82,7 +83,7 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 		return blame(swarm.CodeBadOutput, "%d rows from %s in %d bytes, want %d", h.Count, sender.Short(), len(data), size)
 	}
 	f := x.srv.frames.get(4 * n)
-	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), rows: f.rows[:0]}
+	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), beams: h.Beams, rows: f.rows[:0]}
 	var err error
 	if f.rows, err = codec.Decode(f.rows, h.Codec, data); err != nil {
 		return blame(swarm.CodeBadOutput, "%w", err)
@@ -108,26 +109,31 @@ func (x *session) waitRoom(ctx context.Context, src source, epoch uint32) {
 	}
 }
 
-// accept queues a frame where its rows continue the session; mu is held.
-func (x *session) accept(f *frame, h *wire.RowsHeader) {
+// accept queues a frame where its rows continue the session; mu is held. An error breaks
+// the protocol.
+func (x *session) accept(f *frame, h *wire.RowsHeader) error {
 	s := x.srv
 	end := f.start + f.count
 	if x.phase == ended || h.Epoch < x.route.Epoch {
 		s.frames.put(f, f.bytes())
-		return
+		return nil
+	}
+	if err := x.comes.follows(h, x.next); err != nil {
+		s.frames.put(f, f.bytes())
+		return err
 	}
 	x.active = time.Now()
 	if f.start > x.next {
-		x.fail(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows from position %d, the session has %d", f.start, x.next))
+		x.fail(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows from %d, the session has %d", f.start, x.next))
 		s.frames.put(f, f.bytes())
-		return
+		return nil
 	}
 	if f.start < x.next {
 		x.out.computed(x.route.Epoch, x.length, x.step)
 		s.metrics.duplicates.Add(float64(min(end, x.next) - f.start))
 		if end <= x.next {
 			s.frames.put(f, f.bytes())
-			return
+			return nil
 		}
 		f.done = x.next - f.start
 	}
@@ -136,9 +142,10 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) {
 	f.id = s.ids
 	x.frames = append(x.frames, f)
 	x.queued[f.src] += f.bytes()
-	x.next = end
+	x.next, x.comes = end, after(h)
 	s.queue.Push(x.key, f.id, f.count-f.done)
 	if x.ready() {
 		poke(s.work)
 	}
+	return nil
 }

@@ -32,7 +32,8 @@ type session struct {
 	client    swarm.PeerID
 	span      swarm.Span
 	mode      tensor.Activations
-	maxLength int
+	maxLength int // positions of each sequence
+	sequences int
 	opened    time.Time
 	control   wire.Stream
 	out       *outbox
@@ -46,10 +47,13 @@ type session struct {
 	push    *pusher            // nil for the last stage
 	pushed  context.CancelFunc // ends the push stream that is being read; nil if none
 
-	length int      // rows computed: the KV cache holds them
-	next   int      // position the next row to arrive must have
-	step   uint64   // of the last rows computed
-	frames []*frame // rows to compute, in order
+	length int // rows computed: the KV cache holds them
+	branch branch
+	tables *kvcache.Tables // nil until the sequences part
+	next   int             // the next row to arrive
+	comes  branch          // of the rows before it
+	step   uint64          // of the last rows computed
+	frames []*frame        // rows to compute, in order
 	queued [numSources]int
 	run    *frame // in the present iteration
 	room   broadcast
@@ -76,6 +80,7 @@ type frame struct {
 	count int
 	done  int // rows already computed
 	want  int
+	beams wire.Beams
 	rows  []float32 // [count][hidden]
 }
 
@@ -107,7 +112,7 @@ func (x *session) clear() {
 	}
 	x.frames = x.frames[:0]
 	x.queued = [numSources]int{}
-	x.next = x.length
+	x.next, x.comes = x.length, x.branch
 	x.room.wake()
 }
 
@@ -117,7 +122,7 @@ func (x *session) clear() {
 func (x *session) reroute(ctx context.Context, r wire.Route) {
 	x.leave()
 	x.route = r
-	x.length = min(x.length, r.Truncate)
+	x.rollBack(r.Truncate)
 	x.failed = ""
 	x.clear()
 	x.out.reroute(r, x.length)
@@ -202,7 +207,7 @@ func (x *session) end() {
 func (x *session) release() {
 	if x.lease != nil {
 		x.lease.Release()
-		x.lease, x.view = nil, tensor.KVView{}
+		x.lease, x.tables, x.view = nil, nil, tensor.KVView{}
 	}
 }
 

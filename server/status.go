@@ -61,7 +61,7 @@ func (s *Server) Sessions() []swarm.SessionStatus {
 		}
 		out = append(out, swarm.SessionStatus{
 			ID: x.id.String(), Role: "server", Model: s.cfg.Manifest.Name, Peer: x.client, Span: &span, Epoch: x.route.Epoch,
-			Position: x.length, MaxLength: x.maxLength, Bytes: bytes, Opened: x.opened, Steps: x.steps,
+			Position: x.position(), MaxLength: x.maxLength, Bytes: bytes, Opened: x.opened, Steps: x.steps,
 		})
 	}
 	slices.SortFunc(out, func(a, b swarm.SessionStatus) int {

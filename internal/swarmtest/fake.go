@@ -95,6 +95,17 @@ func (e *fakeEngine) SessionRope(length int) (tensor.Rope, error) {
 	return nil, nil
 }
 
+func (e *fakeEngine) CopyPages(dst, src []int32) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, cache := range e.seen {
+		for i := range dst {
+			copy(cache[dst[i]*tensor.PageTokens:][:tensor.PageTokens], cache[src[i]*tensor.PageTokens:])
+		}
+	}
+	return nil
+}
+
 func (e *fakeEngine) Blocks() []blocks.Info { return e.infos }
 func (e *fakeEngine) PageBytes() int64 {
 	return 4 * fakeHidden * tensor.PageTokens * int64(len(e.infos))

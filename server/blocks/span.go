@@ -88,6 +88,12 @@ func (s *Span) Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, 
 	return s.dev.Sync()
 }
 
+// CopyPages copies pages of the pool, all layers of them: src[i] to dst[i].
+func (s *Span) CopyPages(dst, src []int32) error {
+	s.dev.CopyPages(s.kv, dst, src)
+	return s.dev.Sync()
+}
+
 // Close lets go of everything. The device stays open.
 func (s *Span) Close() error {
 	s.blocks, s.ws, s.kv = nil, nil, nil
