@@ -379,11 +379,19 @@ func (op *attendOp) merge(s *attendScratch, c chunk, n int, m, l, sum []float32)
 			continue
 		}
 		top := max(s.runM[i], m[i])
-		a, b := exp32(s.runM[i]-top), exp32(m[i]-top)
+		a, b := exp32OrOne(s.runM[i]-top), exp32OrOne(m[i]-top)
 		s.runL[i] = fma32(s.runL[i], a, float32(l[i]*b))
 		op.d.k.blend(run, part, a, b)
 		s.runM[i] = top
 	}
+}
+
+// exp32OrOne is exp32, quicker at 0: of two maxima one is the greater.
+func exp32OrOne(x float32) float32 {
+	if x == 0 {
+		return 1
+	}
+	return exp32(x)
 }
 
 // finish divides by the sums of weights and writes the result.
