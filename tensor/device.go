@@ -183,7 +183,7 @@ type Device interface {
 	// MatMul runs products that share one Act; no product may read another's Dst.
 	MatMul(a Act, products []Product)
 	// Attend rotates q and k (in place), writes k and v to the cache at each row's
-	// position, and attends over positions 0..Pos of each row's sequence.
+	// position, and attends over positions 0..Pos of each row's sequence, or the window's.
 	// q and dst are [rows][Heads*HeadDim]; k and v are [rows][KVHeads*HeadDim].
 	Attend(dst, q, k, v Buffer, kv KV, b *Batch, s AttendSpec)
 	// CopyPages copies pages of a pool, all layers of them: src[i] to dst[i]. The pages of
