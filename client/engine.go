@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"whorl/client/plan"
+	"whorl/client/sample"
 	"whorl/model/tokenizer"
 	"whorl/swarm"
 	"whorl/swarm/route"
@@ -143,7 +144,10 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	view = holding(view, adapter)
-	if most := plan.Capacity(view, swarm.Span{End: e.cfg.Manifest.Blocks}); most > 0 && o.MaxLength > most {
+	if o.Beams < 0 || o.Beams > sample.MaxBeams {
+		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "num_beams is %d: want 1 to %d", o.Beams, sample.MaxBeams)
+	}
+	if most := plan.Capacity(view, swarm.Span{End: e.cfg.Manifest.Blocks}, o.sequences()); most > 0 && o.MaxLength > most {
 		return nil, errNoRoom(o.MaxLength, most)
 	}
 	sctx, kill := context.WithCancelCause(context.Background())

@@ -24,7 +24,11 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 		return Result{}, err
 	}
 	t := newTurn(s, r, emit)
-	err := t.run(ctx)
+	run := t.run
+	if r.Beams.Beams > 1 {
+		run = t.search
+	}
+	err := run(ctx)
 	if swarm.CodeOf(err) == swarm.CodeCancelled && len(t.res.IDs) > 0 && s.ctx.Err() == nil {
 		t.res.Finish, err = FinishCancelled, nil
 	}
@@ -45,6 +49,9 @@ func (s *Session) accepts(r Request) error {
 	}
 	if err := r.Sampling.Fits(s.e.cfg.Vocab); err != nil {
 		return bad("%w", err)
+	}
+	if err := s.checkBeams(&r); err != nil {
+		return err
 	}
 	if r.MaxNewTokens < 0 {
 		return bad("max_new_tokens is %d: want 0 or more", r.MaxNewTokens)
@@ -176,8 +183,8 @@ func (t *turn) choose(row []float32) (int32, error) {
 	}
 	t.hash.add(t.logits)
 	id, err := t.sampler.Sample(t.logits, t.history)
-	if err != nil { // rows that a server made up, or a broken head
-		return 0, &swarm.Error{Code: swarm.CodeBadOutput, Verdict: swarm.Fatal, Message: "cannot choose a token", Err: err}
+	if err != nil {
+		return 0, t.unchosen(err)
 	}
 	if t.r.TopLogprobs >= 0 {
 		lp := sample.Logprobs(t.logits, id, t.r.TopLogprobs)

@@ -11,7 +11,10 @@ import (
 // SessionOptions opens a session.
 type SessionOptions struct {
 	// MaxLength is the budget in positions: prompts and answers of the whole session.
-	MaxLength   int
+	MaxLength int
+	// Beams is the most beams of a search in the session; servers reserve cache for so many
+	// sequences. 0 counts as 1.
+	Beams       int
 	Activations tensor.Activations
 	// PrefillChunk is the most rows sent in one frame; 0 chooses by measured times.
 	PrefillChunk int
@@ -21,6 +24,8 @@ type SessionOptions struct {
 	Adapter string
 }
 
+func (o *SessionOptions) sequences() int { return max(1, o.Beams) }
+
 // Request is one turn of generation in a session.
 type Request struct {
 	// Prompt holds the new ids of this turn; empty means "continue", which needs a
@@ -28,6 +33,9 @@ type Request struct {
 	Prompt       []int32
 	MaxNewTokens int
 	Sampling     sample.Params
+	// Beams asks for a beam search if it has more than one. Nothing is shown before its
+	// end; then one delta holds the best answer.
+	Beams sample.BeamParams
 	// Stop ends the turn when the text generated in it contains one of these. Deltas
 	// never show any part of a stop text: what could begin one is held back.
 	Stop []string
@@ -61,6 +69,15 @@ const (
 	FinishCancelled Finish = "cancelled"
 )
 
+// Answer is one that a beam search found.
+type Answer struct {
+	IDs       []int32 // the end token included
+	Text      string
+	Score     float64 // sum of log-probabilities over the penalty of its length
+	Finish    Finish
+	StopMatch string
+}
+
 // Timings of a turn.
 type Timings struct {
 	Prefill time.Duration // until the first token was sampled
@@ -73,6 +90,7 @@ type Result struct {
 	IDs          []int32
 	Text         string
 	Logprobs     []sample.Logprob
+	Answers      []Answer // of a beam search, best first: the first one is IDs and Text
 	Finish       Finish
 	StopMatch    string // the stop text that matched
 	PromptTokens int

@@ -24,11 +24,12 @@ func (s *Session) reroute(ctx context.Context) error {
 		patience = s.e.cfg.Timeouts.First
 	}
 	limit := time.Now().Add(patience)
-	for attempt := 0; ; attempt++ {
-		lost, err := s.dropLost()
+	for attempt, lost := 0, 0; ; attempt++ {
+		n, err := s.dropLost()
 		if err != nil {
 			return err
 		}
+		lost += n
 		var next []*stage
 		if next, err = s.replace(ctx); err == nil {
 			err = s.install(ctx, next)
@@ -41,6 +42,9 @@ func (s *Session) reroute(ctx context.Context) error {
 		}
 		if final := s.givenUp(ctx, limit, err); final != nil {
 			return final
+		}
+		if errors.Is(err, errRolledBack) {
+			continue
 		}
 		s.e.cfg.Log.Info("session re-routes again", "session", s.String(), "attempt", attempt+1, "reason", err)
 		s.pause(ctx, min(s.e.cfg.Timeouts.Backoff<<min(attempt, 5), 2*time.Second))
@@ -113,7 +117,7 @@ func (s *Session) replace(ctx context.Context) ([]*stage, error) {
 		if at == end {
 			return nil
 		}
-		hops, err := s.e.plan(ctx, swarm.Span{Start: at, End: end}, prev, next, s.opt.MaxLength, s.digests(kept), s.adapter)
+		hops, err := s.e.plan(ctx, swarm.Span{Start: at, End: end}, prev, next, s.opt.MaxLength*s.opt.sequences(), s.digests(kept), s.adapter)
 		if err != nil {
 			return err
 		}
@@ -209,6 +213,12 @@ func (s *Session) install(ctx context.Context, chain []*stage) error {
 		return err
 	}
 	s.mu.Lock()
+	for i, st := range chain {
+		if st.position < moves[i].Truncate {
+			s.mu.Unlock()
+			return errRolledBack
+		}
+	}
 	s.stale = false
 	s.mu.Unlock()
 	for i := len(chain) - 1; i > 0; i-- {
@@ -221,6 +231,10 @@ func (s *Session) install(ctx context.Context, chain []*stage) error {
 	}
 	return nil
 }
+
+// errRolledBack says that a stage could not cut its history where the plan wanted: its
+// beams had moved on, and it went back to where they parted. The next plan knows.
+var errRolledBack = errors.New("a stage went back further than planned")
 
 // dropJournals forgets borders that the chain no longer has.
 func (s *Session) dropJournals(chain []*stage) {
@@ -258,7 +272,7 @@ func (s *Session) place(ctx context.Context, chain []*stage, old map[*stage]bool
 				return s.ask(gctx, st, wire.TypeRoute, routes[i], s.e.cfg.Timeouts.Open)
 			}
 			open := wire.Open{
-				Version: wire.Version, Session: s.id, UID: s.e.uid, Span: st.hop.Span, MaxLength: s.opt.MaxLength,
+				Version: wire.Version, Session: s.id, UID: s.e.uid, Span: st.hop.Span, MaxLength: s.opt.MaxLength, Sequences: s.opt.Beams,
 				Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Route: routes[i], Adapter: s.adapter,
 			}
 			return s.ask(gctx, st, wire.TypeOpen, open, s.e.cfg.Timeouts.Open+s.opt.Wait)
@@ -315,6 +329,9 @@ func (s *Session) ask(ctx context.Context, st *stage, t wire.Type, v any, limit 
 		select {
 		case got := <-st.status:
 			if got.Epoch == st.epoch {
+				s.mu.Lock()
+				st.position = min(st.position, got.Position)
+				s.mu.Unlock()
 				return nil
 			}
 		case <-timer.C:
@@ -333,13 +350,15 @@ func (s *Session) ask(ctx context.Context, st *stage, t wire.Type, v any, limit 
 
 // replay feeds a stage rows the client knows and waits until it has computed them.
 func (s *Session) replay(ctx context.Context, st *stage, feed plan.Range) error {
+	var beams wire.Beams
 	for sent := feed.From; ; {
 		s.mu.Lock()
 		position, j, broken, want := st.position, s.journals[st.hop.Span.Start], s.broken(), s.got
-		to := min(sent+s.chunk, feed.To)
+		to := s.beams.until(sent, min(sent+s.chunk, feed.To), feed.To)
 		room := sent-position < window*s.chunk
 		if sent < feed.To && room {
 			s.feed = j.rows(s.feed[:0], sent, to)
+			beams = s.beams.of(sent)
 		}
 		s.mu.Unlock()
 		switch {
@@ -348,7 +367,7 @@ func (s *Session) replay(ctx context.Context, st *stage, feed plan.Range) error 
 		case position >= feed.To:
 			return nil
 		case sent < feed.To && room:
-			if err := st.sendRows(sent, want, s.feed); err != nil {
+			if err := st.sendRows(sent, want, beams, s.feed); err != nil {
 				return s.fail(st, err)
 			}
 			sent = to

@@ -34,6 +34,7 @@ type Session struct {
 	journals map[int]*journal // inputs of stages, by the first block of the stage
 	ids      []int32          // ids whose rows were computed or are on their way
 	pending  []int32          // emitted to the user, not yet computed
+	beams    parting          // how ids belong to sequences
 	stale    bool             // the chain holds rows that ids no longer has
 	step     uint64           // advances so far
 	sent     int              // rows given to stage 0 on the present route
@@ -54,8 +55,10 @@ func (s *Session) MaxLength() int { return s.opt.MaxLength }
 func (s *Session) Position() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.ids) + len(s.pending)
+	return s.position()
 }
+
+func (s *Session) position() int { return s.beams.positions(len(s.ids)) + len(s.pending) }
 
 // IDs are the ids in the session, emitted ones included.
 func (s *Session) IDs() []int32 {
@@ -85,7 +88,7 @@ func (s *Session) Status() swarm.SessionStatus {
 	defer s.mu.Unlock()
 	return swarm.SessionStatus{
 		ID: s.id.String(), Role: "gateway", Model: s.e.cfg.Manifest.Name, Route: s.route(), Epoch: s.epoch,
-		Position: len(s.ids) + len(s.pending), MaxLength: s.opt.MaxLength, Bytes: s.journalBytes(), Opened: s.opened, Steps: s.step,
+		Position: s.position(), MaxLength: s.opt.MaxLength, Bytes: s.journalBytes(), Opened: s.opened, Steps: s.step,
 	}
 }
 
@@ -110,6 +113,7 @@ func (s *Session) Truncate(pos int) error {
 // cut forgets computed rows from pos on; the chain learns of it before the next rows.
 func (s *Session) cut(pos int) {
 	s.ids = s.ids[:pos]
+	s.beams.cut(pos)
 	s.sent = min(s.sent, pos)
 	s.stale = true
 	for _, j := range s.journals {
@@ -138,7 +142,7 @@ func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32
 	hidden := s.e.cfg.Manifest.Hidden
 	s.mu.Lock()
 	before := len(s.ids)
-	if n := before + len(ids); n > s.opt.MaxLength {
+	if s.beams.positions(before+len(ids)) > s.opt.MaxLength {
 		s.mu.Unlock()
 		return nil, errTooLong(before, len(ids), s.opt.MaxLength)
 	}
@@ -148,7 +152,7 @@ func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32
 	s.out = slices.Grow(s.out[:0], (target-want)*hidden)[:(target-want)*hidden]
 	s.step++
 	s.moved = time.Now()
-	if len(ids) > 1 { // one row is one frame
+	if len(ids) > 1 && s.beams.width == 0 { // one row or one step of beams is one frame
 		s.chunk = s.chunkRows(len(ids))
 	}
 	s.mu.Unlock()
@@ -234,20 +238,21 @@ func (s *Session) pump() error {
 			return errClosed
 		}
 		first := s.stages[0]
-		from, to := s.sent, min(s.sent+s.chunk, len(s.ids))
+		from := s.sent
+		to := s.beams.until(from, min(from+s.chunk, len(s.ids)), len(s.ids))
 		if from == to || from-first.position >= window*s.chunk || first.err != nil {
 			err := first.err
 			s.mu.Unlock()
 			return err
 		}
-		ids, want := s.ids[from:to], s.got
+		ids, want, beams := s.ids[from:to], s.got, s.beams.of(from)
 		s.sent = to
 		s.mu.Unlock()
 		s.feed = slices.Grow(s.feed[:0], len(ids)*hidden)[:len(ids)*hidden]
 		if err := s.e.cfg.Head.Embed(s.feed, ids); err != nil {
 			return s.fail(first, err)
 		}
-		if err := first.sendRows(from, want, s.feed); err != nil {
+		if err := first.sendRows(from, want, beams, s.feed); err != nil {
 			return s.fail(first, err)
 		}
 	}

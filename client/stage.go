@@ -66,14 +66,14 @@ func (st *stage) send(t wire.Type, v any) error {
 	return st.write()
 }
 
-// sendRows sends rows of the stage's input, from position start on.
-func (st *stage) sendRows(start, want int, rows []float32) error {
+// sendRows sends rows of the stage's input, from row start of the log on.
+func (st *stage) sendRows(start, want int, beams wire.Beams, rows []float32) error {
 	hidden := st.s.e.cfg.Manifest.Hidden
 	h := wire.RowsHeader{
 		Session: st.s.id, Epoch: st.s.epoch, Step: st.s.step,
-		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: codec.F32,
+		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: codec.F32, Beams: beams,
 	}
-	st.buf = wire.AppendHeader(st.buf[:0], wire.TypeRows, wire.RowsSize+codec.Size(codec.F32, len(rows)))
+	st.buf = wire.AppendHeader(st.buf[:0], wire.TypeRows, h.Size()+codec.Size(codec.F32, len(rows)))
 	st.buf = codec.Append(h.Append(st.buf), codec.F32, rows)
 	return st.write()
 }
@@ -128,7 +128,7 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 			return rows, err
 		}
 		n := int(h.Count) * st.s.e.cfg.Manifest.Hidden
-		if h.Session != st.s.id || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.opt.MaxLength {
+		if h.Session != st.s.id || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.opt.MaxLength*st.s.opt.sequences() {
 			return rows, fmt.Errorf("%w: %d rows from %d in %d bytes", wire.ErrFrame, h.Count, h.Start, len(data))
 		}
 		if rows, err = codec.Decode(rows[:0], h.Codec, data); err != nil {

@@ -7,16 +7,16 @@ import (
 )
 
 // Capacity is the longest session that the online servers of a view could ever hold, in
-// tokens: per block the largest cache, over the range the smallest of those. 0 if a block
+// tokens of each of its sequences: per block the largest cache, over the range the smallest of those. 0 if a block
 // has no server at all, which is another failure.
-func Capacity(v swarm.View, r swarm.Span) int {
+func Capacity(v swarm.View, r swarm.Span, sequences int) int {
 	most := make([]int64, r.Len())
 	for i := range v.Servers {
 		s := &v.Servers[i]
 		if s.State != swarm.Online {
 			continue
 		}
-		holds := s.CacheTotal
+		holds := s.CacheTotal / int64(sequences)
 		if s.MaxLength > 0 {
 			holds = min(holds, int64(s.MaxLength))
 		}

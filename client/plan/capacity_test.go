@@ -25,7 +25,7 @@ func TestCapacity(t *testing.T) {
 		{"one that is still joining", []swarm.Record{a, server("b", 3, 4, swarm.Joining, 500, 0)}, 0},
 	} {
 		v := swarm.NewView(swarm.Manifest{Blocks: 4}, time.Time{}, c.servers)
-		if got := Capacity(v, swarm.Span{End: 4}); got != c.want {
+		if got := Capacity(v, swarm.Span{End: 4}, 1); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}

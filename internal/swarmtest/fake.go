@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"whorl/client/sample"
 	"whorl/server"
 	"whorl/server/blocks"
 	"whorl/swarm"
@@ -143,28 +144,60 @@ func (FakeHead) Logits(dst, rows []float32, n int, _ tensor.Activations) error {
 	return nil
 }
 
-// FakeGreedy is the reference: n greedy ids after a prompt, computed in one place.
-func FakeGreedy(prompt []int32, n int) []int32 {
-	e, _ := FakeLoader{}.Load(context.Background(), 0, FakeBlocks, (len(prompt)+n)/tensor.PageTokens+1, func(blocks.Info) {})
+// fakeLogits computes all positions of a sequence in one place and scores the last one.
+func fakeLogits(ids []int32) []float32 {
+	pages := len(ids)/tensor.PageTokens + 1
+	e, _ := FakeLoader{}.Load(context.Background(), 0, FakeBlocks, pages, func(blocks.Info) {})
 	b := &tensor.Batch{Seqs: make([]tensor.KVView, 1)}
-	for i := range (len(prompt)+n)/tensor.PageTokens + 1 {
+	for i := range pages {
 		b.Seqs[0].Pages = append(b.Seqs[0].Pages, int32(i))
 	}
-	ids, row, logits := append([]int32(nil), prompt...), make([]float32, fakeHidden), make([]float32, FakeVocab)
-	for p := 0; p < len(prompt)+n-1; p++ {
-		FakeHead{}.Embed(row, ids[p:p+1])
-		b.Rows = []tensor.Row{{Pos: int32(p)}}
-		e.Step(b, 0, FakeBlocks, 0, row, row)
-		if p >= len(prompt)-1 {
-			FakeHead{}.Logits(logits, row, 1, 0)
-			best := 0
-			for v := range logits {
-				if logits[v] > logits[best] {
-					best = v
-				}
+	rows, logits := make([]float32, len(ids)*fakeHidden), make([]float32, FakeVocab)
+	FakeHead{}.Embed(rows, ids)
+	for p := range ids {
+		b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
+	}
+	e.Step(b, 0, FakeBlocks, 0, rows, rows)
+	FakeHead{}.Logits(logits, rows[(len(ids)-1)*fakeHidden:], 1, 0)
+	return logits
+}
+
+// FakeGreedy is the reference: n greedy ids after a prompt, computed in one place.
+func FakeGreedy(prompt []int32, n int) []int32 {
+	ids := append([]int32(nil), prompt...)
+	for range n {
+		best, logits := 0, fakeLogits(ids)
+		for v := range logits {
+			if logits[v] > logits[best] {
+				best = v
 			}
-			ids = append(ids, int32(best))
 		}
+		ids = append(ids, int32(best))
 	}
 	return ids[len(prompt):]
+}
+
+// FakeBeams is the reference of a beam search: every sequence of every step is computed
+// from its ids, in one place.
+func FakeBeams(prompt []int32, n int, b sample.BeamParams, p sample.Params, end ...int32) []sample.Answer {
+	search, seqs := sample.NewBeams(p, b, prompt, n, end, nil), [][]int32{prompt}
+	for !search.Done() {
+		ids, parents := search.Next()
+		next := seqs
+		if ids != nil {
+			next = nil
+		}
+		for i, id := range ids {
+			next = append(next, append(append([]int32(nil), seqs[parents[i]]...), id))
+		}
+		seqs = next
+		var logits []float32
+		for _, s := range seqs {
+			logits = append(logits, fakeLogits(s)...)
+		}
+		if err := search.Step(logits); err != nil {
+			panic(err)
+		}
+	}
+	return search.Answers()
 }
