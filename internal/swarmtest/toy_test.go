@@ -51,6 +51,23 @@ func (r *real) device(threads int) tensor.Device {
 // engine starts n equal spans, each server with its own device, and a client.
 func (r *real) engine(n, threads int) (*World, *client.Engine) {
 	r.t.Helper()
+	w := r.world(n, 1, threads)
+	head := r.head(threads)
+	return w, w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = r.ck.Config.MaxPositions })
+}
+
+func (r *real) head(threads int) *model.Head {
+	r.t.Helper()
+	head, err := r.ck.LoadHead(r.device(threads), model.LoadOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return head
+}
+
+// world starts n equal spans, several servers for each, each with its own device.
+func (r *real) world(n, copies, threads int) *World {
+	r.t.Helper()
 	class, err := r.ck.Class(model.LoadOptions{})
 	if err != nil {
 		r.t.Fatal(err)
@@ -58,19 +75,15 @@ func (r *real) engine(n, threads int) (*World, *client.Engine) {
 	layers := r.ck.Config.Layers
 	w := NewWorld(r.t, swarm.Manifest{Name: r.ck.Name, Blocks: layers, Hidden: r.ck.Config.Hidden, Class: swarm.Class{
 		ConfigHash: r.ck.Config.Hash(), DType: class.DType, Quant: class.Quant, KVDType: "f32", Arithmetic: "cpu1"}})
-	for i := range n {
-		span := swarm.Span{Start: i * layers / n, End: (i + 1) * layers / n}
+	for i := range n * copies {
+		span := swarm.Span{Start: i % n * layers / n, End: (i%n + 1) * layers / n}
 		l, err := blocks.NewLoader(r.ck, r.device(threads), blocks.Options{StepRows: 512})
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		w.Start(swarm.PeerID(fmt.Sprint("server", i)), span, server.FromBlocks(l), func(c *server.Config) { c.Memory = 4 << 30 })
 	}
-	head, err := r.ck.LoadHead(r.device(threads), model.LoadOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return w, w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = r.ck.Config.MaxPositions })
+	return w
 }
 
 // run generates n ids greedily and returns them with the hash of all logits.
