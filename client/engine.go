@@ -214,7 +214,8 @@ func (e *Engine) Kill(id string) bool {
 
 // plan chooses servers for a piece of the model, among those that hold an adapter if one
 // is given.
-func (e *Engine) plan(ctx context.Context, r swarm.Span, from, to swarm.PeerID, tokens int, digests map[int]string, adapter *swarm.Adapter) ([]swarm.Hop, error) {
+// q lacks what the engine knows: view, bans and round trips.
+func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter) ([]swarm.Hop, error) {
 	view, err := e.cfg.Directory.View(ctx, e.uid)
 	if err != nil {
 		return nil, err
@@ -225,12 +226,10 @@ func (e *Engine) plan(ctx context.Context, r swarm.Span, from, to swarm.PeerID, 
 	now := time.Now()
 	e.mu.Lock()
 	e.view = view
-	avoid := e.bans.Avoid(now)
+	q.Avoid = e.bans.Avoid(now)
 	e.mu.Unlock()
-	chain, err := route.Plan(route.Query{
-		View: holding(view, adapter), Range: r, From: from, To: to, Tokens: tokens, Avoid: avoid, Digests: digests,
-		RTT: e.cfg.RTT, Params: e.cfg.Routing,
-	})
+	q.View, q.RTT, q.Params = holding(view, adapter), e.cfg.RTT, e.cfg.Routing
+	chain, err := route.Plan(q)
 	if err != nil {
 		return nil, ofAdapter(err, adapter)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"whorl/client/plan"
 	"whorl/swarm"
+	"whorl/swarm/route"
 	"whorl/swarm/wire"
 )
 
@@ -117,7 +118,10 @@ func (s *Session) replace(ctx context.Context) ([]*stage, error) {
 		if at == end {
 			return nil
 		}
-		hops, err := s.e.plan(ctx, swarm.Span{Start: at, End: end}, prev, next, s.opt.MaxLength*s.opt.sequences(), s.digests(kept), s.adapter)
+		hops, err := s.e.plan(ctx, route.Query{
+			Range: swarm.Span{Start: at, End: end}, From: prev, To: next,
+			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Digests: s.digests(kept),
+		}, s.adapter)
 		if err != nil {
 			return err
 		}

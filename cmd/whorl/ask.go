@@ -97,28 +97,29 @@ func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
 	return a, nil
 }
 
-// session makes the engine and opens a session of up to length tokens.
-func (f *askFlags) session(cmd *cobra.Command, a *asker, length int) (*client.Session, error) {
+// session makes the engine and opens a session of up to length tokens in each of so many
+// beams.
+func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*client.Session, error) {
 	ctx := cmd.Context()
-	if err := f.connect(ctx, cmd, a, length); err != nil {
+	if err := f.connect(ctx, cmd, a, length, beams); err != nil {
 		return nil, err
 	}
-	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Activations: a.mode, PrefillChunk: a.chunk})
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk})
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}
 	return s, asked(err)
 }
 
-// connect makes the engine, for sessions of up to length tokens.
-func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, length int) error {
+// connect makes the engine, for sessions of up to length tokens in each of so many beams.
+func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, length, beams int) error {
 	if longest := a.model.ck.Config.MaxPositions; length > longest {
 		return usagef("prompt and answer take %d tokens, and %s holds at most %d: shorten the prompt or ask for fewer tokens", length, a.model.name, longest)
 	}
 	cfg := client.DefaultConfig()
 	cfg.EOS, cfg.Timeouts.Step = a.model.ck.EOS(), f.stepTime
 	if f.local {
-		l, err := startLocal(ctx, a.model, length)
+		l, err := startLocal(ctx, a.model, length, beams)
 		if err != nil {
 			return err
 		}

@@ -133,6 +133,27 @@ func TestGenerateStop(t *testing.T) {
 }
 
 // --ids needs no tokenizer, and text without one is an honest error.
+// A beam search shows its best answer, and all that were asked for; processors change it.
+func TestGenerateBeams(t *testing.T) {
+	ref := references(t)[0]
+	args := []string{"generate", toy, "--local", "--json", "--prompt", ref.Prompt, "--max-new-tokens", "8", "--num-beams", "3",
+		"--num-return-sequences", "2", "--early-stopping", "never", "--length-penalty", "0.5"}
+	var got answerObject
+	whorl(t, "", nil, args...).last(t, &got)
+	if len(got.Answers) != 2 || !slices.Equal(got.IDs, got.Answers[0].IDs) || got.Text != got.Answers[0].Text || got.Answers[0].Score < got.Answers[1].Score {
+		t.Errorf("%+v", got)
+	}
+	var forbidden answerObject
+	whorl(t, "", nil, append(args, "--bad-words", "and", "--bad-words", "for")...).last(t, &forbidden)
+	if !strings.Contains(got.Text, " and") || strings.Contains(forbidden.Text, " and") || strings.Contains(forbidden.Text, " for") {
+		t.Errorf("%q without some words is %q", got.Text, forbidden.Text)
+	}
+	out := whorl(t, "", nil, append(slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--json" }), "--prefill-chunk", "2")...).ok(t).stdout
+	if out != got.Answers[0].Text+"\n"+got.Answers[1].Text+"\n" {
+		t.Errorf("shown: %q, want the texts of %+v", out, got.Answers)
+	}
+}
+
 func TestNoTokenizer(t *testing.T) {
 	bare := t.TempDir()
 	for _, name := range []string{"config.json", "model.safetensors"} {

@@ -32,6 +32,9 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			if err := answer.check(cmd); err != nil {
 				return err
 			}
+			if answer.beams.Return != 1 {
+				return usagef("--num-return-sequences %d: a conversation has one answer", answer.beams.Return)
+			}
 			if length < 1 {
 				return usagef("--max-length %d: want 1 or more", length)
 			}
@@ -46,12 +49,16 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			if !sourcesOf(cmd).given("max-length") {
 				length = min(length, a.model.ck.Config.MaxPositions)
 			}
-			s, err := ask.session(cmd, a, length)
+			s, err := ask.session(cmd, a, length, answer.beams.Beams)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			c := conversation{w: w, tok: a.tok, session: s, answer: &answer, system: system, show: isTerminal(w.in)}
+			r, err := answer.request(a, nil)
+			if err != nil {
+				return err
+			}
+			c := conversation{w: w, tok: a.tok, session: s, request: r, system: system, show: isTerminal(w.in)}
 			return c.run(cmd.Context())
 		},
 	}
@@ -72,7 +79,7 @@ type conversation struct {
 	w        *world
 	tok      *tokenizer.Tokenizer
 	session  *client.Session
-	answer   *answerFlags
+	request  client.Request // but for the prompt
 	system   string
 	show     bool // prompts, for people
 	messages []tokenizer.Message
@@ -143,9 +150,9 @@ func (c *conversation) turn(ctx context.Context, text string) error {
 	if err != nil {
 		return usagef("chat: %w", err)
 	}
-	if room := c.session.MaxLength() - len(ids); room < c.answer.tokens {
+	if room := c.session.MaxLength() - len(ids); room < c.request.MaxNewTokens {
 		fmt.Fprintf(c.w.err, "the conversation takes %d of %d tokens, which leaves no room for an answer of %d: /reset, or a lower --max-new-tokens\n",
-			len(ids), c.session.MaxLength(), c.answer.tokens)
+			len(ids), c.session.MaxLength(), c.request.MaxNewTokens)
 		return nil
 	}
 	have := c.session.IDs()
@@ -156,7 +163,9 @@ func (c *conversation) turn(ctx context.Context, text string) error {
 	if err := c.session.Truncate(common); err != nil {
 		return err
 	}
-	res, err := c.session.Generate(ctx, c.answer.request(ids[common:]), func(d client.Delta) error {
+	r := c.request
+	r.Prompt = ids[common:]
+	res, err := c.session.Generate(ctx, r, func(d client.Delta) error {
 		_, err := io.WriteString(c.w.out, d.Text)
 		return err
 	})

@@ -2,76 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"whorl/client"
-	"whorl/client/sample"
 	"whorl/swarm"
 )
-
-// answerFlags say how an answer is drawn.
-type answerFlags struct {
-	tokens    int
-	params    sample.Params
-	stop      []string
-	ignoreEOS bool
-	beams     int
-	lengthPen float64
-	adapter   string
-}
-
-func (f *answerFlags) add(fs *pflag.FlagSet) {
-	fs.IntVar(&f.tokens, "max-new-tokens", 256, "most tokens of an answer; the default is less where the model has less room")
-	fs.Float64Var(&f.params.Temperature, "temperature", 0, "0 takes the likeliest token (greedy)")
-	fs.IntVar(&f.params.TopK, "top-k", 0, "draw among so many tokens; 0: all")
-	fs.Float64Var(&f.params.TopP, "top-p", 1, "draw among the likeliest tokens of this total probability")
-	fs.Float64Var(&f.params.MinP, "min-p", 0, "leave out tokens less likely than this share of the likeliest")
-	fs.Float64Var(&f.params.RepetitionPenalty, "repetition-penalty", 1, "above 1 makes tokens that occurred less likely")
-	fs.Uint64Var(&f.params.Seed, "seed", 0, "equal seeds give equal answers; default: random")
-	fs.StringArrayVar(&f.stop, "stop", nil, "`TEXT` that ends the answer and is not shown; may be repeated")
-	fs.BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on after end tokens")
-	fs.IntVar(&f.beams, "num-beams", 1, "beams of a beam search; only 1 is supported yet")
-	fs.Float64Var(&f.lengthPen, "length-penalty", 1, "exponent of the length in a beam search; only 1 is supported yet")
-	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter; none is supported yet")
-}
-
-func (f *answerFlags) check(cmd *cobra.Command) error {
-	switch {
-	case f.tokens < 1:
-		return usagef("--max-new-tokens %d: want 1 or more", f.tokens)
-	case f.beams != 1 || f.lengthPen != 1:
-		return usagef("--num-beams %d, --length-penalty %v: beam search is not supported yet: leave them at 1", f.beams, f.lengthPen)
-	case f.adapter != "":
-		return usagef("--adapter %s: adapters are not supported yet, and an answer without it would be wrong", f.adapter)
-	}
-	for _, s := range f.stop {
-		if s == "" {
-			return usagef("--stop: an empty text would end every answer at once")
-		}
-	}
-	if !sourcesOf(cmd).given("seed") {
-		f.params.Seed = rand.Uint64()
-	}
-	var bad *sample.FieldError
-	if err := f.params.Validate(); errors.As(err, &bad) {
-		return usagef("--%s %v: want %s", strings.ReplaceAll(bad.Field, "_", "-"), bad.Value, bad.Want)
-	}
-	return nil
-}
-
-func (f *answerFlags) request(prompt []int32) client.Request {
-	return client.Request{
-		Prompt: prompt, MaxNewTokens: f.tokens, Sampling: f.params, Stop: f.stop, IgnoreEOS: f.ignoreEOS, TopLogprobs: -1,
-	}
-}
 
 func newGenerate(w *world) *cobra.Command {
 	var (
@@ -107,12 +47,15 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 				answer.tokens = min(answer.tokens, room)
 			}
 			length := len(ids) + answer.tokens
-			s, err := ask.session(cmd, a, length)
+			s, err := ask.session(cmd, a, length, answer.beams.Beams)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			req := answer.request(ids)
+			req, err := answer.request(a, ids)
+			if err != nil {
+				return err
+			}
 			req.Hash = trace
 			return generate(cmd.Context(), w, s, req, asJSON)
 		},
@@ -141,6 +84,9 @@ func generate(ctx context.Context, w *world, s *client.Session, r client.Request
 	if err != nil {
 		return asked(err)
 	}
+	for _, a := range res.Answers[min(1, len(res.Answers)):] {
+		fmt.Fprintln(w.out, a.Text)
+	}
 	if asJSON {
 		return printJSON(w.out, answerJSON(res))
 	}
@@ -150,13 +96,15 @@ func generate(ctx context.Context, w *world, s *client.Session, r client.Request
 
 // answerObject is what --json prints.
 type answerObject struct {
-	IDs              []int32   `json:"ids"`
-	Text             string    `json:"text"`
-	FinishReason     string    `json:"finish_reason"` // "stop" or "length"
-	PromptTokens     int       `json:"prompt_tokens"`
-	CompletionTokens int       `json:"completion_tokens"`
-	Route            []hopJSON `json:"route"`
-	Reroutes         int       `json:"reroutes"`
+	IDs              []int32 `json:"ids"`
+	Text             string  `json:"text"`
+	FinishReason     string  `json:"finish_reason"` // "stop" or "length"
+	PromptTokens     int     `json:"prompt_tokens"`
+	CompletionTokens int     `json:"completion_tokens"`
+	// Answers are those of a beam search, best first.
+	Answers  []searchedJSON `json:"answers,omitempty"`
+	Route    []hopJSON      `json:"route"`
+	Reroutes int            `json:"reroutes"`
 	// LogitsHash sums up the bits of all logits: equal hashes mean equal arithmetic.
 	LogitsHash string `json:"logits_hash,omitempty"`
 	Timings    struct {
@@ -166,6 +114,15 @@ type answerObject struct {
 	} `json:"timings"`
 }
 
+// searchedJSON is an answer that a beam search found; its score is the sum of
+// log-probabilities over the penalty of its length.
+type searchedJSON struct {
+	IDs          []int32 `json:"ids"`
+	Text         string  `json:"text"`
+	Score        float64 `json:"score"`
+	FinishReason string  `json:"finish_reason"`
+}
+
 type hopJSON struct {
 	Peer   swarm.PeerID `json:"peer"`
 	Blocks string       `json:"blocks"`
@@ -173,14 +130,14 @@ type hopJSON struct {
 
 func answerJSON(r client.Result) answerObject {
 	o := answerObject{
-		IDs: r.IDs, Text: r.Text, FinishReason: "stop", PromptTokens: r.PromptTokens, CompletionTokens: len(r.IDs),
+		IDs: r.IDs, Text: r.Text, FinishReason: finishReason(r.Finish), PromptTokens: r.PromptTokens, CompletionTokens: len(r.IDs),
 		Route: []hopJSON{}, Reroutes: r.Reroutes, LogitsHash: r.LogitsHash,
 	}
 	if o.IDs == nil {
 		o.IDs = []int32{}
 	}
-	if r.Finish == client.FinishLength {
-		o.FinishReason = "length"
+	for _, a := range r.Answers {
+		o.Answers = append(o.Answers, searchedJSON{a.IDs, a.Text, a.Score, finishReason(a.Finish)})
 	}
 	for _, h := range r.Route {
 		o.Route = append(o.Route, hopJSON{h.Peer, h.Span.String()})
@@ -189,6 +146,13 @@ func answerJSON(r client.Result) answerObject {
 	o.Timings.PrefillMS, o.Timings.DecodeMS = ms(r.Timings.Prefill), ms(r.Timings.Decode)
 	o.Timings.TokensPerSecond = speed(r)
 	return o
+}
+
+func finishReason(f client.Finish) string {
+	if f == client.FinishLength {
+		return "length"
+	}
+	return "stop"
 }
 
 // speed is the decode speed in tokens per second: the first token belongs to the prefill.

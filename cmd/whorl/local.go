@@ -9,6 +9,7 @@ import (
 
 	"whorl/server"
 	"whorl/server/blocks"
+	"whorl/server/kvcache"
 	"whorl/swarm"
 	"whorl/swarm/wire"
 	"whorl/tensor"
@@ -28,15 +29,15 @@ type localSwarm struct {
 }
 
 // startLocal loads the whole model and returns once it is online. Sessions may have up to
-// length tokens.
-func startLocal(ctx context.Context, m *openModel, length int) (*localSwarm, error) {
+// length tokens in each of so many beams.
+func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwarm, error) {
 	man, err := m.manifest()
 	if err != nil {
 		return nil, err
 	}
 	cfg := server.DefaultConfig()
 	cfg.Manifest, cfg.Span = man, &swarm.Span{Start: 0, End: man.Blocks}
-	cfg.CacheToken, cfg.MaxLength = max(length, tensor.PageTokens), length
+	cfg.CacheToken, cfg.MaxLength = beams*kvcache.PagesFor(length)*tensor.PageTokens, length
 	cfg.Measuring, cfg.JoinDelay, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
 	l := &localSwarm{dial: selfDialer{self: localPeer, others: nobody{}}, done: make(chan error, 1)}
 	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, StepRows: cfg.StepRows})

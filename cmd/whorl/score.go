@@ -38,7 +38,7 @@ The first token has none.`,
 			if err != nil {
 				return err
 			}
-			s, err := ask.session(cmd, a, len(ids))
+			s, err := ask.session(cmd, a, len(ids), 1)
 			if err != nil {
 				return err
 			}

@@ -63,7 +63,7 @@ func (p Params) delay(rtt time.Duration, known bool) time.Duration {
 // enter is charged once per server: overhead, and what its state makes likely.
 func (q *Query) enter(r *swarm.Record) time.Duration {
 	c := q.Params.HopOverhead
-	if r.CacheLeft < int64(q.Tokens) {
+	if r.CacheLeft < q.cache() {
 		c += q.Params.NoCache
 	}
 	if _, banned := q.Avoid[r.Peer]; banned {

@@ -15,7 +15,9 @@ type Query struct {
 	Range  swarm.Span   // the blocks to cover: all, or what a lost stage held
 	From   swarm.PeerID // the stage before the range; "" is the client
 	To     swarm.PeerID // the stage behind it; "" is the client
-	Tokens int          // positions the session reserves
+	Tokens int          // positions of the session
+	// Sequences is how many sequences of so many positions it reserves; 0 counts as 1.
+	Sequences int
 	// Avoid holds peers that failed, with the time of the last failure.
 	Avoid map[swarm.PeerID]time.Time
 	// Digests are those of blocks that the session has used: whoever holds one of them
@@ -70,6 +72,9 @@ func Plan(q Query) (Chain, error) {
 	return q.cheapest(q.notBanned(agreed)), nil
 }
 
+// cache is how many tokens of cache the session reserves.
+func (q *Query) cache() int64 { return int64(q.Tokens) * int64(max(1, q.Sequences)) }
+
 // online lists the servers of the range, and those of them that a session of this size
 // fits into once others have ended.
 func (q *Query) online() (online, fitting []*swarm.Record) {
@@ -79,7 +84,7 @@ func (q *Query) online() (online, fitting []*swarm.Record) {
 			continue
 		}
 		online = append(online, r)
-		if r.CacheTotal >= int64(q.Tokens) && (r.MaxLength == 0 || r.MaxLength >= q.Tokens) {
+		if r.CacheTotal >= q.cache() && (r.MaxLength == 0 || r.MaxLength >= q.Tokens) {
 			fitting = append(fitting, r)
 		}
 	}
@@ -203,7 +208,7 @@ func (q *Query) missing(spans []swarm.Span, online, fitting []*swarm.Record) err
 			blocks, model, model, spans[0])
 	case !all(fitting):
 		text = fmt.Sprintf("No servers holding blocks %s of %s have room for a session of %d tokens: ask for fewer, or start a server with a larger --attn-cache-tokens",
-			blocks, model, q.Tokens)
+			blocks, model, q.cache())
 	default:
 		text = fmt.Sprintf("No servers holding blocks %s of %s agree with the session's other servers on the weights: start one with the same files, or begin a new session",
 			blocks, model)

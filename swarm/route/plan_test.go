@@ -189,6 +189,8 @@ func plan(words []string, q *Query) (err error) {
 			q.To = swarm.PeerID(value)
 		case "tokens":
 			q.Tokens, err = strconv.Atoi(value)
+		case "sequences":
+			q.Sequences, err = strconv.Atoi(value)
 		case "used": // BLOCK:TEXT
 			var block int
 			var text string

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"whorl/client"
+	"whorl/client/sample"
+)
+
+// answerFlags say how an answer is drawn.
+type answerFlags struct {
+	tokens    int
+	params    sample.Params
+	badWords  []string
+	stop      []string
+	ignoreEOS bool
+	beams     sample.BeamParams
+	early     string
+	adapter   string
+}
+
+func (f *answerFlags) add(fs *pflag.FlagSet) {
+	fs.IntVar(&f.tokens, "max-new-tokens", 256, "most tokens of an answer; the default is less where the model has less room")
+	fs.Float64Var(&f.params.Temperature, "temperature", 0, "0 takes the likeliest token (greedy)")
+	fs.IntVar(&f.params.TopK, "top-k", 0, "draw among so many tokens; 0: all")
+	fs.Float64Var(&f.params.TopP, "top-p", 1, "draw among the likeliest tokens of this total probability")
+	fs.Float64Var(&f.params.MinP, "min-p", 0, "leave out tokens less likely than this share of the likeliest")
+	fs.Float64Var(&f.params.TypicalP, "typical-p", 1, "draw among the tokens of this total probability that are as surprising as is to be expected")
+	fs.Float64Var(&f.params.RepetitionPenalty, "repetition-penalty", 1, "above 1 makes tokens that occurred less likely")
+	fs.Float64Var(&f.params.PresencePenalty, "presence-penalty", 0, "taken from the logits of tokens that the answer has; -2 to 2")
+	fs.Float64Var(&f.params.FrequencyPenalty, "frequency-penalty", 0, "taken from the logit of a token for each time that the answer has it; -2 to 2")
+	fs.IntVar(&f.params.NoRepeatNGram, "no-repeat-ngram-size", 0, "no run of so many tokens occurs twice; 0: any may")
+	fs.IntVar(&f.params.MinNewTokens, "min-new-tokens", 0, "no end token before the answer has so many")
+	fs.StringArrayVar(&f.badWords, "bad-words", nil, "`TEXT` that the answer must not have; may be repeated")
+	fs.Uint64Var(&f.params.Seed, "seed", 0, "equal seeds give equal answers; default: random")
+	fs.StringArrayVar(&f.stop, "stop", nil, "`TEXT` that ends the answer and is not shown; may be repeated")
+	fs.BoolVar(&f.ignoreEOS, "ignore-eos", false, "go on after end tokens")
+	fs.IntVar(&f.beams.Beams, "num-beams", 1, "search the best answer with so many beams; the text comes at the end")
+	fs.Float64Var(&f.beams.LengthPenalty, "length-penalty", 1, "of a beam search: log-probabilities are divided by the length to this power")
+	fs.StringVar(&f.early, "early-stopping", "false", "when a beam search with enough answers ends: true (at once), false (when better ones are unlikely) or never (when there can be none)")
+	fs.IntVar(&f.beams.Return, "num-return-sequences", 1, "answers of a beam search to show, best first")
+	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter; none is supported yet")
+}
+
+func (f *answerFlags) check(cmd *cobra.Command) error {
+	switch {
+	case f.tokens < 1:
+		return usagef("--max-new-tokens %d: want 1 or more", f.tokens)
+	case f.beams.Beams > 1 && f.params.Temperature != 0:
+		return usagef("--num-beams %d takes the best and --temperature %v draws: give one of them", f.beams.Beams, f.params.Temperature)
+	case f.adapter != "":
+		return usagef("--adapter %s: adapters are not supported yet, and an answer without it would be wrong", f.adapter)
+	}
+	if slices.Contains(f.stop, "") {
+		return usagef("--stop: an empty text would end every answer at once")
+	}
+	if slices.Contains(f.badWords, "") {
+		return usagef("--bad-words: an empty text is no word")
+	}
+	if !sourcesOf(cmd).given("seed") {
+		f.params.Seed = rand.Uint64()
+	}
+	early, err := sample.ParseEarly(f.early)
+	f.beams.Early = early
+	var bad *sample.FieldError
+	if err := errors.Join(err, f.beams.Validate(), f.params.Validate()); errors.As(err, &bad) {
+		return usagef("--%s %v: want %s", strings.ReplaceAll(bad.Field, "_", "-"), bad.Value, bad.Want)
+	}
+	return nil
+}
+
+// request makes the request of a prompt; a must be connected.
+func (f *answerFlags) request(a *asker, prompt []int32) (client.Request, error) {
+	r := client.Request{
+		Prompt: prompt, MaxNewTokens: f.tokens, Sampling: f.params, Beams: f.beams, Stop: f.stop, IgnoreEOS: f.ignoreEOS, TopLogprobs: -1,
+	}
+	if len(f.badWords) == 0 {
+		return r, nil
+	}
+	if a.tok == nil {
+		return r, usagef("--bad-words: %w", a.tokErr)
+	}
+	var err error
+	r.Sampling.BadWords, err = a.engine.BadWords(f.badWords)
+	return r, err
+}
