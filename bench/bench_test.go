@@ -75,7 +75,7 @@ func TestShapes(t *testing.T) {
 		if c.Tied {
 			tables = 1
 		}
-		bytes := int64(c.Layers)*blockBytes(c.Spec(), tensor.F32) + int64(tables)*matrixBytes(tensor.F32, c.Vocab, c.Hidden) + 4*int64(c.Hidden)
+		bytes := int64(c.Layers)*blockBytes(c.Spec, tensor.F32) + int64(tables)*matrixBytes(tensor.F32, c.Vocab, c.Hidden) + 4*int64(c.Hidden)
 		if got := math.Round(float64(bytes) / 1e6); got != want[name] {
 			t.Errorf("%s: %v MB in F32, want %v", name, got, want[name])
 		}

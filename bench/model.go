@@ -29,7 +29,7 @@ func (m *Model) StepBytes() int64 {
 // weight of a block and row, and for the LM head once.
 func (m *Model) PrefillOps(rows int) float64 {
 	var weights int64
-	for _, need := range m.Config.Spec().Needs() {
+	for _, need := range m.Config.Block(0).Needs() {
 		if !need.Vector() {
 			weights += need.Values()
 		}

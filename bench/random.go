@@ -88,11 +88,14 @@ func Random(dev tensor.Device, name string, cfg model.Config, format tensor.DTyp
 	}
 	blocks := make([]*nn.Block, cfg.Layers)
 	for i := range blocks {
-		if blocks[i], err = r.block(cfg.Spec(), rope); err != nil {
+		if blocks[i], err = r.block(cfg.Block(i), rope); err != nil {
 			return nil, fmt.Errorf("make block %d of shape %s: %w", i, name, err)
 		}
 	}
-	bytes := int64(cfg.Layers) * blockBytes(cfg.Spec(), format)
+	var bytes int64
+	for i := range blocks {
+		bytes += blockBytes(cfg.Block(i), format)
+	}
 	return &Model{Name: name, Format: format, Config: cfg, Blocks: blocks, Head: head, BlockBytes: bytes}, nil
 }
 
@@ -100,13 +103,14 @@ func (r *random) block(s nn.Spec, rope tensor.Rope) (*nn.Block, error) {
 	var p nn.Params
 	var err error
 	for _, need := range s.Needs() {
-		switch {
-		case need.Bias:
-			p.Bias[need.Param], err = r.ones(need.Cols)
-		case need.Vector():
-			p.Gain[need.Param], err = r.ones(need.Cols)
-		default:
-			p.Weight[need.Param], err = r.matrix(need.Rows, need.Cols)
+		if need.Vector() {
+			var v tensor.Vector
+			v, err = r.ones(need.Cols)
+			p.SetVector(need, v)
+		} else {
+			var w tensor.Weight
+			w, err = r.matrix(need.Rows, need.Cols)
+			p.SetMatrix(s, need, w)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", need.Param, err)
@@ -130,7 +134,7 @@ func (r *random) head(c model.Config) (*model.Head, error) {
 			return nil, err
 		}
 	}
-	return model.NewHead(r.dev, tensor.NormSpec{Kind: tensor.RMSNorm, Gain: gain, Eps: c.NormEps}, table, lm)
+	return model.NewHead(r.dev, model.HeadParams{Norm: tensor.NormSpec{Gain: gain, Eps: c.NormEps}, Table: table, LM: lm})
 }
 
 // blockBytes is the size of a block whose matrices have one format.

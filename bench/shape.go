@@ -14,10 +14,10 @@ var shapes = []struct {
 	name string
 	cfg  model.Config
 }{
-	{"135m", model.Config{Layers: 30, Hidden: 576, Heads: 9, KVHeads: 3, HeadDim: 64, FFN: 1536, Vocab: 49152, Tied: true, MaxPositions: 8192}},
-	{"1.1b", model.Config{Layers: 22, Hidden: 2048, Heads: 32, KVHeads: 4, HeadDim: 64, FFN: 5632, Vocab: 32000, MaxPositions: 2048}},
-	{"8b4l", model.Config{Layers: 4, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFN: 14336, Vocab: 32000, MaxPositions: 8192}},
-	{"8b", model.Config{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFN: 14336, Vocab: 128256, MaxPositions: 8192}},
+	{"135m", model.Config{Layers: 30, Vocab: 49152, Tied: true, MaxPositions: 8192, Spec: nn.Spec{Hidden: 576, Heads: 9, KVHeads: 3, HeadDim: 64, FFN: 1536}}},
+	{"1.1b", model.Config{Layers: 22, Vocab: 32000, MaxPositions: 2048, Spec: nn.Spec{Hidden: 2048, Heads: 32, KVHeads: 4, HeadDim: 64, FFN: 5632}}},
+	{"8b4l", model.Config{Layers: 4, Vocab: 32000, MaxPositions: 8192, Spec: nn.Spec{Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFN: 14336}}},
+	{"8b", model.Config{Layers: 32, Vocab: 128256, MaxPositions: 8192, Spec: nn.Spec{Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFN: 14336}}},
 }
 
 // Shapes names the known shapes: SmolLM2-135M, TinyLlama-1.1B, four layers of Llama-3-8B

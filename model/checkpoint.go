@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"whorl/model/nn"
 	"whorl/model/weights"
 	"whorl/tensor"
 )
@@ -32,7 +33,7 @@ type Checkpoint struct {
 	eos    []int32
 
 	mu    sync.Mutex // guards ropes
-	ropes map[tensor.Device]tensor.Rope
+	ropes []ropeTable
 }
 
 // Metadata gives the key-value pairs of a GGUF file, for its vocabulary; it is empty for
@@ -51,8 +52,8 @@ func (c *Checkpoint) Close() error { return c.file.Close() }
 // Names are what the library calls the tensors of the family, whatever format the file has.
 func (c *Checkpoint) Names() Names { return c.canon }
 
-// BlockParams is the number of parameters of one block.
-func (c *Checkpoint) BlockParams() int64 { return c.Config.BlockParams() }
+// BlockParams is the number of parameters of block i.
+func (c *Checkpoint) BlockParams(i int) int64 { return c.Config.BlockParams(i) }
 
 // BlockBytes is the size of block i loaded with these options, in the format's own layout;
 // a device may hold it a little larger.
@@ -65,13 +66,13 @@ func (c *Checkpoint) BlockBytes(i int, o LoadOptions) (int64, error) {
 		return 0, err
 	}
 	var sum int64
-	for _, need := range c.Config.Spec().Needs() {
+	for _, need := range c.Config.Block(i).Needs() {
 		if need.Vector() {
 			sum += 4 * int64(need.Cols)
 			continue
 		}
-		info, _ := c.file.Info(c.names.tensorName(c.prefix, i, need))
-		sum += matrixBytes(s.matrix(info.DType, true), need.Rows, need.Cols)
+		info, _ := c.file.Info(c.source(i, need).name)
+		sum += matrixBytes(s.matrix(info.DType, need.Param), need.Rows, need.Cols)
 	}
 	return sum, nil
 }
@@ -83,10 +84,14 @@ func (c *Checkpoint) HeadBytes(o LoadOptions) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	sum := 4 * int64(c.Config.Hidden)
-	for _, name := range c.headMatrices() {
-		info, _ := c.file.Info(name)
-		sum += matrixBytes(s.matrix(info.DType, false), c.Config.Vocab, c.Config.Hidden)
+	var sum int64
+	for _, h := range c.headTensors() {
+		info, _ := c.file.Info(h.src.name)
+		if h.need.Vector() {
+			sum += 4 * int64(h.need.Cols)
+		} else {
+			sum += matrixBytes(s.matrix(info.DType, noParam), h.need.Rows, h.need.Cols)
+		}
 	}
 	return sum, nil
 }
@@ -98,28 +103,58 @@ func (c *Checkpoint) inRange(block int) error {
 	return nil
 }
 
-// headMatrices names the embedding table and, if it is another, the LM head.
-func (c *Checkpoint) headMatrices() []string {
-	list := []string{c.prefix.Body + c.names.Embed + ".weight"}
+// headTensor is a tensor outside of blocks.
+type headTensor struct {
+	src       source
+	need      nn.Need
+	embedNorm bool
+}
+
+// headTensors lists the embedding table, the norm of embeddings, the final norm and, if it
+// is no table of embeddings, the LM head: those that there are.
+func (c *Checkpoint) headTensors() []headTensor {
+	var list []headTensor
+	add := func(name string, need nn.Need, embedNorm bool) {
+		if need.Param = noParam; need.Bias {
+			name += ".bias"
+		} else {
+			name += ".weight"
+		}
+		shape := []int{need.Rows, need.Cols}
+		if need.Vector() {
+			shape = shape[1:]
+		}
+		list = append(list, headTensor{source{name: name, shape: shape}, need, embedNorm})
+	}
+	norm := func(name string, embedNorm bool) {
+		add(c.prefix.Body+name, nn.Need{Cols: c.Config.Hidden}, embedNorm)
+		if c.Config.NormBias {
+			add(c.prefix.Body+name, nn.Need{Bias: true, Cols: c.Config.Hidden}, embedNorm)
+		}
+	}
+	table := nn.Need{Rows: c.Config.Vocab, Cols: c.Config.Hidden}
+	add(c.prefix.Body+c.names.Embed, table, false)
+	if c.Config.EmbedNorm {
+		norm(c.names.EmbedNorm, true)
+	}
+	norm(c.names.Norm, false)
 	if !c.Config.Tied {
-		list = append(list, c.prefix.Head+c.names.Head+".weight")
+		add(c.prefix.Head+c.names.Head, table, false)
 	}
 	return list
 }
 
-func (c *Checkpoint) normName() string { return c.prefix.Body + c.names.Norm + ".weight" }
-
 // findPrefix settles which of the known prefixes the file uses.
 func (c *Checkpoint) findPrefix() error {
-	first := c.Config.Spec().Needs()[0]
+	first := c.Config.Block(0).Needs()[0]
 	for _, p := range c.names.Prefixes {
-		if _, ok := c.file.Info(c.names.tensorName(p, 0, first)); ok {
-			c.prefix = p
+		c.prefix = p
+		if _, ok := c.file.Info(c.source(0, first).name); ok {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has no tensor %q, under none of the known prefixes", c.Path,
-		c.names.tensorName(c.names.Prefixes[0], 0, first))
+	c.prefix = c.names.Prefixes[0]
+	return fmt.Errorf("%s has no tensor %q, under none of the known prefixes", c.Path, c.source(0, first).name)
 }
 
 // check compares the tensors of the file with what the configuration needs.
@@ -130,46 +165,39 @@ func (c *Checkpoint) check() error {
 	expected := map[string]bool{}
 	held := map[tensor.DType]int64{}
 	for i := range c.Config.Layers {
-		for _, need := range c.Config.Spec().Needs() {
-			name := c.names.tensorName(c.prefix, i, need)
-			expected[name] = true
-			info, err := c.checkTensor(name, need.Rows, need.Cols)
+		for _, need := range c.Config.Block(i).Needs() {
+			src := c.source(i, need)
+			info, err := c.checkTensor(src, need)
 			if err != nil {
 				return err
 			}
-			if !need.Vector() {
+			if !need.Vector() && !expected[src.name] {
 				held[info.DType] += info.Bytes
 			}
+			expected[src.name] = true
 		}
 	}
 	c.stored = dominant(held)
-	if _, err := c.checkTensor(c.normName(), 0, c.Config.Hidden); err != nil {
-		return err
-	}
-	for _, name := range c.headMatrices() {
-		if _, err := c.checkTensor(name, c.Config.Vocab, c.Config.Hidden); err != nil {
+	for _, h := range c.headTensors() {
+		if _, err := c.checkTensor(h.src, h.need); err != nil {
 			return err
 		}
 	}
 	return c.checkSurplus(expected)
 }
 
-// checkTensor checks one tensor; rows is 0 for a vector.
-func (c *Checkpoint) checkTensor(name string, rows, cols int) (weights.Info, error) {
-	info, ok := c.file.Info(name)
+// checkTensor checks the tensor that a need's values lie in.
+func (c *Checkpoint) checkTensor(src source, need nn.Need) (weights.Info, error) {
+	info, ok := c.file.Info(src.name)
 	if !ok {
-		return info, fmt.Errorf("%s: tensor %q is missing", c.Path, name)
+		return info, fmt.Errorf("%s: tensor %q is missing", c.Path, src.name)
 	}
-	want := []int{rows, cols}
-	if rows == 0 {
-		want = want[1:]
+	if !slices.Equal(info.Shape, src.shape) {
+		return info, fmt.Errorf("%s: tensor %q has the shape %v, but the configuration needs %v", c.Path, src.name, info.Shape, src.shape)
 	}
-	if !slices.Equal(info.Shape, want) {
-		return info, fmt.Errorf("%s: tensor %q has the shape %v, but the configuration needs %v", c.Path, name, info.Shape, want)
-	}
-	if !info.Loadable || (rows == 0 && info.DType.Quantised()) {
+	if !info.Loadable || (need.Vector() && info.DType.Quantised()) {
 		return info, fmt.Errorf("%s: tensor %q has the type %s, which is not supported: supported are F32, F16, BF16 and for matrices of GGUF files Q8_0, Q4_0, Q4_1, Q4_K, Q6_K",
-			c.Path, name, info.Type)
+			c.Path, src.name, info.Type)
 	}
 	return info, nil
 }
@@ -198,17 +226,46 @@ func dominant(held map[tensor.DType]int64) tensor.DType {
 	return best
 }
 
-// rope gives the device's rotation table, made once per device.
-func (c *Checkpoint) rope(dev tensor.Device) (tensor.Rope, error) {
+// rope gives the device's rotation table, made once per device; nil for none.
+func (c *Checkpoint) rope(dev tensor.Device, r nn.Rope) (tensor.Rope, error) {
+	if r.Kind == nn.RopeNone {
+		return nil, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r, ok := c.ropes[dev]; ok {
-		return r, nil
+	for _, have := range c.ropes {
+		if have.dev == dev && have.spec.Equal(r) {
+			return have.table, nil
+		}
 	}
-	r, err := dev.NewRope(c.Config.Rope.Spec(c.Config.HeadDim))
+	table, err := dev.NewRope(r.Spec(c.Config.HeadDim))
 	if err != nil {
 		return nil, fmt.Errorf("rotary table of %s: %w", c.Name, err)
 	}
-	c.ropes[dev] = r
-	return r, nil
+	if len(c.ropes) == maxRopes {
+		c.ropes = c.ropes[1:]
+	}
+	c.ropes = append(c.ropes, ropeTable{dev, r, table})
+	return table, nil
+}
+
+type ropeTable struct {
+	dev   tensor.Device
+	spec  nn.Rope
+	table tensor.Rope
+}
+
+// maxRopes is how many tables are kept for reuse: those of the blocks, and of sessions of
+// the latest lengths.
+const maxRopes = 32
+
+// SessionRope is the rotation of a session of at most length positions on a device, for
+// tensor.KVView.Rope; nil for models whose rotation does not depend on it.
+func (c *Checkpoint) SessionRope(dev tensor.Device, length int) (tensor.Rope, error) {
+	for _, s := range c.Config.specs() {
+		if s.Rope.LengthDependent() {
+			return c.rope(dev, s.Rope.At(length))
+		}
+	}
+	return nil, nil
 }

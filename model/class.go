@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 
+	"whorl/model/nn"
 	"whorl/tensor"
 	"whorl/tensor/quant"
 )
@@ -67,12 +68,14 @@ func (c *Checkpoint) resolve(o LoadOptions) (scheme, error) {
 
 // fits checks that the rows of every matrix are whole groups of a format.
 func (c *Checkpoint) fits(d tensor.DType) error {
-	for _, need := range c.Config.Spec().Needs() {
-		if need.Vector() {
-			continue
-		}
-		if _, err := quant.RowBytes(d, need.Cols); err != nil {
-			return fmt.Errorf("quant %s does not fit %s: %s: %w", d, c.Name, c.names.paramName(need), err)
+	for _, spec := range c.Config.specs() {
+		for _, need := range spec.Needs() {
+			if need.Vector() || need.Param == nn.Router {
+				continue
+			}
+			if _, err := quant.RowBytes(d, need.Cols); err != nil {
+				return fmt.Errorf("quant %s does not fit %s: %s: %w", d, c.Name, c.names.source(spec, need).name, err)
+			}
 		}
 	}
 	return nil
@@ -99,10 +102,11 @@ func (c *Checkpoint) resolveDType(name string) (scheme, error) {
 	return scheme{class: Class{DType: d.String(), Quant: "none"}, float: d}, nil
 }
 
-// matrix is the type that a block's or the head's matrix stored as d is loaded in.
-func (s scheme) matrix(d tensor.DType, inBlock bool) tensor.DType {
+// matrix is the type that a matrix stored as d is loaded in. Those of blocks are quantised,
+// but for the router of experts: a small error there chooses other experts.
+func (s scheme) matrix(d tensor.DType, p nn.Param) tensor.DType {
 	switch {
-	case inBlock && s.quantise:
+	case s.quantise && p != noParam && p != nn.Router:
 		return s.quant
 	case s.keep || d.Quantised():
 		return d

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 
 	"whorl/model/nn"
 	"whorl/tensor"
@@ -25,33 +27,68 @@ type Config struct {
 	// is a case of.
 	Family string
 
-	Vocab, Hidden, Layers   int
-	Heads, KVHeads, HeadDim int
-	FFN                     int
-	NormEps                 float32
-	Activation              tensor.Activation
-	Rope                    nn.Rope
-	AttnBias, MLPBias       bool // biases of all projections of attention, of the MLP
-	QKVBias                 bool // biases of Q, K and V, but not of O
-	QKNorm                  bool // queries and keys are normalised, head by head
-	Tied                    bool // the LM head is the embedding table
+	// Spec is the graph of the blocks. Where blocks differ, Kinds has an entry for each:
+	// 0 for Spec, i for Others[i-1]. Widths of rows and heads are the same in all.
+	nn.Spec
+	Others []nn.Spec
+	Kinds  []uint8
+
+	Vocab, Layers int
+	Tied          bool // the LM head is the embedding table
+
+	EmbedScale   float32 // multiplies embeddings; 0: none
+	EmbedNorm    bool    // embeddings are normalised, as blocks normalise
+	LogitScale   float32 // multiplies logits; 0: none
+	LogitSoftcap float32 // caps them, after that; 0: none
 
 	// MaxPositions is the context the model was made for. It alters no maths here.
 	MaxPositions int
 }
 
-// Spec is the graph of one block.
-func (c Config) Spec() nn.Spec {
-	return nn.Spec{
-		Hidden: c.Hidden, FFN: c.FFN, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-		NormEps: c.NormEps, Activation: c.Activation, Rope: c.Rope,
-		AttnBias: c.AttnBias, QKVBias: c.QKVBias, MLPBias: c.MLPBias, QKNorm: c.QKNorm,
+// Block is the graph of block i.
+func (c Config) Block(i int) nn.Spec {
+	if i < len(c.Kinds) && c.Kinds[i] > 0 {
+		return c.Others[c.Kinds[i]-1]
+	}
+	return c.Spec
+}
+
+// SetBlocks gives every block its graph: the first is Config.Spec from then on.
+func (c *Config) SetBlocks(specs []nn.Spec) {
+	c.Others, c.Kinds = nil, nil
+	if len(specs) == 0 {
+		return
+	}
+	c.Spec = specs[0]
+	kinds := make([]uint8, len(specs))
+	for i, s := range specs {
+		if reflect.DeepEqual(s, c.Spec) {
+			continue
+		}
+		k := slices.IndexFunc(c.Others, func(o nn.Spec) bool { return reflect.DeepEqual(o, s) })
+		if k < 0 {
+			if len(c.Others) == maxKinds {
+				return // Validate refuses it: Kinds is missing
+			}
+			k = len(c.Others)
+			c.Others = append(c.Others, s)
+		}
+		kinds[i] = uint8(k + 1)
+	}
+	if len(c.Others) > 0 {
+		c.Kinds = kinds
 	}
 }
 
+// maxKinds bounds the kinds of blocks of a model beyond the first.
+const maxKinds = 64
+
+// specs are the distinct graphs of the model's blocks.
+func (c Config) specs() []nn.Spec { return append([]nn.Spec{c.Spec}, c.Others...) }
+
 // NewWorkspace allocates what blocks of this model need for steps of up to maxRows rows.
 func (c Config) NewWorkspace(dev tensor.Device, maxRows int) (*Workspace, error) {
-	return nn.NewWorkspace(dev, c.Spec(), maxRows)
+	return nn.NewWorkspace(dev, maxRows, c.specs()...)
 }
 
 // KVSpec sizes a KV pool for a span of the given number of blocks.
@@ -59,10 +96,10 @@ func (c Config) KVSpec(blocks, pages int) tensor.KVSpec {
 	return tensor.KVSpec{Layers: blocks, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Pages: pages}
 }
 
-// BlockParams is the number of parameters of one block.
-func (c Config) BlockParams() int64 {
+// BlockParams is the number of parameters of block i.
+func (c Config) BlockParams(i int) int64 {
 	var n int64
-	for _, need := range c.Spec().Needs() {
+	for _, need := range c.Block(i).Needs() {
 		n += need.Values()
 	}
 	return n
@@ -80,7 +117,6 @@ func (c Config) Validate() error {
 		{"number of attention heads", c.Heads, maxWidth},
 		{"number of key/value heads", c.KVHeads, maxWidth},
 		{"head dimension", c.HeadDim, maxWidth},
-		{"intermediate size", c.FFN, maxWidth},
 		{"context limit", c.MaxPositions, math.MaxInt32},
 	} {
 		if f.v < 1 || f.v > f.limit {
@@ -93,22 +129,42 @@ func (c Config) Validate() error {
 	if c.Heads%c.KVHeads != 0 {
 		return fmt.Errorf("config: %d attention heads are no multiple of %d key/value heads", c.Heads, c.KVHeads)
 	}
-	if c.AttnBias && c.QKVBias {
-		return fmt.Errorf("config: biases of all projections of attention, and of Q, K and V only")
+	for _, v := range []float32{c.EmbedScale, c.LogitScale, c.LogitSoftcap} {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) || v < 0 {
+			return fmt.Errorf("config: a factor of embeddings or logits is %v", v)
+		}
 	}
-	if math.IsNaN(float64(c.NormEps)) || c.NormEps <= 0 || c.NormEps >= 1 {
-		return fmt.Errorf("config: the epsilon of the norms is %v", c.NormEps)
+	if len(c.Kinds) != 0 && len(c.Kinds) != c.Layers || len(c.Others) > maxKinds {
+		return fmt.Errorf("config: %d kinds of blocks for %d blocks", len(c.Others)+1, c.Layers)
 	}
-	if c.Activation == tensor.NoActivation {
-		return fmt.Errorf("config: no activation function")
-	}
-	if c.Rope.Dim > c.HeadDim {
-		return fmt.Errorf("config: %d rotated elements in heads of %d", c.Rope.Dim, c.HeadDim)
-	}
-	if err := c.Rope.Validate(); err != nil {
-		return fmt.Errorf("config: %w", err)
+	for _, s := range c.specs() {
+		if err := c.validateSpec(s); err != nil {
+			return fmt.Errorf("config: %w", err)
+		}
 	}
 	return nil
+}
+
+func (c Config) validateSpec(s nn.Spec) error {
+	if s.Hidden != c.Hidden || s.Heads != c.Heads || s.KVHeads != c.KVHeads || s.HeadDim != c.HeadDim {
+		return fmt.Errorf("blocks of different widths")
+	}
+	if s.FFN < 1 || s.FFN > maxWidth {
+		return fmt.Errorf("the intermediate size is %d, want 1 to %d", s.FFN, maxWidth)
+	}
+	if math.IsNaN(float64(s.NormEps)) || s.NormEps <= 0 || s.NormEps >= 1 {
+		return fmt.Errorf("the epsilon of the norms is %v", s.NormEps)
+	}
+	if s.Activation == tensor.NoActivation {
+		return fmt.Errorf("no activation function")
+	}
+	if s.Rope.Kind != nn.RopeNone && s.Rope.Dim > s.HeadDim {
+		return fmt.Errorf("%d rotated elements in heads of %d", s.Rope.Dim, s.HeadDim)
+	}
+	if err := s.Rope.Validate(); err != nil {
+		return err
+	}
+	return s.Validate()
 }
 
 // Hash names the maths of the model: SHA-256, in hex, over canonical JSON of every field
@@ -133,10 +189,11 @@ func (c Config) Hash() string {
 		Tied       bool              `json:"tied"`
 		QKVBias    bool              `json:"qkv_bias,omitempty"`
 		QKNorm     bool              `json:"qk_norm,omitempty"`
+		More       *more             `json:"more,omitempty"`
 	}{
 		1, c.Family, c.Vocab, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.FFN,
 		c.NormEps, c.Activation, c.Rope, c.AttnBias, c.MLPBias, c.Tied,
-		c.QKVBias, c.QKNorm,
+		c.QKVBias, c.QKNorm, c.more(),
 	}
 	raw, err := json.Marshal(canonical)
 	if err != nil {
@@ -145,4 +202,35 @@ func (c Config) Hash() string {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
+}
+
+// more is what the first version of the hash did not know.
+type more struct {
+	Spec         nn.Spec   `json:"spec"`
+	Others       []nn.Spec `json:"others,omitempty"`
+	Kinds        []int     `json:"kinds,omitempty"`
+	EmbedScale   float32   `json:"embed_scale,omitempty"`
+	EmbedNorm    bool      `json:"embed_norm,omitempty"`
+	LogitScale   float32   `json:"logit_scale,omitempty"`
+	LogitSoftcap float32   `json:"logit_softcap,omitempty"`
+}
+
+// more is nil for models that the first version describes whole.
+func (c Config) more() *more {
+	m := more{
+		Spec: c.Spec, Others: c.Others,
+		EmbedScale: c.EmbedScale, EmbedNorm: c.EmbedNorm, LogitScale: c.LogitScale, LogitSoftcap: c.LogitSoftcap,
+	}
+	for _, k := range c.Kinds {
+		m.Kinds = append(m.Kinds, int(k))
+	}
+	first := nn.Spec{
+		Hidden: c.Hidden, FFN: c.FFN, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+		NormEps: c.NormEps, Activation: c.Activation, Rope: c.Rope,
+		AttnBias: c.AttnBias, QKVBias: c.QKVBias, MLPBias: c.MLPBias, QKNorm: c.QKNorm,
+	}
+	if reflect.DeepEqual(m, more{Spec: first}) {
+		return nil
+	}
+	return &m
 }

@@ -3,20 +3,15 @@ package model
 import (
 	"fmt"
 
-	"whorl/model/weights"
 	"whorl/tensor"
 	"whorl/tensor/quant"
 )
 
-// floats widens a float tensor to float32, exactly. The tensor was checked to be one.
-func floats(t weights.Tensor) []float32 {
-	n := 1
-	for _, d := range t.Shape {
-		n *= d
-	}
-	f, _ := quant.Of(t.DType)
-	out := make([]float32, n)
-	f.Unpack(out, t.Data)
+// floats widens a float matrix to float32, exactly. It was checked to be one.
+func floats(m tensor.Matrix) []float32 {
+	f, _ := quant.Of(m.DType)
+	out := make([]float32, m.Rows*m.Cols)
+	f.Unpack(out, m.Data)
 	return out
 }
 

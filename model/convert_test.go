@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"whorl/model/nn"
 	"whorl/tensor"
 	"whorl/tensor/quant"
 )
@@ -39,7 +40,7 @@ func TestConvert(t *testing.T) {
 		{"q8_0", scheme{keep: true, quantise: true, quant: tensor.Q8_0}, pack(t, tensor.Q8_0, v, 64)},
 		{"q4_1 by way of bf16", scheme{float: tensor.BF16, quantise: true, quant: tensor.Q4_1}, pack(t, tensor.Q4_1, rounded, 64)},
 	} {
-		got, err := convert(f32, tt.s.matrix(tensor.F32, true), tt.s)
+		got, err := convert(f32, tt.s.matrix(tensor.F32, nn.Q), tt.s)
 		if err != nil || got.DType != tt.want.DType || !bytes.Equal(got.Data, tt.want.Data) {
 			t.Errorf("%s: %v, type %s, or other bytes", tt.name, err, got.DType)
 		}
@@ -57,7 +58,7 @@ func TestConvert(t *testing.T) {
 		t.Error("a conversion to the same type copies")
 	}
 	q := pack(t, tensor.Q8_0, v, 64)
-	if s := (scheme{float: tensor.BF16}); s.matrix(q.DType, false) != tensor.Q8_0 {
+	if s := (scheme{float: tensor.BF16}); s.matrix(q.DType, noParam) != tensor.Q8_0 {
 		t.Error("a quantised matrix of the head is to be converted")
 	}
 	if _, err := convert(q, tensor.Q4_0, scheme{}); err == nil {

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"slices"
-
 	"whorl/model/nn"
 	"whorl/tensor"
 )
@@ -13,8 +11,16 @@ type Defaults struct {
 	Eps          float64 // of the norms
 	Theta        float64 // of the rotary embedding
 	MaxPositions int
-	KVHeads      int // 0: as many as attention heads
-	HeadDim      int // 0: hidden size / attention heads
+	KVHeads      int  // 0: as many as attention heads
+	HeadDim      int  // 0: hidden size / attention heads
+	Tied         bool // head and embeddings are one table
+	// Activation is the library's name; "" is "silu". It is read from hidden_act.
+	Activation string
+	// PartialRotary is how much of a head the family rotates: 0 if partial_rotary_factor
+	// is not a field of it, so that only 1 is accepted.
+	PartialRotary float64
+	// OwnRope leaves the fields of the rotary embedding to the family.
+	OwnRope bool
 }
 
 // DecoderJSON reads the fields of config.json, in the form of transformers 4 or 5, that
@@ -26,14 +32,15 @@ func DecoderJSON(f *Fields, family string, d Defaults) Config {
 	c := Config{
 		Family:       family,
 		Vocab:        f.Int("vocab_size"),
-		Hidden:       f.Int("hidden_size"),
 		Layers:       f.Int("num_hidden_layers"),
-		Heads:        f.Int("num_attention_heads"),
-		FFN:          f.Int("intermediate_size"),
-		NormEps:      float32(f.FloatOr("rms_norm_eps", d.Eps)),
 		MaxPositions: f.IntOr("max_position_embeddings", d.MaxPositions),
-		Tied:         f.BoolOr("tie_word_embeddings", false),
-		Activation:   tensor.SiLU,
+		Tied:         f.BoolOr("tie_word_embeddings", d.Tied),
+		Spec: nn.Spec{
+			Hidden:  f.Int("hidden_size"),
+			Heads:   f.Int("num_attention_heads"),
+			FFN:     f.Int("intermediate_size"),
+			NormEps: float32(f.FloatOr("rms_norm_eps", d.Eps)),
+		},
 	}
 	kv := d.KVHeads
 	if kv == 0 || f.Null("num_key_value_heads") {
@@ -41,12 +48,30 @@ func DecoderJSON(f *Fields, family string, d Defaults) Config {
 	}
 	c.KVHeads = f.IntOr("num_key_value_heads", kv)
 	c.HeadDim = headDim(f, c, d.HeadDim)
-	if act := f.StringOr("hidden_act", "silu"); act != "silu" {
-		f.Fail("hidden_act", "is %q, which is not supported: only silu is", act)
+	if d.Activation == "" {
+		d.Activation = "silu"
 	}
+	c.Activation = ActivationOf(f, "hidden_act", d.Activation)
 	refuseVariants(f)
-	c.Rope = ropeOfJSON(f, family, d.Theta, c.HeadDim, c.MaxPositions)
+	if !d.OwnRope {
+		c.Rope = RopeFields{Family: family, Theta: d.Theta, HeadDim: c.HeadDim, MaxPositions: c.MaxPositions, Partial: d.PartialRotary}.Read(f)
+	}
 	return c
+}
+
+// ActivationOf reads the name of an activation function, in the library's words.
+func ActivationOf(f *Fields, name, def string) tensor.Activation {
+	switch act := f.StringOr(name, def); act {
+	case "silu", "swish":
+		return tensor.SiLU
+	case "gelu", "gelu_python":
+		return tensor.GELU
+	case "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu_python_tanh":
+		return tensor.GELUTanh
+	default:
+		f.Fail(name, "is %q, which is not supported: silu, gelu and gelu_pytorch_tanh are", act)
+		return tensor.NoActivation
+	}
 }
 
 func headDim(f *Fields, c Config, def int) int {
@@ -72,21 +97,6 @@ func refuseVariants(f *Fields) {
 	f.Only("tie_encoder_decoder", "false")
 	f.Only("chunk_size_feed_forward", "0")
 	f.Only("pruned_heads", "{}")
-	f.Only("partial_rotary_factor", "1", "1.0")
-}
-
-// FullAttention refuses windows of attention in the configurations that switch them on by
-// use_sliding_window. While that is off, sliding_window and max_window_layers mean nothing.
-func (f *Fields) FullAttention(layers int) {
-	f.Only("use_sliding_window", "false")
-	f.Skip("sliding_window", "max_window_layers")
-	kinds := f.Strings("layer_types")
-	if kinds != nil && len(kinds) != layers {
-		f.Fail("layer_types", "has %d entries for %d blocks", len(kinds), layers)
-	}
-	if i := slices.IndexFunc(kinds, func(k string) bool { return k != "full_attention" }); i >= 0 {
-		f.Fail("layer_types", "gives block %d the type %q, which is not supported: only full_attention is", i, kinds[i])
-	}
 }
 
 // bookkeeping are fields of config.json that alter no result of inference: notes of the

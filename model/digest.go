@@ -17,12 +17,19 @@ func (c *Checkpoint) BlockDigest(i int) (string, error) {
 		return "", err
 	}
 	sum := sha256.New()
-	for _, need := range c.Config.Spec().Needs() {
-		t, err := c.file.Tensor(c.names.tensorName(c.prefix, i, need))
+	spec := c.Config.Block(i)
+	seen := map[string]bool{} // several needs may lie in one tensor
+	for _, need := range spec.Needs() {
+		name := c.source(i, need).name
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		t, err := c.file.Tensor(name)
 		if err != nil {
 			return "", fmt.Errorf("digest of block %d of %s: %w", i, c.Name, err)
 		}
-		writeFramed(sum, []byte(c.canon.paramName(need)))
+		writeFramed(sum, []byte(c.canon.source(spec, need).name))
 		writeFramed(sum, []byte(t.DType.String()))
 		writeFramed(sum, fmt.Append(nil, t.Shape))
 		writeFramed(sum, t.Data)

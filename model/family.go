@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"strings"
 
 	"whorl/model/nn"
@@ -39,8 +38,15 @@ type Names struct {
 	// follows; ".weight" or ".bias" comes after it.
 	Block string
 	Param [nn.NumParams]string
+	// Fused are parameters that lie in one tensor. Param of these is not used.
+	Fused []Fused
+	// Expert are formats with an expert's number, of matrices that each expert has of its
+	// own; ExpertStack names those that lie in one tensor [experts][rows][cols].
+	Expert, ExpertStack [nn.NumParams]string
+	// GainPlusOne: norms multiply by one plus what is stored.
+	GainPlusOne bool
 	// Embed, Norm and Head are the tensors outside of blocks.
-	Embed, Norm, Head string
+	Embed, EmbedNorm, Norm, Head string
 	// Ignore are endings of tensors inside blocks that carry no information, such as
 	// stored rotary tables.
 	Ignore []string
@@ -52,19 +58,6 @@ type Names struct {
 // Prefix is put before the names of blocks, embeddings and final norm (Body), and before
 // that of the LM head (Head).
 type Prefix struct{ Body, Head string }
-
-// tensorName is the full name of a block's tensor.
-func (n Names) tensorName(p Prefix, block int, need nn.Need) string {
-	return p.Body + fmt.Sprintf(n.Block, block) + n.paramName(need)
-}
-
-// paramName is the name inside the block.
-func (n Names) paramName(need nn.Need) string {
-	if need.Bias {
-		return n.Param[need.Param] + ".bias"
-	}
-	return n.Param[need.Param] + ".weight"
-}
 
 // blocks is what the names of all tensors inside blocks begin with.
 func (n Names) blocks(p Prefix) string {

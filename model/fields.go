@@ -139,6 +139,13 @@ func (f *Fields) Strings(name string) []string {
 	return v
 }
 
+// Floats reads a list of numbers; nil if absent.
+func (f *Fields) Floats(name string) []float32 {
+	var v []float32
+	f.get(name, "a list of numbers", &v)
+	return v
+}
+
 // Object reads a nested object; nil if absent. Its errors are this object's errors.
 func (f *Fields) Object(name string) *Fields {
 	var v map[string]json.RawMessage

@@ -19,8 +19,7 @@ const (
 type Head struct {
 	dev           tensor.Device
 	vocab, hidden int
-	norm          tensor.NormSpec
-	table, lm     tensor.Weight // the same handle if tied
+	p             HeadParams
 	bytes         int64
 
 	mu      sync.Mutex // guards the workspace below
@@ -31,17 +30,28 @@ type Head struct {
 	product [1]tensor.Product
 }
 
-// NewHead makes a head of loaded parameters: a final norm, a table of embeddings and the
-// matrix of the logits, which is the table itself if the model ties them.
-func NewHead(dev tensor.Device, norm tensor.NormSpec, table, lm tensor.Weight) (*Head, error) {
-	h := &Head{dev: dev, vocab: table.Rows(), hidden: table.Cols(), norm: norm, table: table, lm: lm}
-	if lm.Rows() != h.vocab || lm.Cols() != h.hidden || norm.Gain.Len() != h.hidden {
+// HeadParams are the loaded parameters of a head.
+type HeadParams struct {
+	Table     tensor.Weight    // of embeddings, [vocab][hidden]
+	LM        tensor.Weight    // makes logits; the table itself if the model ties them
+	Norm      tensor.NormSpec  // of the last block's output
+	EmbedNorm *tensor.NormSpec // of embeddings; nil if none
+	// EmbedScale multiplies embeddings and LogitScale logits, which LogitSoftcap then
+	// caps; 0: none.
+	EmbedScale, LogitScale, LogitSoftcap float32
+}
+
+// NewHead makes a head.
+func NewHead(dev tensor.Device, p HeadParams) (*Head, error) {
+	h := &Head{dev: dev, vocab: p.Table.Rows(), hidden: p.Table.Cols(), p: p}
+	if p.LM.Rows() != h.vocab || p.LM.Cols() != h.hidden || p.Norm.Gain.Len() != h.hidden ||
+		p.EmbedNorm != nil && p.EmbedNorm.Gain.Len() != h.hidden {
 		return nil, fmt.Errorf("head: a norm of %d, a table of %dx%d and an LM head of %dx%d do not fit each other",
-			norm.Gain.Len(), h.vocab, h.hidden, lm.Rows(), lm.Cols())
+			p.Norm.Gain.Len(), h.vocab, h.hidden, p.LM.Rows(), p.LM.Cols())
 	}
-	h.bytes = 4*int64(h.hidden) + table.Bytes()
-	if lm != table {
-		h.bytes += lm.Bytes()
+	h.bytes = normBytes(&p.Norm) + normBytes(p.EmbedNorm) + p.Table.Bytes()
+	if p.LM != p.Table {
+		h.bytes += p.LM.Bytes()
 	}
 	h.rows = min(max(headLogits/h.vocab, 1), maxHeadRows)
 	var err error
@@ -70,20 +80,50 @@ func (c *Checkpoint) LoadHead(dev tensor.Device, o LoadOptions) (*Head, error) {
 }
 
 func (c *Checkpoint) loadHead(dev tensor.Device, s scheme) (*Head, error) {
-	gain, err := c.loadVector(dev, c.normName(), noParam, s)
-	if err != nil {
-		return nil, err
+	cfg := c.Config
+	norm := tensor.NormSpec{Kind: cfg.Norm, Eps: cfg.NormEps}
+	p := HeadParams{EmbedScale: cfg.EmbedScale, LogitScale: cfg.LogitScale, LogitSoftcap: cfg.LogitSoftcap, Norm: norm}
+	if cfg.EmbedNorm {
+		p.EmbedNorm = &norm
 	}
-	var table, lm tensor.Weight
-	for i, name := range c.headMatrices() {
-		if lm, err = c.loadMatrix(dev, name, noParam, false, s); err != nil {
+	for _, h := range c.headTensors() {
+		if !h.need.Vector() {
+			w, err := c.loadMatrix(dev, h.src, h.need, s)
+			if err != nil {
+				return nil, err
+			}
+			if p.LM = w; p.Table == nil {
+				p.Table = w
+			}
+			continue
+		}
+		v, err := c.loadVector(dev, h.src, h.need, s)
+		if err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			table = lm
+		to := &p.Norm
+		if h.embedNorm {
+			to = p.EmbedNorm
+		}
+		if h.need.Bias {
+			to.Bias = v
+		} else {
+			to.Gain = v
 		}
 	}
-	return NewHead(dev, tensor.NormSpec{Kind: tensor.RMSNorm, Gain: gain, Eps: c.Config.NormEps}, table, lm)
+	return NewHead(dev, p)
+}
+
+// normBytes is the memory of a norm's vectors.
+func normBytes(s *tensor.NormSpec) int64 {
+	if s == nil {
+		return 0
+	}
+	n := int64(s.Gain.Len())
+	if s.Bias != nil {
+		n *= 2
+	}
+	return 4 * n
 }
 
 // Vocab is the number of logits of a row.
@@ -96,7 +136,7 @@ func (h *Head) Hidden() int { return h.hidden }
 func (h *Head) Bytes() int64 { return h.bytes }
 
 // LM is the matrix that logits are made with.
-func (h *Head) LM() tensor.Weight { return h.lm }
+func (h *Head) LM() tensor.Weight { return h.p.LM }
 
 // Embed writes the embedding of each id to dst, [len(ids)][hidden]. An id outside of the
 // vocabulary is an error, and dst is not written.
@@ -122,7 +162,13 @@ func (h *Head) Embed(dst []float32, ids []int32) error {
 func (h *Head) embedChunk(dst []float32, ids []int32) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.dev.Embed(h.x, h.table, ids)
+	h.dev.Embed(h.x, h.p.Table, ids)
+	if h.p.EmbedScale != 0 {
+		h.dev.Scale(h.x, len(ids), h.p.EmbedScale, 0)
+	}
+	if h.p.EmbedNorm != nil {
+		h.dev.Norm(h.x, h.x, len(ids), *h.p.EmbedNorm)
+	}
 	h.dev.Download(dst, h.x, 0)
 	if err := h.dev.Sync(); err != nil {
 		return fmt.Errorf("embed: %w", err)
@@ -150,10 +196,13 @@ func (h *Head) logitsChunk(dst, hidden []float32, rows int, mode tensor.Activati
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dev.Upload(h.x, 0, hidden)
-	h.dev.Norm(h.x, h.x, rows, h.norm)
+	h.dev.Norm(h.x, h.x, rows, h.p.Norm)
 	h.dev.Prepare(h.act, h.x, rows, mode)
-	h.product[0] = tensor.Product{W: h.lm, Dst: h.logits}
+	h.product[0] = tensor.Product{W: h.p.LM, Scale: h.p.LogitScale, Dst: h.logits}
 	h.dev.MatMul(h.act, h.product[:])
+	if h.p.LogitSoftcap != 0 {
+		h.dev.Scale(h.logits, rows, 1, h.p.LogitSoftcap)
+	}
 	h.dev.Download(dst, h.logits, 0)
 	if err := h.dev.Sync(); err != nil {
 		return fmt.Errorf("logits: %w", err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"whorl/model/weights"
+	"whorl/tensor"
 )
 
 // Keys reads the metadata of a GGUF file that belongs to its architecture (names are given
@@ -125,7 +126,11 @@ func (k *Keys) TensorFloats(name string) []float32 {
 		k.err = err
 		return nil
 	}
-	return floats(t)
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return floats(tensor.Matrix{DType: t.DType, Rows: 1, Cols: n, Data: t.Data})
 }
 
 // Skip marks keys as understood that alter no result.
@@ -134,6 +139,19 @@ func (k *Keys) Skip(names ...string) {
 		k.used[name] = true
 	}
 }
+
+// Zero refuses keys that are there and not 0: for what a family does not have.
+func (k *Keys) Zero(names ...string) {
+	for _, name := range names {
+		if n := k.IntOr(name, 0); n != 0 {
+			k.Fail(name, "is %d, which is not supported in a %s model", n, k.arch)
+		}
+	}
+}
+
+// NoExperts refuses a mixture of experts, and NoWindow a window of attention.
+func (k *Keys) NoExperts() { k.Zero("expert_count", "expert_used_count") }
+func (k *Keys) NoWindow()  { k.Zero("attention.sliding_window") }
 
 // Rest refuses every key of the architecture that was neither read nor skipped. Keys of
 // other groups (general, tokenizer, quantize) describe no maths.

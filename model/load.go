@@ -17,21 +17,22 @@ func (c *Checkpoint) LoadBlock(dev tensor.Device, i int, o LoadOptions) (*Block,
 	if err != nil {
 		return nil, err
 	}
-	rope, err := c.rope(dev)
+	spec := c.Config.Block(i)
+	rope, err := c.rope(dev, spec.Rope)
 	if err != nil {
 		return nil, err
 	}
 	var p nn.Params
-	spec := c.Config.Spec()
 	for _, need := range spec.Needs() {
-		name := c.names.tensorName(c.prefix, i, need)
-		switch {
-		case need.Bias:
-			p.Bias[need.Param], err = c.loadVector(dev, name, need.Param, s)
-		case need.Vector():
-			p.Gain[need.Param], err = c.loadVector(dev, name, need.Param, s)
-		default:
-			p.Weight[need.Param], err = c.loadMatrix(dev, name, need.Param, true, s)
+		src := c.source(i, need)
+		if need.Vector() {
+			var v tensor.Vector
+			v, err = c.loadVector(dev, src, need, s)
+			p.SetVector(need, v)
+		} else {
+			var w tensor.Weight
+			w, err = c.loadMatrix(dev, src, need, s)
+			p.SetMatrix(spec, need, w)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("load block %d of %s: %w", i, c.Name, err)
@@ -42,48 +43,49 @@ func (c *Checkpoint) LoadBlock(dev tensor.Device, i int, o LoadOptions) (*Block,
 
 // loadMatrix reads a matrix, puts its rows in the graph's order, converts it and hands it
 // to the device, which keeps its own copy.
-func (c *Checkpoint) loadMatrix(dev tensor.Device, name string, param nn.Param, inBlock bool, s scheme) (tensor.Weight, error) {
-	t, err := c.file.Tensor(name)
+func (c *Checkpoint) loadMatrix(dev tensor.Device, src source, need nn.Need, s scheme) (tensor.Weight, error) {
+	m, err := c.rows(src, need)
 	if err != nil {
 		return nil, err
 	}
-	defer c.file.Release(name)
-	m, err := t.Matrix()
-	if err != nil {
-		return nil, err
-	}
-	if inBlock && c.names.interleaved(param) {
+	defer c.file.Release(src.name)
+	if c.names.interleaved(need.Param) {
 		m.Data = pairHalves(m.Data, m.Rows, c.Config.HeadDim)
 	}
-	if m, err = convert(m, s.matrix(m.DType, inBlock), s); err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", name, err)
+	if m, err = convert(m, s.matrix(m.DType, need.Param), s); err != nil {
+		return nil, fmt.Errorf("tensor %s: %w", src.name, err)
 	}
 	w, err := dev.Load(m)
 	if err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", name, err)
+		return nil, fmt.Errorf("tensor %s: %w", src.name, err)
 	}
 	return w, nil
 }
 
-// noParam marks vectors outside of blocks.
+// noParam marks tensors outside of blocks.
 const noParam = nn.NumParams
 
-func (c *Checkpoint) loadVector(dev tensor.Device, name string, param nn.Param, s scheme) (tensor.Vector, error) {
-	t, err := c.file.Tensor(name)
+func (c *Checkpoint) loadVector(dev tensor.Device, src source, need nn.Need, s scheme) (tensor.Vector, error) {
+	m, err := c.rows(src, need)
 	if err != nil {
 		return nil, err
 	}
-	defer c.file.Release(name)
-	if c.names.interleaved(param) {
-		t.Data = pairHalves(t.Data, t.Shape[0], c.Config.HeadDim)
+	defer c.file.Release(src.name)
+	if c.names.interleaved(need.Param) {
+		m.Data = pairHalves(m.Data, m.Cols, min(c.Config.HeadDim, m.Cols))
 	}
-	v := floats(t)
+	v := floats(m)
 	if !s.keep {
 		round(v, s.float)
 	}
+	if c.names.GainPlusOne && !need.Bias {
+		for i := range v {
+			v[i]++
+		}
+	}
 	w, err := dev.LoadVector(v)
 	if err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", name, err)
+		return nil, fmt.Errorf("tensor %s: %w", src.name, err)
 	}
 	return w, nil
 }

@@ -33,7 +33,7 @@ func TestLoadReadsOnlyWhatItLoads(t *testing.T) {
 				t.Fatal(err)
 			}
 			if path == "testdata/scaled" { // vectors lie there in two bytes and are loaded in four
-				for _, need := range ck.Config.Spec().Needs() {
+				for _, need := range ck.Config.Block(i).Needs() {
 					if need.Vector() {
 						want -= 2 * need.Values()
 					}
@@ -72,7 +72,7 @@ func TestSizes(t *testing.T) {
 	ck := open(t, "testdata/quants/model.gguf")
 	// hidden 64, ffn 96, 4 heads of 16 on 2, biases in attention
 	const matrices, biases, norms = 64*64 + 2*32*64 + 64*64 + 3*64*96, 64 + 32 + 32 + 64, 2 * 64
-	if got := ck.BlockParams(); got != matrices+biases+norms {
+	if got := ck.BlockParams(0); got != matrices+biases+norms {
 		t.Errorf("%d parameters, want %d", got, matrices+biases+norms)
 	}
 	for i, perGroup := range []int64{34, 18, 20, 64} {
@@ -86,7 +86,7 @@ func TestSizes(t *testing.T) {
 	}
 	float := open(t, "testdata/pair")
 	for name, perGroup := range map[string]int64{"f32": 128, "bf16": 64, "f16": 64} {
-		params := float.BlockParams()
+		params := float.BlockParams(0)
 		want := (params-2*64)/32*perGroup + 4*2*64
 		if got, err := float.BlockBytes(0, model.LoadOptions{DType: name}); err != nil || got != want {
 			t.Errorf("%s: %d bytes (%v), want %d", name, got, err, want)
@@ -261,15 +261,18 @@ func TestHashCoversEveryField(t *testing.T) {
 		seen[hash] = path
 		field.Set(old)
 	}
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; name == "Rope" {
-			for j := range v.Field(i).NumField() {
-				check("Rope."+v.Field(i).Type().Field(j).Name, v.Field(i).Field(j))
+	var each func(path string, v reflect.Value)
+	each = func(path string, v reflect.Value) {
+		for i := range v.NumField() {
+			name := path + v.Type().Field(i).Name
+			if v.Field(i).Kind() == reflect.Struct {
+				each(name+".", v.Field(i))
+			} else {
+				check(name, v.Field(i))
 			}
-		} else {
-			check(name, v.Field(i))
 		}
 	}
+	each("", v)
 }
 
 // flipBit changes a tensor of a safetensors file.

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"whorl/model/weights"
-	"whorl/tensor"
 )
 
 // maxConfig bounds config.json and generation_config.json; real ones have a few KB.
@@ -145,7 +144,6 @@ func checkpointOfGGUF(path string, file *weights.File, families []Family) (*Chec
 // finish checks the tensors; it owns the file.
 func finish(c *Checkpoint) (*Checkpoint, error) {
 	c.Source = c.file.Format()
-	c.ropes = map[tensor.Device]tensor.Rope{}
 	if err := c.check(); err != nil {
 		c.file.Close()
 		return nil, err

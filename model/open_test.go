@@ -90,7 +90,7 @@ func TestOpenNamesWrongConfigs(t *testing.T) {
 		{map[string]any{"sliding_window": 4096}, `field "sliding_window" is 4096`},
 		{map[string]any{"pretraining_tp": 2}, `field "pretraining_tp" is 2, which is not supported: only 1 is`},
 		{map[string]any{"rope_interleaved": true}, `field "rope_interleaved" is true`},
-		{map[string]any{"hidden_act": "gelu"}, `field "hidden_act" is "gelu"`},
+		{map[string]any{"hidden_act": "tanh"}, `field "hidden_act" is "tanh"`},
 		{map[string]any{"quantization_config": map[string]any{"quant_method": "gptq"}}, "already quantised (gptq)"},
 		{map[string]any{"hidden_size": nil}, `field "hidden_size" is missing`},
 		{map[string]any{"hidden_size": "64"}, `field "hidden_size" is "64", want a whole number`},
@@ -108,7 +108,7 @@ func TestOpenNamesWrongConfigs(t *testing.T) {
 		{map[string]any{"tie_word_embeddings": "yes"}, `field "tie_word_embeddings" is "yes", want true or false`},
 		{map[string]any{"eos_token_id": "</s>"}, ""}, // generation_config.json says it
 		{map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 2.0}}, "disagrees with rope_parameters"},
-		{rope(map[string]any{"rope_type": "yarn", "factor": 4.0}), `rope_parameters: field "rope_type" is "yarn", which is not supported: supported are default, linear, llama3`},
+		{rope(map[string]any{"rope_type": "spiral", "factor": 4.0}), `rope_parameters: field "rope_type" is "spiral", which is not supported: supported are default, linear, dynamic, yarn, longrope, llama3`},
 		{rope(map[string]any{"rope_type": "linear"}), "factor is 0, want a positive number"},
 		{rope(map[string]any{"rope_type": "linear", "factor": 2.0, "mscale": 1.0}), `field "mscale" is 1`},
 		{rope(map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0}), "high_freq_factor 1 is not above"},
@@ -230,7 +230,7 @@ func FuzzConfig(f *testing.F) {
 			if err != nil || cfg.Validate() != nil {
 				continue
 			}
-			if cfg.Hash() == "" || len(cfg.Rope.InvFreq()) != cfg.Rope.Dim/2 || cfg.BlockParams() <= 0 {
+			if cfg.Hash() == "" || len(cfg.Rope.InvFreq()) != cfg.Rope.Dim/2 || cfg.BlockParams(0) <= 0 {
 				t.Errorf("%s: %+v", fam.Name, cfg)
 			}
 		}

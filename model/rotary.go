@@ -1,119 +1,116 @@
 package model
 
 import (
-	"math"
-
 	"whorl/model/nn"
 )
 
-// ropeOfJSON reads rope_parameters (transformers 5) or rope_theta with rope_scaling (4). A
-// file that carries both must say the same twice.
-func ropeOfJSON(f *Fields, family string, defaultTheta float64, headDim, maxPositions int) nn.Rope {
-	theta := f.FloatOr("rope_theta", defaultTheta)
+// RopeFields says how a family reads its rotary embedding from config.json.
+type RopeFields struct {
+	Family       string
+	Theta        float64 // the base where none is given
+	HeadDim      int
+	MaxPositions int
+	// Partial is the part of a head that is rotated where partial_rotary_factor is not
+	// given; 0: the family has no such field.
+	Partial float64
+	// OldContext is original_max_position_embeddings where the family keeps it outside of
+	// the scaling's parameters; 0: it does not.
+	OldContext int
+}
+
+// Read reads rope_parameters (transformers 5) or rope_theta with rope_scaling (4). A file
+// that carries both must say the same twice.
+func (x RopeFields) Read(f *Fields) nn.Rope {
+	x.Theta = f.FloatOr("rope_theta", x.Theta)
+	if x.Partial != 0 {
+		x.Partial = f.FloatOr("partial_rotary_factor", x.Partial)
+	} else {
+		f.Only("partial_rotary_factor", "1", "1.0")
+	}
 	v4, v5 := f.Object("rope_scaling"), f.Object("rope_parameters")
-	plain := nn.Rope{Kind: nn.RopeDefault, Theta: float32(theta), Dim: headDim}
 	switch {
 	case v4 == nil && v5 == nil:
-		return plain
+		return x.plain(f)
 	case v4 == nil:
-		return scaledRope(v5, family, plain, maxPositions)
+		return x.Scaled(v5)
 	case v5 == nil:
-		return scaledRope(v4, family, plain, maxPositions)
+		return x.Scaled(v4)
 	}
-	b := scaledRope(v5, family, plain, maxPositions)
-	plain.Theta = b.Theta
-	a := scaledRope(v4, family, plain, maxPositions)
+	b := x.Scaled(v5)
+	x.Theta = float64(b.Theta)
+	a := x.Scaled(v4)
 	if !a.Equal(b) {
 		f.Fail("rope_scaling", "disagrees with rope_parameters: remove one of them")
 	}
 	return b
 }
 
-// scaledRope reads the parameters of one kind of scaling; those that the kind does not use
-// are refused.
-func scaledRope(f *Fields, family string, r nn.Rope, maxPositions int) nn.Rope {
-	legacy := f.StringOr("type", nn.RopeDefault)
-	r.Kind = f.StringOr("rope_type", legacy)
-	r.Theta = float32(f.FloatOr("rope_theta", float64(r.Theta)))
-	f.Only("partial_rotary_factor", "1", "1.0")
-	switch r.Kind {
-	case nn.RopeDefault:
-	case nn.RopeLinear:
-		r.Factor = float32(f.FloatOr("factor", 0))
-	case nn.RopeLlama3:
-		r.Factor = float32(f.FloatOr("factor", 0))
-		r.LowFreq = float32(f.FloatOr("low_freq_factor", 0))
-		r.HighFreq = float32(f.FloatOr("high_freq_factor", 0))
-		r.OldContext = f.IntOr("original_max_position_embeddings", maxPositions)
-	default:
-		f.Fail("rope_type", "is %q, which is not supported: supported are default, linear, llama3", r.Kind)
+func (x RopeFields) plain(f *Fields) nn.Rope {
+	r := nn.Rope{Kind: nn.RopeDefault, Theta: float32(x.Theta), Dim: x.HeadDim}
+	if x.Partial != 0 {
+		if x.Partial < 0 || x.Partial > 1 {
+			f.Fail("partial_rotary_factor", "is %v, want a part of one", x.Partial)
+			return r
+		}
+		r.Dim = int(float64(x.HeadDim) * x.Partial)
 	}
-	f.Rest(family)
 	return r
 }
 
-// ggmlTheta is what readers of GGUF assume where no key gives the base.
-const ggmlTheta = 10000
-
-func ropeOfGGUF(k *Keys, family string, headDim int) nn.Rope {
-	r := nn.Rope{
-		Kind: nn.RopeDefault, Dim: headDim,
-		Theta: float32(k.FloatOr("rope.freq_base", ggmlTheta)),
+// Scaled reads an object of parameters of one kind of scaling; those that the kind does
+// not use are refused.
+func (x RopeFields) Scaled(f *Fields) nn.Rope {
+	if x.Partial != 0 {
+		x.Partial = f.FloatOr("partial_rotary_factor", x.Partial)
+	} else {
+		f.Only("partial_rotary_factor", "1", "1.0")
 	}
-	if n := k.IntOr("rope.dimension_count", headDim); n != headDim {
-		k.Fail("rope.dimension_count", "is %d, but heads have %d elements: partial rotation is not supported in a %s model", n, headDim, family)
+	x.Theta = f.FloatOr("rope_theta", x.Theta)
+	r := x.plain(f)
+	legacy := f.StringOr("type", nn.RopeDefault)
+	r.Kind = f.StringOr("rope_type", legacy)
+	float := func(name string, def float64) float32 { return float32(f.FloatOr(name, def)) }
+	old := x.MaxPositions
+	if x.OldContext != 0 {
+		old = x.OldContext
 	}
-	factor := k.FloatOr("rope.scaling.factor", k.FloatOr("rope.scale_linear", 0))
-	k.IntOr("rope.scaling.original_context_length", 0)
-	switch kind := k.StringOr("rope.scaling.type", ""); kind {
-	case "", "none":
-		if kind == "" && factor != 0 && factor != 1 {
-			r.Kind, r.Factor = nn.RopeLinear, float32(factor)
-		}
-	case "linear":
-		r.Kind, r.Factor = nn.RopeLinear, float32(factor)
+	switch r.Kind {
+	case nn.RopeDefault:
+	case nn.RopeLinear:
+		r.Factor = float("factor", 0)
+	case nn.RopeLlama3:
+		r.Factor = float("factor", 0)
+		r.LowFreq, r.HighFreq = float("low_freq_factor", 0), float("high_freq_factor", 0)
+		r.OldContext = f.IntOr("original_max_position_embeddings", old)
+	case nn.RopeDynamic:
+		// The library stretches from max_position_embeddings, whatever else is said.
+		r.Factor, r.OldContext = float("factor", 0), x.MaxPositions
+		f.Skip("original_max_position_embeddings")
+	case nn.RopeYarn:
+		x.yarn(f, &r, old)
+	case nn.RopeLong, "su": // the latter is what the first Phi-3 configurations say
+		x.long(f, &r, old)
 	default:
-		k.Fail("rope.scaling.type", "is %q, which is not supported: supported are none and linear", kind)
+		f.Fail("rope_type", "is %q, which is not supported: supported are default, linear, dynamic, yarn, longrope, llama3", r.Kind)
 	}
-	factors := k.TensorFloats("rope_freqs.weight")
-	if factors == nil {
-		return r
-	}
-	if r.Kind != nn.RopeDefault {
-		k.Fail("rope.scaling.type", "stands beside a tensor rope_freqs.weight: only one of them is supported")
-	}
-	return namedRope(r, factors)
+	f.Rest(x.Family)
+	return r
 }
 
-// The published models with the scaling of kind llama3 share three of its four parameters,
-// and the fourth is the largest factor.
-const (
-	llama3Low     = 1
-	llama3High    = 4
-	llama3Context = 8192
-)
+func (x RopeFields) yarn(f *Fields, r *nn.Rope, old int) {
+	r.OldContext = f.IntOr("original_max_position_embeddings", old)
+	factor := f.FloatOr("factor", float64(x.MaxPositions)/float64(max(r.OldContext, 1)))
+	r.Factor = float32(factor)
+	r.BetaFast, r.BetaSlow = float32(f.FloatOr("beta_fast", 32)), float32(f.FloatOr("beta_slow", 1))
+	r.Untruncate = !f.BoolOr("truncate", true)
+	scale, all := f.FloatOr("mscale", 0), f.FloatOr("mscale_all_dim", 0)
+	r.Magnitude = float32(f.FloatOr("attention_factor", float64(nn.YarnMagnitude(factor, scale, all))))
+}
 
-// namedRope finds the llama3 parameters that a list of factors was computed from, so that
-// the model has the frequencies (to the bit) and the hash of its safetensors form. A list
-// that the published parameters do not explain is kept as it is.
-func namedRope(r nn.Rope, factors []float32) nn.Rope {
-	largest := float32(0)
-	for _, f := range factors {
-		largest = max(largest, f)
-	}
-	guess := r
-	guess.Kind, guess.Factor = nn.RopeLlama3, largest
-	guess.LowFreq, guess.HighFreq, guess.OldContext = llama3Low, llama3High, llama3Context
-	r.Kind, r.Factors = nn.RopeFactors, factors
-	if guess.Validate() != nil || r.Validate() != nil {
-		return r
-	}
-	want, have := guess.InvFreq(), r.InvFreq()
-	for i := range want {
-		// The converter divides where the library multiplies: a few roundings apart.
-		if math.Abs(float64(want[i]-have[i])) > 1e-5*float64(want[i]) {
-			return r
-		}
-	}
-	return guess
+func (x RopeFields) long(f *Fields, r *nn.Rope, old int) {
+	r.Kind = nn.RopeLong
+	r.OldContext = f.IntOr("original_max_position_embeddings", old)
+	r.Factors, r.Long = f.Floats("short_factor"), f.Floats("long_factor")
+	factor := f.FloatOr("factor", float64(x.MaxPositions)/float64(max(r.OldContext, 1)))
+	r.Magnitude = float32(f.FloatOr("attention_factor", float64(nn.LongMagnitude(factor, r.OldContext))))
 }

@@ -57,7 +57,7 @@ func TestSmolLM2Facts(t *testing.T) {
 	if n, ok := ck.Metadata().String("tokenizer.ggml.pre"); !ok || n != "smollm" {
 		t.Errorf("pre-tokenizer %q", n)
 	}
-	if got := ck.BlockParams(); got != 3540096 {
+	if got := ck.BlockParams(0); got != 3540096 {
 		t.Errorf("%d parameters a block, want 3540096", got)
 	}
 	if ck.BytesRead() != 0 {

@@ -25,6 +25,8 @@ func fromGGUF(k *model.Keys) (model.Config, error) {
 	c := model.DecoderGGUF(k, "llama")
 	c.AttnBias = k.TensorShape("blk.0.attn_q.bias") != nil
 	c.MLPBias = k.TensorShape("blk.0.ffn_down.bias") != nil
+	k.NoExperts()
+	k.NoWindow()
 	k.Rest()
 	return c, k.Err()
 }

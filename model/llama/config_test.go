@@ -54,8 +54,8 @@ func TestPublishedModels(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if c.BlockParams() != tt.params || !tt.check(c) {
-			t.Errorf("%s: %d parameters a block, want %d; %+v", tt.name, c.BlockParams(), tt.params, c)
+		if c.BlockParams(0) != tt.params || !tt.check(c) {
+			t.Errorf("%s: %d parameters a block, want %d; %+v", tt.name, c.BlockParams(0), tt.params, c)
 		}
 	}
 }

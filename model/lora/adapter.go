@@ -253,7 +253,7 @@ func (a *Adapter) Close() error {
 func modules(ck *model.Checkpoint) []module {
 	names := ck.Names()
 	var list []module
-	for _, need := range ck.Config.Spec().Needs() {
+	for _, need := range ck.Config.Block(0).Needs() {
 		if need.Vector() {
 			continue
 		}

@@ -10,11 +10,13 @@ const defaultWindow = 4096
 
 func fromJSON(f *model.Fields) (model.Config, error) {
 	c := model.DecoderJSON(f, "llama", defaults)
-	// A window as long as the context leaves nothing out.
-	w := f.IntOr("sliding_window", defaultWindow)
-	if w < c.MaxPositions && !f.Null("sliding_window") {
-		f.Fail("sliding_window", "is %d (%d if missing), less than max_position_embeddings %d, which is not supported: no window (null) is",
-			w, defaultWindow, c.MaxPositions)
+	window := f.IntOr("sliding_window", defaultWindow)
+	switch {
+	case f.Null("sliding_window"):
+	case window < 1:
+		f.Fail("sliding_window", "is %d, want a number of positions or null", window)
+	case window < c.MaxPositions: // a longer one leaves nothing out
+		c.Window = window
 	}
 	f.Rest("mistral")
 	return c, f.Err()

@@ -42,27 +42,24 @@ func read(t *testing.T, edits map[string]string) (model.Config, error) {
 func TestWindow(t *testing.T) {
 	const context = "max_position_embeddings" // 256 in the fixture
 	for _, c := range []struct {
-		edits map[string]string
-		ok    bool
+		edits  map[string]string
+		window int
 	}{
-		{map[string]string{"sliding_window": "null"}, true},
-		{map[string]string{"sliding_window": "null", context: "131072"}, true},
-		{map[string]string{"sliding_window": "256"}, true},
-		{map[string]string{"sliding_window": "255"}, false},
-		{map[string]string{"sliding_window": "0"}, false},
-		{map[string]string{"sliding_window": ""}, true}, // 4096
-		{map[string]string{"sliding_window": "", context: "4097"}, false},
-		{map[string]string{"sliding_window": "4096", context: ""}, false}, // 131072
+		{map[string]string{"sliding_window": "null"}, 0},
+		{map[string]string{"sliding_window": "null", context: "131072"}, 0},
+		{map[string]string{"sliding_window": "256"}, 0},
+		{map[string]string{"sliding_window": "255"}, 255},
+		{map[string]string{"sliding_window": ""}, 0}, // 4096
+		{map[string]string{"sliding_window": "", context: "4097"}, 4096},
+		{map[string]string{"sliding_window": "4096", context: ""}, 4096}, // of 131072
 	} {
 		cfg, err := read(t, c.edits)
-		switch {
-		case c.ok && err != nil:
-			t.Errorf("%v: %v", c.edits, err)
-		case c.ok && cfg.Family != "llama":
-			t.Errorf("%v: family %s", c.edits, cfg.Family)
-		case !c.ok && (err == nil || !strings.Contains(err.Error(), `field "sliding_window" is `)):
-			t.Errorf("%v: %v, want an error that names sliding_window", c.edits, err)
+		if err != nil || cfg.Family != "llama" || cfg.Window != c.window {
+			t.Errorf("%v: family %s, window %d, %v; want llama and %d", c.edits, cfg.Family, cfg.Window, err, c.window)
 		}
+	}
+	if _, err := read(t, map[string]string{"sliding_window": "0"}); err == nil || !strings.Contains(err.Error(), `field "sliding_window" is 0`) {
+		t.Errorf("%v, want an error that names sliding_window", err)
 	}
 }
 

@@ -2,52 +2,49 @@ package nn
 
 import (
 	"fmt"
-	"math"
 
 	"whorl/tensor"
 )
 
-// Params are the loaded parameters of a block, indexed by [Param]: Weight for matrices,
-// Gain for the norms, Bias where the Spec asks for one (nil elsewhere).
-type Params struct {
-	Weight [NumParams]tensor.Weight
-	Gain   [NumParams]tensor.Vector
-	Bias   [NumParams]tensor.Vector
-}
-
 // Block is one transformer layer on one device. It is immutable and may be used by several
 // goroutines, each with its own workspace.
 type Block struct {
-	spec  Spec
-	dev   tensor.Device
-	rope  tensor.Rope
-	p     Params
-	scale float32
-	bytes int64
+	spec    Spec
+	dev     tensor.Device
+	p       Params
+	attend  tensor.AttendSpec
+	experts tensor.ExpertsSpec
+	bytes   int64
 }
 
-// NewBlock makes a block of loaded parameters. rope was made by dev from s.Rope.
+// NewBlock makes a block of loaded parameters. rope was made by dev from s.Rope; it is nil
+// if the block does not rotate.
 func NewBlock(dev tensor.Device, s Spec, rope tensor.Rope, p Params) (*Block, error) {
-	b := &Block{spec: s, dev: dev, rope: rope, p: p}
-	// The reference multiplies by head_dim ** -0.5, a float64 rounded once.
-	b.scale = float32(math.Pow(float64(s.HeadDim), -0.5))
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("block: %w", err)
+	}
+	b := &Block{spec: s, dev: dev, p: p}
 	for _, n := range s.Needs() {
-		missing := false
-		switch {
-		case n.Bias:
-			missing = p.Bias[n.Param] == nil
-		case n.Vector():
-			missing = p.Gain[n.Param] == nil
-		default:
-			missing = p.Weight[n.Param] == nil
+		bytes, err := p.held(s, n)
+		if err != nil {
+			return nil, err
 		}
-		if missing {
-			return nil, fmt.Errorf("block: parameter %s is missing", n.Param)
-		}
-		if w := p.Weight[n.Param]; w != nil && !n.Bias {
-			b.bytes += w.Bytes()
-		} else {
-			b.bytes += 4 * n.Values()
+		b.bytes += bytes
+	}
+	alibi, err := s.alibi(dev)
+	if err != nil {
+		return nil, fmt.Errorf("block: %w", err)
+	}
+	b.attend = tensor.AttendSpec{
+		Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim,
+		Scale: s.scale(), Rope: rope, Window: s.Window, Softcap: s.Softcap, Alibi: alibi,
+	}
+	if s.Experts > 0 {
+		b.experts = tensor.ExpertsSpec{Act: s.Activation, TopK: s.TopK, Renormalise: s.Renormalise, Scale: s.ResidualGain}
+		for _, e := range p.Expert {
+			b.experts.Gate = append(b.experts.Gate, e.Gate)
+			b.experts.Up = append(b.experts.Up, e.Up)
+			b.experts.Down = append(b.experts.Down, e.Down)
 		}
 	}
 	return b, nil
@@ -59,56 +56,115 @@ func (b *Block) Spec() Spec { return b.spec }
 // Bytes is the memory that the loaded parameters hold on the device.
 func (b *Block) Bytes() int64 { return b.bytes }
 
+// pass is one call of Forward.
+type pass struct {
+	*Block
+	ws    *Workspace
+	batch *tensor.Batch
+	rows  int
+	x     tensor.Buffer
+	kv    tensor.KV
+	layer int
+	mode  tensor.Activations
+}
+
 // Forward advances the first len(batch.Rows) rows of x, [rows][Hidden], in place, and
 // writes their keys and values to layer `layer` of kv, counted from the span's first block.
 // It queues ops and returns; the device's Sync reports errors. len(batch.Rows) is at most
 // ws.MaxRows, and x is not one of ws's own buffers other than ws.X.
 func (b *Block) Forward(ws *Workspace, batch *tensor.Batch, x tensor.Buffer, kv tensor.KV, layer int, mode tensor.Activations) {
-	b.attention(ws, batch, x, kv, layer, mode)
-	b.mlp(ws, len(batch.Rows), x, mode)
-}
-
-func (b *Block) attention(ws *Workspace, batch *tensor.Batch, x tensor.Buffer, kv tensor.KV, layer int, mode tensor.Activations) {
-	rows := len(batch.Rows)
-	b.norm(ws, x, rows, AttnNorm, mode)
-	ws.products[0] = b.product(Q, ws.q)
-	ws.products[1] = b.product(K, ws.k)
-	ws.products[2] = b.product(V, ws.v)
-	b.dev.MatMul(ws.inAct, ws.products[:3])
-	if b.spec.QKNorm { // in place; the gains have HeadDim elements, so the groups are heads
-		b.dev.Norm(ws.q, ws.q, rows, b.gain(QNorm))
-		b.dev.Norm(ws.k, ws.k, rows, b.gain(KNorm))
+	p := pass{b, ws, batch, len(batch.Rows), x, kv, layer, mode}
+	mlpIn := ws.inAct
+	if b.spec.Parallel && !b.spec.OneNorm {
+		mlpIn = ws.mlpAct
+		p.read(mlpIn, MLPNorm) // before attention adds to x
 	}
-	b.dev.Attend(ws.attn, ws.q, ws.k, ws.v, kv, batch, tensor.AttendSpec{
-		Layer: layer, Heads: b.spec.Heads, KVHeads: b.spec.KVHeads, HeadDim: b.spec.HeadDim,
-		Scale: b.scale, Rope: b.rope,
-	})
-	b.dev.Prepare(ws.attnAct, ws.attn, rows, mode)
-	ws.products[0] = b.product(O, x)
-	ws.products[0].Residual = x
-	b.dev.MatMul(ws.attnAct, ws.products[:1])
+	p.read(ws.inAct, AttnNorm)
+	p.attention()
+	if !b.spec.Parallel {
+		p.read(mlpIn, MLPNorm)
+	}
+	if b.spec.Experts > 0 {
+		p.mixture(mlpIn)
+	} else {
+		p.mlp(mlpIn)
+	}
 }
 
-func (b *Block) mlp(ws *Workspace, rows int, x tensor.Buffer, mode tensor.Activations) {
-	b.norm(ws, x, rows, MLPNorm, mode)
-	up := b.product(Up, ws.ffn)
-	up.Gate, up.GateBias, up.Act = b.p.Weight[Gate], b.p.Bias[Gate], b.spec.Activation
+// read makes what attention or MLP reads ready in a: norm(x), left in ws.norm, or x itself.
+func (p *pass) read(a tensor.Act, norm Param) {
+	src := p.x
+	if !p.spec.NoInNorm {
+		src = p.ws.norm
+		p.dev.Norm(src, p.x, p.rows, p.norm(norm))
+	}
+	p.dev.Prepare(a, src, p.rows, p.mode)
+}
+
+func (p *pass) attention() {
+	ws := p.ws
+	ws.products[0] = p.product(Q, ws.q)
+	ws.products[1] = p.product(K, ws.k)
+	ws.products[2] = p.product(V, ws.v)
+	p.dev.MatMul(ws.inAct, ws.products[:3])
+	if p.spec.QKNorm || p.spec.QKNormWhole { // in place, in groups as long as the gains
+		p.dev.Norm(ws.q, ws.q, p.rows, p.norm(QNorm))
+		p.dev.Norm(ws.k, ws.k, p.rows, p.norm(KNorm))
+	}
+	spec := p.attend
+	spec.Layer = p.layer
+	p.dev.Attend(ws.attn, ws.q, ws.k, ws.v, p.kv, p.batch, spec)
+	p.dev.Prepare(ws.attnAct, ws.attn, p.rows, p.mode)
+	p.add(ws.attnAct, O, AttnOutNorm)
+}
+
+func (p *pass) mlp(in tensor.Act) {
+	ws := p.ws
+	ffn := ws.ffn(p.spec.FFN)
+	up := p.product(Up, ffn.buf)
+	up.Gate, up.GateBias, up.Act = p.p.Weight[Gate], p.p.Bias[Gate], p.spec.Activation
 	ws.products[0] = up
-	b.dev.MatMul(ws.inAct, ws.products[:1])
-	b.dev.Prepare(ws.ffnAct, ws.ffn, rows, mode)
-	ws.products[0] = b.product(Down, x)
-	ws.products[0].Residual = x
-	b.dev.MatMul(ws.ffnAct, ws.products[:1])
+	p.dev.MatMul(in, ws.products[:1])
+	p.dev.Prepare(ffn.act, ffn.buf, p.rows, p.mode)
+	p.add(ffn.act, Down, MLPOutNorm)
 }
 
-// norm leaves norm(x) in ws.norm and ready in ws.inAct.
-func (b *Block) norm(ws *Workspace, x tensor.Buffer, rows int, gain Param, mode tensor.Activations) {
-	b.dev.Norm(ws.norm, x, rows, b.gain(gain))
-	b.dev.Prepare(ws.inAct, ws.norm, rows, mode)
+// mixture adds the outputs of the experts that the router chooses.
+func (p *pass) mixture(in tensor.Act) {
+	ws := p.ws
+	logits := ws.logits(p.spec.Experts)
+	ws.products[0] = p.product(Router, logits)
+	p.dev.MatMul(in, ws.products[:1])
+	ws.experts = p.experts
+	ws.experts.Mode = p.mode
+	src := ws.norm
+	if p.spec.NoInNorm {
+		src = p.x
+	}
+	p.dev.Experts(p.x, src, logits, p.rows, &ws.experts)
 }
 
-func (b *Block) gain(p Param) tensor.NormSpec {
-	return tensor.NormSpec{Kind: tensor.RMSNorm, Gain: b.p.Gain[p], Eps: b.spec.NormEps}
+// add adds W·a to x, normalised first where the Spec says so.
+func (p *pass) add(a tensor.Act, w, norm Param) {
+	ws := p.ws
+	if !p.spec.OutNorm {
+		ws.products[0] = p.product(w, p.x)
+		ws.products[0].Residual, ws.products[0].Scale = p.x, p.spec.ResidualGain
+		p.dev.MatMul(a, ws.products[:1])
+		return
+	}
+	ws.products[0] = p.product(w, ws.out)
+	p.dev.MatMul(a, ws.products[:1])
+	p.dev.Norm(ws.out, ws.out, p.rows, p.norm(norm))
+	gain := p.spec.ResidualGain
+	if gain == 0 {
+		gain = 1
+	}
+	p.dev.Add(p.x, ws.out, nil, p.rows, gain)
+}
+
+func (b *Block) norm(p Param) tensor.NormSpec {
+	return tensor.NormSpec{Kind: b.spec.Norm, Gain: b.p.Gain[p], Bias: b.p.Bias[p], Eps: b.spec.NormEps}
 }
 
 func (b *Block) product(p Param, dst tensor.Buffer) tensor.Product {

@@ -68,7 +68,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ws, err := nn.NewWorkspace(dev, spec, 4)
+	ws, err := nn.NewWorkspace(dev, 4, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestBlockNamesMissingParameters(t *testing.T) {
 			t.Errorf("%v, want %q", err, spoil.want)
 		}
 	}
-	if _, err := nn.NewWorkspace(dev, spec, 0); err == nil {
+	if _, err := nn.NewWorkspace(dev, 0, spec); err == nil {
 		t.Error("a workspace of no rows was made")
 	}
 }

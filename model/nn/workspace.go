@@ -2,53 +2,103 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"whorl/tensor"
 )
 
 // Workspace holds every buffer that a block's forward pass needs, for up to MaxRows rows.
-// Blocks of one Spec share one workspace; a workspace serves one goroutine at a time.
+// Blocks of the Specs it was made for share it; it serves one goroutine at a time.
 type Workspace struct {
 	// X is where a caller may keep the rows that blocks work on: [MaxRows][Hidden].
 	// Blocks take it as an argument and do not touch it otherwise.
 	X       tensor.Buffer
 	MaxRows int
 
-	norm           tensor.Buffer // [rows][Hidden]
-	q, attn        tensor.Buffer // [rows][Heads*HeadDim]
-	k, v           tensor.Buffer // [rows][KVHeads*HeadDim]
-	ffn            tensor.Buffer // [rows][FFN]
-	inAct, attnAct tensor.Act    // norm and attn made ready
-	ffnAct         tensor.Act
-	products       [3]tensor.Product // scratch, so that a step allocates nothing
+	norm    tensor.Buffer // [rows][Hidden]: what a projection reads
+	out     tensor.Buffer // [rows][Hidden]: what attention or MLP put out, where it is normalised
+	q, attn tensor.Buffer // [rows][Heads*HeadDim]
+	k, v    tensor.Buffer // [rows][KVHeads*HeadDim]
+	inAct   tensor.Act    // [rows][Hidden]: norm made ready
+	mlpAct  tensor.Act    // [rows][Hidden]: of parallel blocks with two norms
+	attnAct tensor.Act    // attn made ready
+
+	inner    []inner            // one for each width of an MLP
+	router   []tensor.Buffer    // [rows][Experts], one for each number of experts
+	experts  tensor.ExpertsSpec // scratch
+	products [3]tensor.Product  // scratch, so that a step allocates nothing
 }
 
-// NewWorkspace allocates for up to maxRows rows a step.
-func NewWorkspace(dev tensor.Device, s Spec, maxRows int) (*Workspace, error) {
-	if maxRows < 1 {
-		return nil, fmt.Errorf("workspace of %d rows: want at least 1", maxRows)
+// inner is the middle of an MLP: [rows][FFN].
+type inner struct {
+	buf tensor.Buffer
+	act tensor.Act
+}
+
+// NewWorkspace allocates for steps of up to maxRows rows through blocks of the given Specs,
+// which share Hidden and the sizes of heads.
+func NewWorkspace(dev tensor.Device, maxRows int, specs ...Spec) (*Workspace, error) {
+	if maxRows < 1 || len(specs) == 0 {
+		return nil, fmt.Errorf("workspace of %d rows for %d kinds of blocks: want at least 1", maxRows, len(specs))
 	}
 	ws := &Workspace{MaxRows: maxRows}
-	q, kv := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
-	for _, b := range []struct {
-		dst  *tensor.Buffer
-		cols int
-	}{{&ws.X, s.Hidden}, {&ws.norm, s.Hidden}, {&ws.q, q}, {&ws.attn, q}, {&ws.k, kv}, {&ws.v, kv}, {&ws.ffn, s.FFN}} {
-		buf, err := dev.NewBuffer(maxRows, b.cols)
-		if err != nil {
-			return nil, fmt.Errorf("workspace of %d rows: %w", maxRows, err)
+	var failed error
+	buffer := func(cols int) tensor.Buffer {
+		b, err := dev.NewBuffer(maxRows, cols)
+		if failed == nil {
+			failed = err
 		}
-		*b.dst = buf
+		return b
 	}
-	for _, a := range []struct {
-		dst  *tensor.Act
-		cols int
-	}{{&ws.inAct, s.Hidden}, {&ws.attnAct, q}, {&ws.ffnAct, s.FFN}} {
-		act, err := dev.NewAct(maxRows, a.cols)
-		if err != nil {
-			return nil, fmt.Errorf("workspace of %d rows: %w", maxRows, err)
+	act := func(cols int) tensor.Act {
+		a, err := dev.NewAct(maxRows, cols)
+		if failed == nil {
+			failed = err
 		}
-		*a.dst = act
+		return a
+	}
+	s := specs[0]
+	q, kv := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
+	ws.X, ws.norm = buffer(s.Hidden), buffer(s.Hidden)
+	ws.q, ws.attn, ws.k, ws.v = buffer(q), buffer(q), buffer(kv), buffer(kv)
+	ws.inAct, ws.attnAct = act(s.Hidden), act(q)
+	for _, s := range specs {
+		if s.OutNorm && ws.out == nil {
+			ws.out = buffer(s.Hidden)
+		}
+		if s.Parallel && !s.OneNorm && ws.mlpAct == nil {
+			ws.mlpAct = act(s.Hidden)
+		}
+		if s.Experts > 0 {
+			if ws.logits(s.Experts) == nil {
+				ws.router = append(ws.router, buffer(s.Experts))
+			}
+		} else if !slices.ContainsFunc(ws.inner, func(i inner) bool { return i.buf.Cols() == s.FFN }) {
+			ws.inner = append(ws.inner, inner{buffer(s.FFN), act(s.FFN)})
+		}
+		if failed != nil {
+			return nil, fmt.Errorf("workspace of %d rows: %w", maxRows, failed)
+		}
 	}
 	return ws, nil
+}
+
+// ffn is the middle of an MLP of the given width.
+func (ws *Workspace) ffn(width int) inner {
+	for _, i := range ws.inner {
+		if i.buf.Cols() == width {
+			return i
+		}
+	}
+	panic("nn: a block of another Spec than the workspace was made for")
+}
+
+// logits is room for a router's; nil if there is none.
+func (ws *Workspace) logits(experts int) tensor.Buffer {
+	for _, b := range ws.router {
+		if b.Cols() == experts {
+			return b
+		}
+	}
+	return nil
 }

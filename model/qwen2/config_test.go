@@ -58,13 +58,13 @@ func TestConfig(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ field, value, want string }{
-		{"use_sliding_window", "true", `field "use_sliding_window" is true, which is not supported`},
-		{"layer_types", `["full_attention","sliding_attention"]`, `field "layer_types" gives block 1 the type "sliding_attention"`},
+		{"layer_types", `["full_attention","sliding_attention"]`, `field "layer_types" gives block 1 a window, but sliding_window is 0`},
+		{"layer_types", `["full_attention","linear_attention"]`, `field "layer_types" gives block 1 the type "linear_attention", which is not supported`},
 		{"layer_types", `["full_attention"]`, `field "layer_types" has 1 entries for 2 blocks`},
 		{"use_mrope", "true", `field "use_mrope" is true`},
-		{"rope_scaling", `{"type":"yarn","factor":4.0,"original_max_position_embeddings":32768}`, `"yarn", which is not supported`},
+		{"rope_scaling", `{"type":"spiral","factor":4.0,"original_max_position_embeddings":32768}`, `"spiral", which is not supported`},
 		{"rope_parameters", `{"rope_type":"default","mrope_section":[2,1,1]}`, `field "mrope_section" is [2,1,1]: the qwen2 family does not know it`},
-		{"hidden_act", `"gelu"`, `field "hidden_act" is "gelu"`},
+		{"hidden_act", `"tanh"`, `field "hidden_act" is "tanh"`},
 		{"hidden_size", "70", `field "hidden_size" is 70, no multiple of 9`},
 		{"attention_multiplier", "2.0", `field "attention_multiplier" is 2.0: the qwen2 family does not know it`},
 		{"quantization_config", `{"quant_method":"gptq"}`, "already quantised (gptq)"},

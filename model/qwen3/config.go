@@ -9,7 +9,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	c := model.DecoderJSON(f, "qwen3", defaults)
 	c.AttnBias = f.BoolOr("attention_bias", false)
 	c.QKNorm = true
-	f.FullAttention(c.Layers)
+	c.Windows(f, 4096, 28)
 	f.Rest("qwen3")
 	return c, f.Err()
 }
@@ -18,6 +18,8 @@ func fromGGUF(k *model.Keys) (model.Config, error) {
 	c := model.DecoderGGUF(k, "qwen3")
 	c.AttnBias = k.TensorShape("blk.0.attn_q.bias") != nil
 	c.QKNorm = true
+	k.NoExperts()
+	k.NoWindow()
 	k.Rest()
 	return c, k.Err()
 }

@@ -54,9 +54,8 @@ func TestConfig(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ field, value, want string }{
-		{"use_sliding_window", "true", `field "use_sliding_window" is true, which is not supported`},
-		{"layer_types", `["full_attention","full_attention","sliding_attention"]`, `field "layer_types" gives block 2 the type "sliding_attention"`},
-		{"rope_scaling", `{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32768}`, `"yarn", which is not supported`},
+		{"layer_types", `["full_attention","full_attention","sliding_attention"]`, `field "layer_types" gives block 2 a window, but sliding_window is 0`},
+		{"rope_scaling", `{"rope_type":"spiral","factor":4.0,"original_max_position_embeddings":32768}`, `"spiral", which is not supported`},
 		{"num_experts", "4", `field "num_experts" is 4: the qwen3 family does not know it`},
 		{"use_qk_norm", "false", `field "use_qk_norm" is false: the qwen3 family does not know it`},
 		{"head_dim", `"twelve"`, `field "head_dim" is "twelve", want a whole number`},
