@@ -25,6 +25,12 @@
 //     minima m of 6 bits, dw = d'*float(sc) and mw = -(dmin'*float(m)) with the block's own
 //     d' and dmin'; both are exact. Formats without such a form are unpacked and take the
 //     float product.
+//   - INT8 product ([Act8] with INT8 weights, LLM.int8() decided for each row by itself): the
+//     columns with |x| >= 6 are outliers. Of the others amax = max|x|, q =
+//     round-half-even(x*(127/amax)); below amax = 2^-120, amax and q are 0; a NaN is no
+//     outlier and makes amax one. With the exact integer s = sum(qw*q) over the row and the
+//     magnitude aw of the weight's row: acc = (float(s)*(amax*aw))*float(1/16129). Then for
+//     the outliers, k rising: acc = fma(w[k], x[k], acc), w dequantised.
 //   - Reductions over a row (norms, softmax sums) run in 16 lanes, lane j taking
 //     elements j, j+16, ...; lanes are then added pairwise: j with j+8, +4, +2, +1.
 //     Squares are summed by fma.

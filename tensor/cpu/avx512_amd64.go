@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	syscpu "golang.org/x/sys/cpu"
+
+	"whorl/tensor/quant"
 )
 
 // archTiers lists the tiers in assembly that this processor can run, best first.
@@ -47,6 +49,18 @@ var avx512 = kernels{
 	},
 	unpackQ4_K: func(dst []float32, data []byte, scale []uint16, groups int) {
 		avx512UnpackQ4_K(&dst[0], &data[0], &scale[0], groups)
+	},
+	int8: int8Products,
+	int8Outliers: func(acc []float32, data []byte, scale, x []float32, cols []int32) {
+		avx512INT8Outliers(&acc[0], &data[0], &scale[0], &x[0], &cols[0], len(cols))
+	},
+	unpackINT8: func(dst []float32, data []byte, scale []float32, cols int) {
+		avx512UnpackINT8(&dst[0], &data[0], &scale[0], cols/4)
+	},
+	quantiseRow: quantiseINT8Row,
+	nf4:         nf4Products,
+	unpackNF4: func(dst []float32, data []byte, scale []float32, lines int) {
+		avx512UnpackNF4(&dst[0], &data[0], &scale[0], lines, &quant.NF4Levels[0])
 	},
 	quantise: func(q []quantGroup, x []float32) {
 		avx512Quantise((*byte)(unsafe.Pointer(&q[0])), &x[0], len(q))

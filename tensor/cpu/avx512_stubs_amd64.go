@@ -54,6 +54,21 @@ func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512INT8x1 sets the products of 1 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x1(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x1x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x1x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
 // avx512F32x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
@@ -103,6 +118,21 @@ func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512INT8x2 sets the products of 2 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x2x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x2x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
 // avx512F32x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
@@ -154,6 +184,21 @@ func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512INT8x3 sets the products of 3 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x3(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x3x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x3x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
 // avx512F32x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -188,6 +233,16 @@ func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512INT8x4 sets the products of 4 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x4x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
 // avx512F32x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -224,6 +279,16 @@ func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512INT8x5 sets the products of 5 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x5(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x5x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
 // avx512F32x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -258,6 +323,16 @@ func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512INT8x6 sets the products of 6 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x6(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x6x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
 // avx512F32x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -294,6 +369,16 @@ func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512INT8x7 sets the products of 7 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x7(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x7x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
 // avx512F32x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -328,6 +413,16 @@ func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512INT8x8 sets the products of 8 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x8(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
 // avx512F32x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -364,6 +459,11 @@ func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512INT8x9 sets the products of 9 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x9(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
 // avx512F32x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -398,6 +498,11 @@ func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //
 //go:noescape
 func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512INT8x10 sets the products of 10 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x10(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
 
 // avx512F32x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -434,6 +539,11 @@ func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //go:noescape
 func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512INT8x11 sets the products of 11 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x11(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
 // avx512F32x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -468,6 +578,31 @@ func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //
 //go:noescape
 func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512INT8x12 sets the products of 12 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x12(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8Outliers continues the sums of one row and block over n outlier columns.
+//
+//go:noescape
+func avx512INT8Outliers(acc *float32, data *byte, scale *float32, x *float32, cols *int32, n int)
+
+// avx512UnpackINT8 dequantises lines of 4 columns of one block.
+//
+//go:noescape
+func avx512UnpackINT8(dst *float32, data *byte, scale *float32, lines int)
+
+// avx512QuantiseRow rounds a row of n elements to bytes, its outliers apart.
+//
+//go:noescape
+func avx512QuantiseRow(row *byte, q *int8, outlier *int32, x *float32, n int)
+
+// avx512UnpackNF4 dequantises lines of 8 columns of one block that share scales.
+//
+//go:noescape
+func avx512UnpackNF4(dst *float32, data *byte, scale *float32, lines int, levels *float32)
 
 // avx512UnpackQ8_0 dequantises groups of one block.
 //

@@ -49,6 +49,8 @@ type scratch struct {
 	acc, gate []float32 // tiles of products: [maxTileRows][maxTileCols]
 	panel     []float32 // dequantised weights: [panelGroups*32][16] of two blocks
 	quant     quantArgs
+	int8      int8Args
+	nf4       nf4Args
 	attention attendScratch
 }
 

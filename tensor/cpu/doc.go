@@ -17,6 +17,10 @@
 //	            column 16+4c+i in its high nibble; q4_1 has 16 scales and 16 minima a group
 //	q4_k        lines as of q4_0; scales apart: [8 groups][16 float16 scales, 16 float16
 //	            minima, then for each group 16 bytes of scales and 16 of minima]
+//	int8        block: a line for 4 columns, as in q8_0; columns padded to 16; magnitudes
+//	            apart: [16 rows] float32
+//	nf4         block: a line for 8 columns: 32 bits of each of 16 rows, column 8c+i in bits
+//	            4i..4i+3; scales apart: [group of 64][16 rows] float32
 //
 // A KV page uses the float layout for both parts: keys are blocks of 16 positions over the
 // head's dimensions, values are blocks of 16 dimensions over positions. Scores and

@@ -71,7 +71,7 @@ func (d *Device) Experts(to, x, logits tensor.Buffer, n int, s *tensor.ExpertsSp
 	most := max(1, cmp.Or(op.passFloats, expertsPassFloats)/(s.TopK*(2*op.hidden+op.ffn)))
 	for op.row0 = 0; op.row0 < n; op.row0 += op.rows {
 		op.rows = min(n-op.row0, most)
-		op.pass(in && s.Mode == tensor.Act8, mid && s.Mode == tensor.Act8)
+		op.pass(in.under(s.Mode), mid.under(s.Mode))
 	}
 	op.release()
 	runtime.KeepAlive(s)
@@ -86,9 +86,9 @@ func (op *expertsOp) release() {
 	}
 }
 
-// check panics on operands that do not fit, and tells whether the first products and the
-// second have quantised weights.
-func (op *expertsOp) check(n int) (in, mid bool) {
+// check panics on operands that do not fit, and tells in which forms the weights of the
+// first products and of the second meet rows.
+func (op *expertsOp) check(n int) (in, mid rowForm) {
 	s := op.spec
 	experts := len(s.Gate)
 	if !(experts > 0 && len(s.Up) == experts && len(s.Down) == experts && s.TopK > 0 && s.TopK <= experts) {
@@ -100,8 +100,8 @@ func (op *expertsOp) check(n int) (in, mid bool) {
 		if !(g.rows == op.ffn && g.cols == op.hidden && u.rows == op.ffn && u.cols == op.hidden && d.rows == op.hidden && d.cols == op.ffn) {
 			bug("expert %d has %dx%d, %dx%d and %dx%d, not %dx%d", e, g.rows, g.cols, u.rows, u.cols, d.rows, d.cols, op.ffn, op.hidden)
 		}
-		in = in || g.layout.quantised() || u.layout.quantised()
-		mid = mid || d.layout.quantised()
+		in |= g.layout.form() | u.layout.form()
+		mid |= d.layout.form()
 	}
 	for _, b := range [...]*buffer{op.dst, op.x} {
 		if !(b.cols == op.hidden && b.rows >= n) {
@@ -114,8 +114,8 @@ func (op *expertsOp) check(n int) (in, mid bool) {
 	return in, mid
 }
 
-// pass does the rows of one pass, which the products need in 8 bits or not.
-func (op *expertsOp) pass(in, mid bool) {
+// pass does the rows of one pass, which the products need in these forms.
+func (op *expertsOp) pass(in, mid rowForm) {
 	slots := op.rows * op.spec.TopK
 	op.in.quantised, op.mid.quantised = in, mid
 	op.grow(slots)
@@ -123,7 +123,7 @@ func (op *expertsOp) pass(in, mid bool) {
 	op.assign()
 	op.rowwise(expertsGather, slots)
 	op.products(expertsUp)
-	if mid {
+	if mid != 0 {
 		op.rowwise(expertsMid, slots)
 	}
 	op.products(expertsDown)
@@ -153,7 +153,10 @@ func (op *expertsOp) grow(slots int) {
 func (a *act) grow(n, cols int) {
 	a.maxRows, a.cols, a.n = n, cols, n
 	a.x = grown(a.x, n*cols)
-	if a.quantised {
+	if a.quantised&inRows != 0 {
+		a.int8.grow(n, cols)
+	}
+	if a.quantised&inGroups != 0 {
 		a.eight = grown(a.eight, n*cols/group)
 	}
 }
@@ -169,7 +172,10 @@ func grown[T any](s []T, n int) []T {
 // slice makes a the rows [from, to) of b.
 func (a *act) slice(b *act, from, to int, mode tensor.Activations) {
 	*a = act{maxRows: to - from, cols: b.cols, n: to - from, mode: mode, quantised: b.quantised, x: b.x[from*b.cols : to*b.cols]}
-	if b.quantised {
+	if b.quantised&inRows != 0 {
+		a.int8 = b.int8.slice(from, to, b.cols)
+	}
+	if b.quantised&inGroups != 0 {
 		groups := b.cols / group
 		a.eight = b.eight[from*groups : to*groups]
 	}
@@ -237,7 +243,7 @@ func (op *expertsOp) tile(worker, i int) {
 		op.route(worker, i)
 	case expertsGather:
 		copy(op.in.x[i*op.hidden:(i+1)*op.hidden], op.x.row(int(op.row[i])))
-		if op.in.quantised {
+		if op.in.quantised != 0 {
 			op.quantise(&op.in, worker, i)
 		}
 	case expertsMid:
@@ -255,7 +261,7 @@ func (op *expertsOp) tile(worker, i int) {
 
 // quantise brings row i of a in 8 bits.
 func (op *expertsOp) quantise(a *act, worker, i int) {
-	quant := quantOp{op.d, a}
+	quant := quantOp{op.d, a, a.quantised}
 	quant.tile(worker, i)
 }
 

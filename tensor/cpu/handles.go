@@ -31,16 +31,17 @@ func (b *buffer) row(i int) []float32 {
 	return b.data[i*b.cols : (i+1)*b.cols : (i+1)*b.cols]
 }
 
-// act holds prepared rows. The quantised form, where cols allows one, is filled by the
-// first product that needs it.
+// act holds prepared rows. Their forms in 8 bits are filled by the first product that
+// needs them.
 type act struct {
 	maxRows, cols int
 	n             int // rows prepared
 	mode          tensor.Activations
-	quantised     bool // eight holds the n rows
+	quantised     rowForm // which forms hold the n rows
 
 	x     []float32    // [rows][cols]
-	eight []quantGroup // [rows][cols/32]
+	eight []quantGroup // [rows][cols/32], where cols allows
+	int8  int8Rows     // no room before the first product that needs it
 }
 
 func (a *act) Cols() int { return a.cols }

@@ -29,6 +29,19 @@ type kernels struct {
 	unpackQ8_0, unpackQ4_0, unpackQ4_1 func(dst []float32, data []byte, scale []uint16, groups int)
 	unpackQ4_K                         func(dst []float32, data []byte, scale []uint16, groups int)
 
+	// int8 sets products of INT8 weights, int8Outliers continues those of one row and block
+	// over the outlier columns, unpackINT8 dequantises columns, a multiple of 4, of a block.
+	int8         func(a *int8Args)
+	int8Outliers func(acc []float32, data []byte, scale, x []float32, cols []int32)
+	unpackINT8   func(dst []float32, data []byte, scale []float32, cols int)
+	// quantiseRow fills a row of the form for them; q is padded, outlier as long as x.
+	quantiseRow func(row *int8Row, q []int8, outlier []int32, x []float32)
+
+	// nf4 continues products of NF4 weights, unpackNF4 dequantises lines of 8 columns of one
+	// block that share scales.
+	nf4       func(a *nf4Args)
+	unpackNF4 func(dst []float32, data []byte, scale []float32, lines int)
+
 	// quantise fills one row of quantised form; len(x) is 32*len(q).
 	quantise func(q []quantGroup, x []float32)
 

@@ -25,9 +25,10 @@ type weight struct {
 	half []uint16
 	data []byte
 
-	scale []uint16 // of quantised layouts
-	mem   []byte   // all of it
-	slab  *slab    // keeps mem alive
+	scale   []uint16  // of quantised layouts
+	scale32 []float32 // of INT8 [blocks][16], of NF4 [blocks][groups of 64][16]
+	mem     []byte    // all of it
+	slab    *slab     // keeps mem alive
 }
 
 func (w *weight) Rows() int           { return w.rows }
@@ -46,7 +47,7 @@ type layout struct {
 // layoutOf picks the layout for a format. One without its own becomes plain floats.
 func layoutOf(t tensor.DType) layout {
 	switch t {
-	case tensor.F16, tensor.BF16:
+	case tensor.F16, tensor.BF16, tensor.INT8, tensor.NF4:
 		return layout{kind: t}
 	case tensor.Q8_0:
 		return layout{kind: t, lineBytes: 512, scales: lanes}
@@ -90,6 +91,10 @@ func (w *weight) allocate(d *Device) error {
 		n = 4 * values
 	case tensor.F16, tensor.BF16:
 		n = 2 * values
+	case tensor.INT8:
+		n, scales = w.blocks*lanes*paddedINT8(w.cols), 2*w.blocks*lanes
+	case tensor.NF4:
+		n, scales = values/2, 2*values/nf4Group
 	default:
 		groups := w.blocks * w.cols / group
 		n, scales = groups*w.layout.lineBytes, groups*w.layout.scales
@@ -104,6 +109,9 @@ func (w *weight) allocate(d *Device) error {
 		w.f32 = unsafe.Slice((*float32)(base), values)
 	case tensor.F16, tensor.BF16:
 		w.half = unsafe.Slice((*uint16)(base), values)
+	case tensor.INT8, tensor.NF4:
+		w.data = mem[:n:n]
+		w.scale32 = unsafe.Slice((*float32)(unsafe.Add(base, n)), scales/2)
 	default:
 		w.data = mem[:n:n]
 		w.scale = unsafe.Slice((*uint16)(unsafe.Add(base, n)), scales)
@@ -127,6 +135,10 @@ func (op *repackOp) tile(_, b int) {
 			w.repackSuper(row, b, j)
 		case w.layout.quantised():
 			w.repackGroups(row, b, j)
+		case w.layout.kind == tensor.INT8:
+			w.repackINT8(row, b, j)
+		case w.layout.kind == tensor.NF4:
+			w.repackNF4(row, b, j)
 		case w.layout.kind == tensor.F32:
 			w.repackFloats(row, b, j)
 		default:
@@ -186,6 +198,14 @@ func (w *weight) dequantise(dst []float32, r int) {
 		return
 	}
 	b, j := r/lanes, r%lanes
+	switch w.layout.kind {
+	case tensor.INT8:
+		w.dequantiseINT8(dst, b, j)
+		return
+	case tensor.NF4:
+		w.dequantiseNF4(dst, b, j)
+		return
+	}
 	l, groups := w.layout, w.cols/group
 	for i := range dst {
 		at := (b*w.cols+i)*lanes + j

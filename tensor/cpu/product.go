@@ -43,15 +43,15 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	d.begin()
 	defer d.end()
 	a := to.(*act)
-	eight := false
+	forms := rowForm(0)
 	for i := range products {
-		eight = d.checkProduct(a, &products[i]) || eight
+		forms |= d.checkProduct(a, &products[i])
 	}
 	if a.n == 0 {
 		return
 	}
-	if eight && a.mode == tensor.Act8 && !a.quantised {
-		d.quantise(a)
+	if missing := forms.under(a.mode) &^ a.quantised; missing != 0 {
+		d.quantise(a, missing)
 	}
 	op := &d.product
 	op.a, op.products = a, products
@@ -61,9 +61,9 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	runtime.KeepAlive(products)
 }
 
-// checkProduct panics on operands that do not fit, and tells whether a weight of the
-// product is quantised.
-func (d *Device) checkProduct(a *act, p *tensor.Product) bool {
+// checkProduct panics on operands that do not fit, and tells in which forms its weights
+// meet rows.
+func (d *Device) checkProduct(a *act, p *tensor.Product) rowForm {
 	w, dst := p.W.(*weight), p.Dst.(*buffer)
 	if !(w.cols == a.cols) {
 		bug("product of %dx%d with rows of %d", w.rows, w.cols, a.cols)
@@ -74,7 +74,7 @@ func (d *Device) checkProduct(a *act, p *tensor.Product) bool {
 	if !(p.Bias == nil || p.Bias.Len() == w.rows) {
 		bug("bias does not fit %d outputs", w.rows)
 	}
-	eight := w.layout.quantised()
+	forms := w.layout.form()
 	if p.Gate != nil {
 		g := p.Gate.(*weight)
 		if !(g.rows == w.rows && g.cols == w.cols) {
@@ -83,7 +83,7 @@ func (d *Device) checkProduct(a *act, p *tensor.Product) bool {
 		if !(p.GateBias == nil || p.GateBias.Len() == g.rows) {
 			bug("gate bias does not fit %d outputs", g.rows)
 		}
-		eight = eight || g.layout.quantised()
+		forms |= g.layout.form()
 	}
 	if p.Residual != nil {
 		r := p.Residual.(*buffer)
@@ -91,7 +91,7 @@ func (d *Device) checkProduct(a *act, p *tensor.Product) bool {
 			bug("residual %dx%d for %d rows x %d", r.rows, r.cols, a.n, w.rows)
 		}
 	}
-	return eight
+	return forms
 }
 
 // share cuts the products in tiles and gives their number in one row panel. The cut does
@@ -199,6 +199,10 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	stride, block := nb*lanes, w.cols*lanes
 	x := a.x[r0*a.cols:]
 	switch {
+	case w.layout.kind == tensor.INT8 && a.mode == tensor.Act8:
+		op.multiplyINT8(&s.int8, acc, w, b0, nb, r0, rows)
+	case w.layout.kind == tensor.NF4:
+		op.multiplyNF4(&s.nf4, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.F32:
 		k.f32(acc, stride, w.f32[b0*block:], block, nb, x, a.cols, rows, w.cols)
 	case w.layout.kind == tensor.F16:
@@ -237,6 +241,10 @@ func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, n
 // panel of columns at a time.
 func (k *kernels) multiplyUnpacked(panel, acc []float32, accStride int, w *weight, b int, x []float32, xStride, rows int) {
 	l, groups := w.layout, w.cols/group
+	if l.kind == tensor.INT8 {
+		k.multiplyUnpackedINT8(panel, acc, accStride, w, b, x, xStride, rows)
+		return
+	}
 	for g := 0; g < groups; g += panelGroups {
 		n := min(panelGroups, groups-g)
 		block := n * group * lanes
@@ -255,5 +263,18 @@ func (k *kernels) multiplyUnpacked(panel, acc []float32, accStride int, w *weigh
 			}
 		}
 		k.f32(acc, accStride, panel, block, 2, x[g*group:], xStride, rows, n*group)
+	}
+}
+
+// multiplyUnpackedINT8 is multiplyUnpacked for weights whose columns are in no groups.
+func (k *kernels) multiplyUnpackedINT8(panel, acc []float32, accStride int, w *weight, b int, x []float32, xStride, rows int) {
+	const step = panelGroups * group
+	for c := 0; c < w.cols; c += step {
+		n := min(step, w.cols-c)
+		for i := range 2 {
+			block := (b + i) * paddedINT8(w.cols)
+			k.unpackINT8(panel[i*step*lanes:], w.data[(block+c)*lanes:], w.scale32[(b+i)*lanes:][:lanes], (n+3)&^3)
+		}
+		k.f32(acc, accStride, panel, step*lanes, 2, x[c:], xStride, rows, n)
 	}
 }

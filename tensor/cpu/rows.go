@@ -74,26 +74,38 @@ func (d *Device) Prepare(to tensor.Act, from tensor.Buffer, n int, mode tensor.A
 		bug("prepare %d rows of %d in room for %dx%d", n, src.cols, a.maxRows, a.cols)
 	}
 	copy(a.x, src.data[:n*src.cols])
-	a.n, a.mode, a.quantised = n, mode, false
+	a.n, a.mode, a.quantised = n, mode, 0
 }
 
 // quantOp quantises the rows of an Act; tile r is row r.
 type quantOp struct {
-	d *Device
-	a *act
+	d     *Device
+	a     *act
+	forms rowForm
 }
 
-func (d *Device) quantise(a *act) {
-	d.quant.a = a
+// quantise fills the given forms of all rows.
+func (d *Device) quantise(a *act, forms rowForm) {
+	if forms&inRows != 0 {
+		a.int8.grow(a.maxRows, a.cols)
+	}
+	d.quant.a, d.quant.forms = a, forms
 	d.rowwise(&d.quant, a.n)
 	d.quant.a = nil
-	a.quantised = true
+	a.quantised |= forms
 }
 
 func (op *quantOp) tile(_, r int) {
 	a := op.a
-	groups := a.cols / group
-	op.d.k.quantise(a.eight[r*groups:(r+1)*groups], a.x[r*a.cols:(r+1)*a.cols])
+	x := a.x[r*a.cols : (r+1)*a.cols]
+	if op.forms&inGroups != 0 {
+		groups := a.cols / group
+		op.d.k.quantise(a.eight[r*groups:(r+1)*groups], x)
+	}
+	if op.forms&inRows != 0 {
+		one := a.int8.slice(r, r+1, a.cols)
+		op.d.k.quantiseRow(&one.rows[0], one.q, one.outlier, x)
+	}
 }
 
 // rowwise runs a task of n rows, on all threads if that pays.

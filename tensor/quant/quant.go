@@ -1,9 +1,9 @@
 // Package quant knows how the numbers of a weight file lie in memory: one file per format
 // with its group, its bytes, how it unpacks and, where we write it, how it packs.
 //
-// Unpacking gives the same float32 bits as the reference Python package of GGUF: the
-// product is rounded, then the sum. The package multiplies nothing and knows no device
-// layout; devices repack what they read from here.
+// Unpacking gives the same float32 bits as the reference Python packages (gguf, and
+// bitsandbytes for INT8 and NF4): the product is rounded, then the sum. The package
+// multiplies nothing and knows no device layout; devices repack what they read from here.
 package quant
 
 import (
@@ -20,22 +20,30 @@ type Format struct {
 	Group int // columns in a block
 	Bytes int // bytes of a block
 	// Unpack writes the values of whole blocks: len(dst) is a multiple of Group and src
-	// holds len(dst)/Group blocks. Every byte string is a valid block.
+	// holds len(dst)/Group blocks. Every byte string is a valid block. Where rows have a
+	// head, it takes one whole row.
 	Unpack func(dst []float32, src []byte)
 	// Pack is the inverse with rounding, for the same lengths. It is nil for formats that
 	// are only read.
 	Pack func(dst []byte, src []float32)
+
+	// Head is how many bytes stand before the first block of every row.
+	Head int
+	// Finish ends the packing of a whole matrix, where its rows hang together; else nil.
+	Finish func(data []byte)
 }
 
 var formats = []Format{
-	{tensor.F32, 1, 4, unpackF32, packF32},
-	{tensor.F16, 1, 2, unpackF16, packF16},
-	{tensor.BF16, 1, 2, unpackBF16, packBF16},
-	{tensor.Q8_0, 32, 34, unpackQ8_0, packQ8_0},
-	{tensor.Q4_0, 32, 18, unpackQ4_0, packQ4_0},
-	{tensor.Q4_1, 32, 20, unpackQ4_1, packQ4_1},
-	{tensor.Q6_K, 256, 210, unpackQ6_K, nil},
-	{tensor.Q4_K, 256, 144, unpackQ4_K, packQ4_K},
+	{tensor.F32, 1, 4, unpackF32, packF32, 0, nil},
+	{tensor.F16, 1, 2, unpackF16, packF16, 0, nil},
+	{tensor.BF16, 1, 2, unpackBF16, packBF16, 0, nil},
+	{tensor.Q8_0, 32, 34, unpackQ8_0, packQ8_0, 0, nil},
+	{tensor.Q4_0, 32, 18, unpackQ4_0, packQ4_0, 0, nil},
+	{tensor.Q4_1, 32, 20, unpackQ4_1, packQ4_1, 0, nil},
+	{tensor.Q6_K, 256, 210, unpackQ6_K, nil, 0, nil},
+	{tensor.Q4_K, 256, 144, unpackQ4_K, packQ4_K, 0, nil},
+	{tensor.INT8, 1, 1, unpackINT8, packINT8, int8Head, nil},
+	{tensor.NF4, nf4Group, nf4Bytes, unpackNF4, packNF4, 0, finishNF4},
 }
 
 // All lists the formats in the order of their data types. The caller must not change it.
@@ -65,7 +73,10 @@ func RowBytes(d tensor.DType, cols int) (int, error) {
 	if cols%f.Group != 0 {
 		return 0, fmt.Errorf("%v row of %d columns is no whole number of groups of %d", d, cols, f.Group)
 	}
-	return cols / f.Group * f.Bytes, nil
+	if d == tensor.INT8 && cols > MaxINT8Cols {
+		return 0, fmt.Errorf("%v row of %d columns: sums of products overflow 32 bits beyond %d", d, cols, MaxINT8Cols)
+	}
+	return f.Head + cols/f.Group*f.Bytes, nil
 }
 
 // Check tells whether the shape and the data of a matrix fit its format.

@@ -55,8 +55,11 @@ func linear(w *weight, bias vector, a *act, r int) []float64 {
 	for i, v := range a.row(r) {
 		x[i] = float64(v)
 	}
-	if a.mode == tensor.Act8 && eightBit(w.m.DType) {
+	switch {
+	case a.mode == tensor.Act8 && eightBit(w.m.DType):
 		roundTo8(x)
+	case a.mode == tensor.Act8 && w.m.DType == tensor.INT8:
+		roundRow(x)
 	}
 	y := make([]float64, w.m.Rows)
 	for i := range y {
@@ -92,6 +95,27 @@ func roundTo8(x []float64) {
 		}
 		for i, v := range x[:32] {
 			x[i] = float64(d) * math.RoundToEven(float64(float32(v)*id))
+		}
+	}
+}
+
+// roundRow replaces the values of a row that are no outliers by what their 8-bit form
+// stands for.
+func roundRow(x []float64) {
+	outlier := func(v float64) bool { return math.Abs(v) >= 6 }
+	amax := 0.0
+	for _, v := range x {
+		if !outlier(v) {
+			amax = max(amax, math.Abs(v)) // a NaN stays
+		}
+	}
+	unit := 127 / float32(amax)
+	if amax < 0x1p-120 {
+		amax, unit = 0, 0
+	}
+	for i, v := range x {
+		if !outlier(v) {
+			x[i] = amax / 127 * math.RoundToEven(float64(float32(v)*unit))
 		}
 	}
 }

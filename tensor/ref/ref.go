@@ -97,9 +97,10 @@ func (d *Device) Load(m tensor.Matrix) (tensor.Weight, error) {
 	if err := quant.Check(m); err != nil {
 		return nil, fmt.Errorf("ref device: load %w", err)
 	}
-	f, _ := quant.Of(m.DType)
 	w := &weight{m: m, v: make([]float32, m.Rows*m.Cols)}
-	f.Unpack(w.v, m.Data)
+	for i := range m.Rows {
+		quant.UnpackRow(w.row(i), m, i)
+	}
 	w.m.Data = nil
 	return w, nil
 }

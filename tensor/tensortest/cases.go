@@ -42,11 +42,11 @@ func floats(seed uint64, n int, scale float32) []float32 {
 // scales where blocks are large, so that all their bits are in play.
 func matrix(d tensor.DType, rows, cols int, seed uint64) tensor.Matrix {
 	f, _ := quant.Of(d)
-	data := make([]byte, rows*cols/f.Group*f.Bytes)
 	if f.Group < 256 {
-		f.Pack(data, floats(seed, rows*cols, 0.1))
-		return tensor.Matrix{DType: d, Rows: rows, Cols: cols, Data: data}
+		values := floats(seed, rows*cols, 0.1)
+		return must(quant.PackMatrix(d, rows, cols, func(i int) []float32 { return values[i*cols : (i+1)*cols] }))
 	}
+	data := make([]byte, rows*cols/f.Group*f.Bytes)
 	r := rand.New(rand.NewPCG(seed, 23))
 	for i := range data {
 		data[i] = byte(r.Uint32())
@@ -117,6 +117,7 @@ func cases() []testCase {
 	}
 	out = append(out, embeds()...)
 	out = append(out, pointwise()...)
+	out = append(out, outlierCases()...)
 	for _, e := range expertsCases() {
 		out = append(out, e.testCase())
 	}

@@ -25,12 +25,13 @@ func rules(t *testing.T, d tensor.Device) {
 			d.MatMul(a, []tensor.Product{{W: w, Dst: dst}})
 			want := make([]float32, rows)
 			for i := range want {
-				row := m.Data[i*cols/f.Group*f.Bytes:][:cols/f.Group*f.Bytes]
-				if mode == tensor.Act8 && f.DType.Quantised() && f.DType != tensor.Q6_K {
-					want[i] = quantProduct(f, row, x)
+				if mode == tensor.Act8 && f.DType == tensor.INT8 {
+					want[i] = int8Product(m, i, x)
+				} else if mode == tensor.Act8 && eightBit(f.DType) {
+					want[i] = quantProduct(f, m.Data[i*cols/f.Group*f.Bytes:][:cols/f.Group*f.Bytes], x)
 				} else {
 					values := make([]float32, cols)
-					f.Unpack(values, row)
+					quant.UnpackRow(values, m, i)
 					for k, v := range values {
 						want[i] = fma(v, x[k], want[i])
 					}
@@ -48,6 +49,15 @@ func rules(t *testing.T, d tensor.Device) {
 	if k := differ(down(d, dst), rmsNorm(x, gain, 1e-5)); k >= 0 {
 		t.Errorf("rms norm: element %d is not by the rules", k)
 	}
+}
+
+// eightBit tells the formats whose products take groups of rows in 8 bits.
+func eightBit(t tensor.DType) bool {
+	switch t {
+	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K:
+		return true
+	}
+	return false
 }
 
 // fma is a*b+c rounded once.

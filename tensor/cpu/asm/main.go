@@ -32,7 +32,18 @@ func main() {
 		for _, f := range superFormats {
 			superKernel(f, rows)
 		}
+		int8Kernel(rows)
+		if rows <= 3 {
+			nf4Kernel(rows, 4)
+		}
+		if rows <= maxNF4Rows {
+			nf4Kernel(rows, 2)
+		}
 	}
+	int8OutliersKernel()
+	unpackINT8Kernel()
+	quantiseRowKernel()
+	unpackNF4Kernel()
 	for _, f := range quantFormats {
 		unpackKernel(f)
 	}

@@ -53,6 +53,17 @@ func vpdpbusd(m Mem, w, z reg.VecVirtual) {
 	})
 }
 
+// vpdpbusdReg is vpdpbusd with the signed bytes in a register.
+func vpdpbusdReg(x, w, z reg.VecVirtual) {
+	Instruction(&ir.Instruction{
+		Opcode:   "VPDPBUSD",
+		Operands: []Op{x, w, z},
+		Inputs:   []Op{x, w, z},
+		Outputs:  []Op{z},
+		ISA:      []string{"AVX512F", "AVX512_VNNI"},
+	})
+}
+
 // prefetchAhead is how many bytes before their use lines are asked for. A line of nibbles,
 // or a line that meets several rows, takes so many instructions that the reorder window
 // spans too few lines to hide the memory's latency. The distance covers latency times
