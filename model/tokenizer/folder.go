@@ -46,7 +46,7 @@ func openFolder(dir string, opts []Option) (*Tokenizer, error) {
 		return nil, err
 	}
 	if t.templateSource == "" {
-		if t.templateSource, err = folderTemplate(dir, config); err != nil {
+		if t.templateSource, t.toolSource, err = folderTemplate(dir, config); err != nil {
 			return nil, err
 		}
 	}
@@ -204,32 +204,34 @@ func (t *Tokenizer) nextID() int32 {
 }
 
 // folderTemplate is the chat template: its own file, or the default one of
-// tokenizer_config.json.
-func folderTemplate(dir string, c sideConfig) (string, error) {
-	source, err := readLimited(filepath.Join(dir, "chat_template.jinja"), maxTemplate)
+// tokenizer_config.json, beside which there may be one for tools.
+func folderTemplate(dir string, c sideConfig) (source, tools string, err error) {
+	data, err := readLimited(filepath.Join(dir, "chat_template.jinja"), maxSideFile)
 	if err == nil {
-		return string(source), nil
+		return string(data), "", nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		return "", "", err
 	}
 	if isNull(c.ChatTemplate) {
-		return "", nil
+		return "", "", nil
 	}
-	var one string
-	if json.Unmarshal(c.ChatTemplate, &one) == nil {
-		return one, nil
+	if json.Unmarshal(c.ChatTemplate, &source) == nil {
+		return source, "", nil
 	}
 	var several []struct{ Name, Template string }
 	if err := json.Unmarshal(c.ChatTemplate, &several); err != nil {
-		return "", fmt.Errorf("tokenizer_config.json: chat_template is neither text nor a list: %w", err)
+		return "", "", fmt.Errorf("tokenizer_config.json: chat_template is neither text nor a list: %w", err)
 	}
 	for _, s := range several {
-		if s.Name == "default" {
-			return s.Template, nil
+		switch s.Name {
+		case "default":
+			source = s.Template
+		case "tool_use":
+			tools = s.Template
 		}
 	}
-	return "", nil
+	return source, tools, nil
 }
 
 // generationEnds adds the end tokens of generation_config.json, or of

@@ -162,7 +162,7 @@ func TestOpenFolder(t *testing.T) {
 	type object = map[string]any
 	vocabulary := small()
 	vocabulary["model"].(object)["vocab"] = object{"a": 0, "b": 1, "ab": 2, "</s>": 4, "<pad>": 5}
-	user := []Message{{"user", "ab"}}
+	user := []Message{{Role: "user", Content: "ab"}}
 	for _, c := range []struct {
 		name             string
 		files            object

@@ -31,7 +31,7 @@ func render(t testing.TB, template string, messages ...Message) (string, error) 
 }
 
 func TestTemplateValues(t *testing.T) {
-	user := Message{"user", " Hi <s> "}
+	user := Message{Role: "user", Content: " Hi <s> "}
 	for _, c := range []struct{ template, want string }{
 		{"{{ bos_token }}|{{ eos_token }}|{{ add_generation_prompt }}", "<s>|<|end|>|True"},
 		{"{{ messages[0].content | trim }}|{{ messages[0]['role'] }}", "Hi <s>|user"},
@@ -55,63 +55,6 @@ func TestTemplateValues(t *testing.T) {
 	}
 }
 
-// TestTemplateLimits feeds templates that would take all time or memory, end
-// the process, or be rendered wrongly.
-func TestTemplateLimits(t *testing.T) {
-	loops := strings.Repeat("{% for a in range(9000) %}", 8) + "x" + strings.Repeat("{% endfor %}", 8)
-	for _, c := range []struct{ name, template, want string }{
-		{"loops in loops", loops, "loop turns"},
-		{"long range", "{{ range(1000000) | length }}", "a range has more"},
-		{"macro calls itself", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "macros call each other"},
-		{"caller calls the macro", "{% macro g() %}{{ caller() }}{% endmacro %}{% macro f() %}{% call g() %}{{ f() }}{% endcall %}{% endmacro %}{{ f() }}", "macros call each other"},
-		{"doubling", "{% set x = 'aaaaaaaa' %}" + strings.Repeat("{% set x = x ~ x %}", 40), "a value exceeds"},
-		{"doubling lists", "{% set x = [1, 2] %}" + strings.Repeat("{% set x = x + x %}", 40), "a value exceeds"},
-		{"shared lists", "{% set x = ['a'] %}" + strings.Repeat("{% set x = [x, x] %}", 30) + "{{ x }}", "a value exceeds"},
-		{"output in a loop", "{% set x = 'abcdefgh' * 1000 %}{% for i in range(1000) %}{{ x }}{% endfor %}", "the output exceeds"},
-		{"text in a loop", "{% for i in range(5000) %}" + strings.Repeat("long text ", 100) + "{% endfor %}", "the output exceeds"},
-		{"repeat", "{{ 'a' * 100000 }}", "* needs a number"},
-		{"large number", "{{ 10000000 }}", "above"},
-		{"repeat by a variable", "{% set n = 100000 %}{{ 'a' * n }}", "* needs a number"},
-		{"power", "{{ 10 ** 10 }}", "**"},
-		{"replace", "{% set x = 'a' * 1000 %}{% set y = x * 500 %}{{ y.replace('a', y) }}", "replace makes more"},
-		{"replace as a filter", "{% set x = 'a' * 1000 %}{% set y = x * 500 %}{{ y | replace('a', y) }}", "replace makes more"},
-		{"join", "{% set x = 'a' * 1000 %}{% set y = x * 500 %}{{ y | join(y) }}", "join makes more"},
-		{"indent", "{% set x = '\n' * 1000 %}{% set y = x * 500 %}{{ y | indent(100) }}", "indent makes more"},
-		{"format", "{{ '{}'.format(1) }}", "format"},
-		{"long slice", "{{ 'é'[0:100000:2] }}", "a slice with bounds"},
-		{"slice of products", "{{ 'é'[: 1000 * 1000] }}", "a product in the bounds"},
-		{"large int", "{% set n = '99999999999' | int %}{{ 'é'[:n] }}", "too large"},
-		{"namespace in itself", "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns }}", "cannot hold a namespace"},
-		{"function in a namespace", "{% set ns = namespace() %}{% set ns.a = [range] %}", "cannot hold a function"},
-		{"append", "{% set l = [] %}{{ l.append(l) }}", "in place"},
-		{"update", "{% set d = {} %}{{ d.update({'d': d}) }}", "in place"},
-		{"deep brackets", "{{ " + strings.Repeat("(", 200) + "1" + strings.Repeat(")", 200) + " }}", "nested more than"},
-		{"deep blocks", strings.Repeat("{% if true %}", 200) + strings.Repeat("{% endif %}", 200), "nested more than"},
-		{"deep lists", "{% set ns = namespace(l=[]) %}{% for i in range(100) %}{% set ns.l = [ns.l] %}{% endfor %}", "nested more than"},
-		{"reserved name", "{% set __step = 1 %}", "reserved"},
-		{"long", strings.Repeat("x", maxTemplate+1), "the limit"},
-		{"many joins", "{{ 'a'" + strings.Repeat(" ~ 'a'", 300) + " }}", "joined in one expression"},
-		{"map with a filter", "{{ messages | map('upper') }}", "map with a filter"},
-		{"unclosed", "{{ 'a", "not closed"},
-		{"unclosed comment", "{# a", "not closed"},
-		{"unclosed block", "{% for a in b %}", "unclosed"},
-		{"unknown statement", "{% frobnicate %}", "frobnicate"},
-		{"unknown filter", "{{ 1 | frobnicate }}", "frobnicate"},
-		{"method of nothing", "{{ nobody.strip() }}", "something else"},
-		{"exception", "{{ raise_exception('no such role') }}", "no such role"},
-		{"strftime", "{{ strftime_now('%Q') }}", "%Q"},
-	} {
-		began := time.Now()
-		got, err := render(t, c.template)
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %.60q and error %v, want one line with %q", c.name, got, err, c.want)
-		}
-		if took := time.Since(began); took > renderTime {
-			t.Errorf("%s: took %v", c.name, took)
-		}
-	}
-}
-
 func TestChatRefuses(t *testing.T) {
 	tok, err := chatter(t, "")
 	if err != nil {
@@ -127,11 +70,11 @@ func TestChatRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, role := range []string{"", "a b", "user<|end|>", "usér", strings.Repeat("a", 65)} {
-		if _, err := tok.EncodeChat([]Message{{role, "x"}}, true); err == nil {
+		if _, err := tok.EncodeChat([]Message{{Role: role, Content: "x"}}, true); err == nil {
 			t.Errorf("role %q was taken", role)
 		}
 	}
-	if got, err := tok.Chat([]Message{{"tool-1_x", "x"}}, true); err != nil || got != "tool-1_x" {
+	if got, err := tok.Chat([]Message{{Role: "tool-1_x", Content: "x"}}, true); err != nil || got != "tool-1_x" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -160,7 +103,7 @@ func TestInjection(t *testing.T) {
 		var messages []Message
 		text := ""
 		for _, c := range contents {
-			messages = append(messages, Message{"user", c})
+			messages = append(messages, Message{Role: "user", Content: c})
 			text += strings.TrimSpace(validText(c))
 		}
 		ids, err := tok.EncodeChat(messages, false)

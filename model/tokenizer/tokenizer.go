@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"whorl/model/tokenizer/jinja"
 )
 
 // maxText bounds one text: 64 MiB is more than any context holds, and ids and
@@ -31,9 +33,10 @@ type Tokenizer struct {
 	unk, pad       int32
 	eogs           []int32
 
-	templateSource string
-	template       *chatTemplate // nil: none
-	now            func() time.Time
+	templateSource, toolSource string
+	template                   *jinja.Template // nil: none
+	toolTemplate               *jinja.Template // for conversations with tools, nil: the same
+	now                        func() time.Time
 }
 
 // entry is what is known of one id.
