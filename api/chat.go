@@ -14,18 +14,24 @@ func (a *API) CreateChatCompletion(w http.ResponseWriter, r *http.Request, param
 		a.fail(w, r, err)
 		return
 	}
-	o := options{
-		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
-		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
-		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
-		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: params.XRequestTimeout,
-	}
+	o := chatOptions(&req, params.XRequestTimeout)
 	e, turns, err := a.chatTurns(&req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
 	a.answer(w, r, &o, turns, &chat{envelope: newEnvelope("chatcmpl-", e.Model(), &o), engine: e, turns: turns})
+}
+
+func chatOptions(req *gen.ChatRequest, timeout *string) options {
+	return options{
+		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
+		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
+		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
+		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: timeout,
+		typicalP: req.TypicalP, ngram: req.NoRepeatNgramSize, minTokens: req.MinTokens, badWords: req.BadWords,
+		beams: req.NumBeams, lengthPenalty: req.LengthPenalty, early: req.EarlyStopping,
+	}
 }
 
 // chatTurns checks a request and makes its choices.
@@ -45,6 +51,9 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 		base.TopLogprobs = value(req.TopLogprobs, 0)
 	} else if value(req.TopLogprobs, 0) > 0 {
 		return nil, nil, invalid("top_logprobs", "top_logprobs needs logprobs: true")
+	}
+	if err := finishSampling(e, &base, o.badWords); err != nil {
+		return nil, nil, err
 	}
 	ids, err := e.EncodeChat(chatMessages(req.Messages))
 	if err != nil {

@@ -18,18 +18,24 @@ func (a *API) CreateCompletion(w http.ResponseWriter, r *http.Request, params ge
 		a.fail(w, r, err)
 		return
 	}
-	o := options{
-		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
-		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
-		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
-		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: params.XRequestTimeout,
-	}
+	o := completionOptions(&req, params.XRequestTimeout)
 	e, turns, err := a.completionTurns(&req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
 	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.n, 1), offsets: make([]int, len(turns))})
+}
+
+func completionOptions(req *gen.CompletionRequest, timeout *string) options {
+	return options{
+		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
+		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
+		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
+		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: timeout,
+		typicalP: req.TypicalP, ngram: req.NoRepeatNgramSize, minTokens: req.MinTokens, badWords: req.BadWords,
+		beams: req.NumBeams, lengthPenalty: req.LengthPenalty, early: req.EarlyStopping,
+	}
 }
 
 // completionTurns checks a request and makes its choices.
@@ -53,6 +59,9 @@ func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, [
 	}
 	if req.Logprobs != nil {
 		base.TopLogprobs = *req.Logprobs
+	}
+	if err := finishSampling(e, &base, o.badWords); err != nil {
+		return nil, nil, err
 	}
 	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {
 		base.MaxNewTokens = completionTokens

@@ -69,6 +69,17 @@ func (e *fakeEngine) Encode(text string, special bool) ([]int32, error) {
 	return ids, nil
 }
 
+func (e *fakeEngine) BadWords(texts []string) (out [][]int32, err error) {
+	for _, t := range texts {
+		ids, err := e.Encode(t, false)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ids)
+	}
+	return out, nil
+}
+
 func (e *fakeEngine) EncodeChat(ms []client.Message) ([]int32, error) {
 	var sb strings.Builder
 	for _, m := range ms {
@@ -188,6 +199,10 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 		}
 	}
 	res.Position = len(s.ids)
+	for i := range r.Beams.Return { // worse answers are shorter
+		n := len(res.IDs) - i
+		res.Answers = append(res.Answers, client.Answer{IDs: res.IDs[:n], Text: res.Text[:n], Score: -float64(i), Finish: client.FinishEOS})
+	}
 	return res, nil
 }
 

@@ -24,6 +24,8 @@ const (
 	maxModelName = 300
 	maxSeconds   = 86400
 	minPenalty   = 0.01
+	maxWords     = 64
+	maxWordBytes = 256
 	badLimits    = "You should set `max_length` or `max_new_tokens` (but not both)" // clients know this sentence
 )
 
@@ -37,7 +39,8 @@ type legacyTurn struct {
 	stream    bool
 	ids       bool // return_token_ids
 	timeout   float64
-	req       client.Request // but for prompt and MaxNewTokens
+	req       client.Request // but for prompt, MaxNewTokens and BadWords
+	badWords  []string
 	warnings  []string
 }
 
@@ -72,16 +75,37 @@ func (t *legacyTurn) sampling(f *fields) {
 	topP, _ := f.number("top_p", 0, 1, 1)
 	minP, _ := f.number("min_p", 0, 1, 0)
 	penalty, _ := f.number("repetition_penalty", minPenalty, 100, 1)
-	t.req.Sampling = sample.Params{RepetitionPenalty: penalty, Seed: seedOr(f.seed("seed"))}
+	typicalP, _ := f.number("typical_p", 0, 1, 1)
+	p := sample.Params{RepetitionPenalty: penalty, Seed: seedOr(f.seed("seed"))}
+	p.PresencePenalty, _ = f.number("presence_penalty", -2, 2, 0)
+	p.FrequencyPenalty, _ = f.number("frequency_penalty", -2, 2, 0)
+	p.NoRepeatNGram, _ = f.integer("no_repeat_ngram_size", 0, maxPositions, 0)
+	p.MinNewTokens, _ = f.integer("min_new_tokens", 0, maxPositions, 0)
+	t.badWords = f.texts("bad_words", maxWords, maxWordBytes)
+	t.req.Sampling = p
+	t.search(f)
 	switch {
 	case sampled:
 		t.req.Sampling.Temperature, t.req.Sampling.TopK, t.req.Sampling.TopP, t.req.Sampling.MinP = temperature, max(0, topK), topP, minP
+		t.req.Sampling.TypicalP = typicalP
 		if topP == 0 { // the sampler's 0 means all; here it means the best alone
 			t.req.Sampling.TopK, t.req.Sampling.TopP = 1, 1
 		}
 	case hot && temperature != 0:
 		t.warnings = append(t.warnings, "temperature has no effect without do_sample")
 	}
+}
+
+// search reads what asks for a beam search.
+func (t *legacyTurn) search(f *fields) {
+	beams, _ := f.integer("num_beams", 1, sample.MaxBeams, 1)
+	length, _ := f.number("length_penalty", -100, 100, 1)
+	stop := f.get("early_stopping")
+	if beams == 1 || f.err != nil {
+		return
+	}
+	t.req.Beams = sample.BeamParams{Beams: beams, LengthPenalty: length, Return: 1}
+	t.req.Beams.Early, f.err = early(stop)
 }
 
 // budget is the number of new tokens of a turn that begins at a position with a prompt.
@@ -204,6 +228,9 @@ func (a *API) generateOnce(ctx context.Context, f *fields, header *string) (gen.
 	if err != nil {
 		return none, err
 	}
+	if err := finishSampling(e, &t.req, t.badWords); err != nil {
+		return none, err
+	}
 	prompt, err := e.Encode(t.inputs, true)
 	if err != nil {
 		return none, encodeError("inputs", err)
@@ -221,7 +248,7 @@ func (a *API) generateOnce(ctx context.Context, f *fields, header *string) (gen.
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	res, err := a.run(ctx, turn{engine: e, req: t.req}, nil)
+	res, err := a.run(ctx, turn{answers: 1, engine: e, req: t.req}, nil)
 	if err != nil {
 		return none, err
 	}

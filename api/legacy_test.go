@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"mime/multipart"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"whorl/api/gen"
+	"whorl/client/sample"
 	"whorl/swarm"
 )
 
@@ -111,6 +113,30 @@ func TestGenerateSampling(t *testing.T) {
 		}
 		if !slices.Contains(out.Warnings, `the unknown field "what" was ignored`) {
 			t.Errorf("%s: warnings %q", body, out.Warnings)
+		}
+	}
+}
+
+func TestGenerateSearch(t *testing.T) {
+	b := newBench(t, nil)
+	out := generate(t, b, "/api/v1/generate", `{"inputs":"a","max_new_tokens":4,"typical_p":0.5,"presence_penalty":"1","frequency_penalty":-1,
+		"no_repeat_ngram_size":3,"min_new_tokens":2,"bad_words":"x","num_beams":"3","length_penalty":0.5,"early_stopping":"never"}`)
+	r := b.engine.requests()[0]
+	want := sample.Params{TypicalP: 0, PresencePenalty: 1, FrequencyPenalty: -1, NoRepeatNGram: 3, MinNewTokens: 2, BadWords: [][]int32{{'x'}},
+		RepetitionPenalty: 1, Seed: r.Sampling.Seed}
+	if !reflect.DeepEqual(r.Sampling, want) || r.Beams != (sample.BeamParams{Beams: 3, LengthPenalty: 0.5, Early: sample.EarlyNever, Return: 1}) {
+		t.Errorf("%+v with %+v", r.Sampling, r.Beams)
+	}
+	if !out.Ok || value(out.Outputs, "") != "bcde" || len(out.Warnings) > 0 || b.engine.opened[0].Beams != 3 {
+		t.Errorf("%+v, opened %+v", out, b.engine.opened)
+	}
+	for body, param := range map[string]string{
+		`"num_beams":33`: "num_beams", `"num_beams":2,"do_sample":1`: "temperature", `"num_beams":2,"early_stopping":"soon"`: "early_stopping",
+		`"num_beams":2,"early_stopping":7`: "early_stopping", `"presence_penalty":3`: "presence_penalty",
+	} {
+		out := generate(t, b, "/api/v1/generate", `{"inputs":"a","max_new_tokens":4,`+body+`}`)
+		if out.Ok || value(out.Error.Param, "") != param {
+			t.Errorf("%s: %+v, %+v", body, out, out.Error)
 		}
 	}
 }

@@ -21,7 +21,11 @@ type options struct {
 	topK                                *int
 	seed                                *int64
 	presence, frequency                 *float64
-	bias                                map[string]interface{}
+	bias                                map[string]float64
+	typicalP, lengthPenalty             *float64
+	ngram, minTokens, beams             *int
+	badWords                            []string
+	early                               *any
 	ignoreEOS, stream, returnIDs        *bool
 	streamOptions                       *gen.StreamOptions
 	timeout                             *float64
@@ -31,18 +35,23 @@ type options struct {
 // request makes the part of a client's request that is the same for all choices. The
 // contract has checked the ranges.
 func (o *options) request() (client.Request, error) {
-	switch {
-	case value(o.presence, 0) != 0:
-		return client.Request{}, unsupported("presence_penalty", "presence_penalty is not supported: use repetition_penalty")
-	case value(o.frequency, 0) != 0:
-		return client.Request{}, unsupported("frequency_penalty", "frequency_penalty is not supported: use repetition_penalty")
-	case len(o.bias) > 0:
-		return client.Request{}, unsupported("logit_bias", "logit_bias is not supported")
-	}
 	r := client.Request{IgnoreEOS: value(o.ignoreEOS, false), TopLogprobs: -1}
+	temperature := 1.0
+	if value(o.beams, 1) > 1 {
+		temperature = 0
+		r.Beams = sample.BeamParams{Beams: *o.beams, LengthPenalty: value(o.lengthPenalty, 1), Return: value(o.n, 1)}
+	}
 	r.Sampling = sample.Params{
-		Temperature: value(o.temperature, 1), TopK: max(0, value(o.topK, 0)), TopP: value(o.topP, 1), MinP: value(o.minP, 0),
-		RepetitionPenalty: value(o.repetition, 1), Seed: seedOr(o.seed),
+		Temperature: value(o.temperature, temperature), TopK: max(0, value(o.topK, 0)), TopP: value(o.topP, 1), MinP: value(o.minP, 0),
+		TypicalP: value(o.typicalP, 1), RepetitionPenalty: value(o.repetition, 1), PresencePenalty: value(o.presence, 0),
+		FrequencyPenalty: value(o.frequency, 0), NoRepeatNGram: value(o.ngram, 0), MinNewTokens: value(o.minTokens, 0), Seed: seedOr(o.seed),
+	}
+	var err error
+	if r.Sampling.Bias, err = biases(o.bias); err != nil {
+		return r, err
+	}
+	if r.Beams.Early, err = early(value(o.early, nil)); err != nil {
+		return r, err
 	}
 	if o.topP != nil && *o.topP == 0 { // the sampler's 0 means all; here it means the best alone
 		r.Sampling.TopK, r.Sampling.TopP = 1, 1
@@ -61,7 +70,8 @@ func (o *options) request() (client.Request, error) {
 // limit is the number of tokens asked for; 0 if the request does not say.
 func (o *options) limit() int { return value(o.maxCompletion, value(o.maxTokens, 0)) }
 
-// turns makes n choices of each prompt. Choices of one prompt differ by their seed.
+// turns makes n choices of each prompt. Choices of one prompt differ by their seed, or are
+// the answers of one beam search, which the first of them makes.
 func (a *API) turns(e Engine, req client.Request, prompts [][]int32, n int) ([]turn, error) {
 	if n*len(prompts) > a.limits.Choices {
 		return nil, unsupported("n", "%d answers are asked for: this gateway gives at most %d in one request", n*len(prompts), a.limits.Choices)
@@ -69,7 +79,12 @@ func (a *API) turns(e Engine, req client.Request, prompts [][]int32, n int) ([]t
 	var out []turn
 	for _, p := range prompts {
 		for i := range n {
-			t := turn{index: len(out), engine: e, req: req}
+			t := turn{index: len(out), answers: 1, engine: e, req: req}
+			if req.Beams.Beams > 1 {
+				if t.answers = n; i > 0 {
+					t.answers = 0
+				}
+			}
 			t.req.Prompt = p
 			t.req.Sampling.Seed += uint64(i)
 			out = append(out, t)

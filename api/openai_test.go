@@ -9,13 +9,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"whorl/api/gen"
+	"whorl/client/sample"
 	"whorl/swarm"
 )
 
@@ -126,6 +129,70 @@ func TestChoices(t *testing.T) {
 	}
 }
 
+// The choices of a beam search are its answers, best first, plain and streamed.
+func TestSearchedChoices(t *testing.T) {
+	b := newBench(t, nil)
+	body := `{"prompt":["a","ke"],"n":2,"max_tokens":3,"num_beams":4,"length_penalty":2,"early_stopping":true,"return_token_ids":true,
+		"logit_bias":{"7":-100,"3":1},"bad_words":["x"],"presence_penalty":1,"frequency_penalty":0.5,"typical_p":0.9,"no_repeat_ngram_size":2,"min_tokens":1`
+	var plain gen.Completion
+	w := do(b.api.Public(), "POST", "/v1/completions", body+`}`)
+	if err := json.Unmarshal(w.Body.Bytes(), &plain); err != nil || w.Code != 200 {
+		t.Fatalf("status %d, %v: %s", w.Code, err, w.Body)
+	}
+	want := []string{"bcd", "bc", "fgh", "fg"}
+	for i, c := range plain.Choices {
+		if c.Index != i || c.Text != want[i] || len(c.TokenIds) != len(want[i]) || *c.FinishReason != "stop" {
+			t.Errorf("choice %d is %+v", i, c)
+		}
+	}
+	if *plain.Usage != (gen.Usage{PromptTokens: 5, CompletionTokens: 10, TotalTokens: 15}) || len(plain.Choices) != 4 {
+		t.Errorf("usage %+v of %d choices", *plain.Usage, len(plain.Choices))
+	}
+	if all := b.engine.requests(); len(all) != 2 || b.engine.opened[0].Beams != 4 {
+		t.Errorf("%d turns, opened %+v", len(all), b.engine.opened)
+	} else {
+		p := all[0].Sampling
+		p.Seed = 0
+		asked := sample.Params{TopP: 1, TypicalP: 0.9, RepetitionPenalty: 1, PresencePenalty: 1, FrequencyPenalty: 0.5, NoRepeatNGram: 2, MinNewTokens: 1,
+			BadWords: [][]int32{{'x'}}, Bias: []sample.Bias{{ID: 3, Value: 1}, {ID: 7, Value: -100}}}
+		if !reflect.DeepEqual(p, asked) || all[0].Beams != (sample.BeamParams{Beams: 4, LengthPenalty: 2, Early: sample.EarlyTrue, Return: 2}) {
+			t.Errorf("%+v with %+v", p, all[0].Beams)
+		}
+	}
+	streamed, finished := make([]string, 4), 0
+	w = do(b.api.Public(), "POST", "/v1/completions", body+`,"stream":true}`)
+	for _, line := range strings.Split(w.Body.String(), "\n") {
+		var c gen.Completion
+		if data, ok := strings.CutPrefix(line, "data: {"); ok && json.Unmarshal([]byte("{"+data), &c) == nil {
+			for _, x := range c.Choices {
+				if streamed[x.Index] += x.Text; x.FinishReason != nil {
+					finished++
+				}
+			}
+		}
+	}
+	if !slices.Equal(streamed, want) || finished != 4 || !strings.HasSuffix(w.Body.String(), "data: [DONE]\n\n") {
+		t.Errorf("streamed %q in %s", streamed, w.Body)
+	}
+	var chat gen.ChatCompletion
+	w = do(b.api.Public(), "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"n":3,"max_tokens":3,"num_beams":3}`)
+	if err := json.Unmarshal(w.Body.Bytes(), &chat); err != nil || len(chat.Choices) != 3 || len(chat.Choices[2].Message.Content) != 1 {
+		t.Errorf("%v: %s", err, w.Body)
+	}
+}
+
+// A search that fails says so once, though several choices wait for it.
+func TestSearchedChoicesFail(t *testing.T) {
+	b := newBench(t, nil)
+	b.engine.dieAfter, b.engine.dieErr = 1, swarm.Errorf(swarm.CodeBlocksMissing, swarm.Elsewhere, "nobody")
+	for _, stream := range []string{"false", "true"} {
+		w := do(b.api.Public(), "POST", "/v1/completions", `{"prompt":"a","n":3,"num_beams":3,"stream":`+stream+`}`)
+		if strings.Count(w.Body.String(), "nobody") != 1 || strings.Contains(w.Body.String(), "[DONE]") {
+			t.Errorf("stream %s: %s", stream, w.Body)
+		}
+	}
+}
+
 // Each bad value is a 400 that names its field.
 func TestBadValues(t *testing.T) {
 	b := newBench(t, nil)
@@ -147,9 +214,19 @@ func TestBadValues(t *testing.T) {
 		{"completions", text(`"stop":""`), "stop", "invalid_value", 400},
 		{"completions", text(`"logprobs":6`), "logprobs", "invalid_value", 400},
 		{"completions", text(`"timeout":0`), "timeout", "invalid_value", 400},
-		{"completions", text(`"presence_penalty":0.5`), "presence_penalty", "unsupported_parameter", 400},
-		{"completions", text(`"frequency_penalty":-0.5`), "frequency_penalty", "unsupported_parameter", 400},
-		{"completions", text(`"logit_bias":{"5":1}`), "logit_bias", "unsupported_parameter", 400},
+		{"completions", text(`"presence_penalty":2.5`), "presence_penalty", "invalid_value", 400},
+		{"completions", text(`"frequency_penalty":-3`), "frequency_penalty", "invalid_value", 400},
+		{"completions", text(`"logit_bias":{"256":1}`), "logit_bias", "invalid_value", 400},
+		{"completions", text(`"logit_bias":{"a":1}`), "logit_bias", "invalid_value", 400},
+		{"completions", text(`"logit_bias":{"5":1,"05":2}`), "logit_bias", "invalid_value", 400},
+		{"completions", text(`"typical_p":1.5`), "typical_p", "invalid_value", 400},
+		{"completions", text(`"no_repeat_ngram_size":-1`), "no_repeat_ngram_size", "invalid_value", 400},
+		{"completions", text(`"min_tokens":-1`), "min_tokens", "invalid_value", 400},
+		{"completions", text(`"num_beams":33`), "num_beams", "invalid_value", 400},
+		{"completions", text(`"num_beams":2,"n":3`), "n", "invalid_value", 400},
+		{"completions", text(`"num_beams":2,"temperature":1`), "temperature", "invalid_value", 400},
+		{"completions", text(`"num_beams":2,"logprobs":1`), "logprobs", "unsupported_parameter", 400},
+		{"completions", text(`"num_beams":2,"early_stopping":"soon"`), "early_stopping", "invalid_value", 400},
 		{"completions", text(`"echo":true`), "echo", "unsupported_parameter", 400},
 		{"completions", text(`"suffix":"x"`), "suffix", "unsupported_parameter", 400},
 		{"completions", text(`"best_of":2`), "best_of", "unsupported_parameter", 400},
@@ -370,6 +447,7 @@ func TestModels(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		`{"prompt":"a","max_tokens":3,"temperature":0.5,"stop":["x"],"seed":-1}`, `{"prompt":[[1,2],[3]],"n":2}`, `{"prompt":null}`, `{"prompt":[1,"a"]}`,
+		`{"prompt":"a","num_beams":3,"n":2,"early_stopping":"never","logit_bias":{"5":1},"bad_words":["x"]}`,
 		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"tools":[],"top_p":0}`, `{"messages":[null]}`, `[]`, `{"seed":1e300,"prompt":"a"}`, `{"max_tokens":1e2,"prompt":"a"}`,
 	} {
 		f.Add([]byte(s))
@@ -379,7 +457,7 @@ func FuzzRequest(f *testing.F) {
 		var text gen.CompletionRequest
 		_, err := b.api.decode(body, "CompletionRequest", &text)
 		if err == nil {
-			o := options{temperature: text.Temperature, topP: text.TopP, topK: text.TopK, minP: text.MinP, repetition: text.RepetitionPenalty, n: text.N, maxTokens: text.MaxTokens, stop: text.Stop}
+			o := completionOptions(&text, nil)
 			var turns []turn
 			if _, turns, err = b.api.completionTurns(&text, &o); err == nil {
 				for _, x := range turns {
@@ -394,7 +472,8 @@ func FuzzRequest(f *testing.F) {
 		}
 		var chat gen.ChatRequest
 		if _, err = b.api.decode(body, "ChatRequest", &chat); err == nil {
-			_, _, err = b.api.chatTurns(&chat, &options{n: chat.N, maxTokens: chat.MaxTokens})
+			o := chatOptions(&chat, nil)
+			_, _, err = b.api.chatTurns(&chat, &o)
 		}
 		if err != nil && (describe(err).status < 400 || describe(err).status > 499) {
 			t.Errorf("status %d: %v", describe(err).status, err)

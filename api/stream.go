@@ -66,16 +66,32 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 	news := make(chan progress) // unbuffered: a slow reader slows the turn, not our memory
 	ends := make(chan ending, len(turns))
 	for _, t := range turns {
+		if t.answers == 0 {
+			continue
+		}
 		go func() {
-			res, err := a.run(ctx, t, func(d client.Delta) error {
-				select {
-				case news <- progress{t.index, d}:
-					return nil
-				case <-ctx.Done():
-					return contextError(ctx)
+			tell := func(index int) func(client.Delta) error {
+				return func(d client.Delta) error {
+					select {
+					case news <- progress{index, d}:
+						return nil
+					case <-ctx.Done():
+						return contextError(ctx)
+					}
 				}
-			})
-			ends <- ending{t.index, res, err}
+			}
+			res, err := a.run(ctx, t, tell(t.index))
+			choices := t.choices(res)
+			for i := range t.answers {
+				e := ending{t.index + i, res, err}
+				if err == nil && i < len(choices) {
+					e.result = choices[i]
+				}
+				if err == nil && i > 0 { // the first one was told as it came
+					e.err = tell(e.index)(client.Delta{Text: e.result.Text, IDs: e.result.IDs})
+				}
+				ends <- e
+			}
 		}()
 	}
 	out := events{w: w, control: http.NewResponseController(w), wait: a.limits.Write}

@@ -7,6 +7,7 @@ import (
 
 	"whorl/api/gen"
 	"whorl/client"
+	"whorl/client/sample"
 	"whorl/swarm"
 )
 
@@ -48,6 +49,7 @@ func (t *talk) handle(ctx context.Context, m inbound) *closing {
 func (t *talk) open(ctx context.Context, f *fields) *closing {
 	model := f.text("model", maxModelName)
 	limit, given := f.integer("max_length", 1, maxPositions, 0)
+	beams, _ := f.integer("num_beams", 1, sample.MaxBeams, 1)
 	wait, _ := f.number("wait", 0, maxSeconds, 0)
 	if f.err == nil && !given {
 		f.fail("max_length", "is missing: say how many positions the session needs")
@@ -59,7 +61,7 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 	if err != nil {
 		return failed(err)
 	}
-	s, err := e.Open(ctx, client.SessionOptions{MaxLength: limit, Wait: seconds(wait)})
+	s, err := e.Open(ctx, client.SessionOptions{MaxLength: limit, Beams: beams, Wait: seconds(wait)})
 	if err != nil {
 		return failed(err)
 	}
@@ -150,6 +152,9 @@ func (t *talk) prepare(f *fields) (socketTurn, error) {
 		return socketTurn{}, err
 	}
 	st := socketTurn{legacyTurn: legacy}
+	if err := finishSampling(t.engine, &st.req, st.badWords); err != nil {
+		return st, err
+	}
 	st.stream, _ = f.flag("stream", false)
 	if st.messages, err = t.messages(f); err == nil {
 		err = f.err

@@ -13,14 +13,29 @@ import (
 
 // turn is one answer of a one-shot request: a session of its own that ends with it.
 type turn struct {
-	index  int // of the choice
-	engine Engine
-	req    client.Request
+	index   int // of the choice
+	answers int // choices that it makes, this one and those behind it; 0: another turn makes it
+	engine  Engine
+	req     client.Request
+}
+
+// choices are the results of a turn, one for each answer.
+func (t *turn) choices(res client.Result) []client.Result {
+	if len(res.Answers) == 0 {
+		return []client.Result{res}
+	}
+	var out []client.Result
+	for _, a := range res.Answers {
+		r := res
+		r.IDs, r.Text, r.Finish, r.StopMatch = a.IDs, a.Text, a.Finish, a.StopMatch
+		out = append(out, r)
+	}
+	return out
 }
 
 // run opens the session, generates and closes it.
 func (a *API) run(ctx context.Context, t turn, emit func(client.Delta) error) (client.Result, error) {
-	s, err := t.engine.Open(ctx, client.SessionOptions{MaxLength: len(t.req.Prompt) + t.req.MaxNewTokens})
+	s, err := t.engine.Open(ctx, client.SessionOptions{MaxLength: len(t.req.Prompt) + t.req.MaxNewTokens, Beams: t.req.Beams.Beams})
 	if err != nil {
 		return client.Result{}, err
 	}
@@ -40,8 +55,14 @@ func (a *API) runAll(ctx context.Context, turns []turn) ([]client.Result, error)
 	results := make([]client.Result, len(turns))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, t := range turns {
-		group.Go(func() (err error) {
-			results[i], err = a.run(ctx, t, nil)
+		if t.answers == 0 {
+			continue
+		}
+		group.Go(func() error {
+			res, err := a.run(ctx, t, nil)
+			if err == nil {
+				copy(results[i:i+t.answers], t.choices(res))
+			}
 			return err
 		})
 	}

@@ -674,7 +674,13 @@ type ChatMessageRole string
 
 // ChatRequest defines model for ChatRequest.
 type ChatRequest struct {
-	// FrequencyPenalty Only 0 is supported.
+	// BadWords Extension: texts that the answer must not have.
+	BadWords []string `json:"bad_words,omitempty"`
+
+	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+
+	// FrequencyPenalty Taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
 	// FunctionCall Anything but none and auto is refused.
@@ -686,9 +692,12 @@ type ChatRequest struct {
 	// IgnoreEos Extension: end tokens do not end the answer.
 	IgnoreEos *bool `json:"ignore_eos,omitempty"`
 
-	// LogitBias Only empty is supported.
-	LogitBias map[string]interface{} `json:"logit_bias,omitempty"`
-	Logprobs  *bool                  `json:"logprobs,omitempty"`
+	// LengthPenalty Extension: of a beam search; 1 by default.
+	LengthPenalty *float64 `json:"length_penalty,omitempty"`
+
+	// LogitBias Added to logits; the keys are token ids.
+	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
+	Logprobs  *bool              `json:"logprobs,omitempty"`
 
 	// MaxCompletionTokens Wins over max_tokens. Without both: what is left of the context, at most 512.
 	MaxCompletionTokens *int          `json:"max_completion_tokens,omitempty"`
@@ -699,6 +708,9 @@ type ChatRequest struct {
 	Metadata interface{} `json:"metadata,omitempty"`
 	MinP     *float64    `json:"min_p,omitempty"`
 
+	// MinTokens Extension: no end token before the answer has so many.
+	MinTokens *int `json:"min_tokens,omitempty"`
+
 	// Modalities Only text is supported.
 	Modalities []string `json:"modalities,omitempty"`
 
@@ -708,10 +720,16 @@ type ChatRequest struct {
 	// N Answers; this gateway refuses more than 4.
 	N *int `json:"n,omitempty"`
 
+	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0 for any.
+	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeams Extension: a beam search with so many beams, for the n best answers; temperature must be 0 or left out. The text comes at the end.
+	NumBeams *int `json:"num_beams,omitempty"`
+
 	// ParallelToolCalls Ignored.
 	ParallelToolCalls interface{} `json:"parallel_tool_calls,omitempty"`
 
-	// PresencePenalty Only 0 is supported.
+	// PresencePenalty Taken from the logits of tokens that the answer has.
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
 
 	// PromptCacheKey Ignored.
@@ -753,6 +771,9 @@ type ChatRequest struct {
 	TopK        *int     `json:"top_k,omitempty"`
 	TopLogprobs *int     `json:"top_logprobs,omitempty"`
 	TopP        *float64 `json:"top_p,omitempty"`
+
+	// TypicalP Extension: 1 for all.
+	TypicalP *float64 `json:"typical_p,omitempty"`
 
 	// User Ignored.
 	User interface{} `json:"user,omitempty"`
@@ -801,21 +822,30 @@ type CompletionLogprobs struct {
 
 // CompletionRequest defines model for CompletionRequest.
 type CompletionRequest struct {
+	// BadWords Extension: texts that the answer must not have.
+	BadWords []string `json:"bad_words,omitempty"`
+
 	// BestOf Only n is supported.
 	BestOf *int `json:"best_of,omitempty"`
+
+	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
 
 	// Echo Only false is supported.
 	Echo *bool `json:"echo,omitempty"`
 
-	// FrequencyPenalty Only 0 is supported.
+	// FrequencyPenalty Taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
 	// IgnoreEos Extension: end tokens do not end the answer.
 	IgnoreEos *bool `json:"ignore_eos,omitempty"`
 
-	// LogitBias Only empty is supported.
-	LogitBias map[string]interface{} `json:"logit_bias,omitempty"`
-	Logprobs  *int                   `json:"logprobs,omitempty"`
+	// LengthPenalty Extension: of a beam search; 1 by default.
+	LengthPenalty *float64 `json:"length_penalty,omitempty"`
+
+	// LogitBias Added to logits; the keys are token ids.
+	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
+	Logprobs  *int               `json:"logprobs,omitempty"`
 
 	// MaxCompletionTokens Wins over max_tokens.
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
@@ -824,13 +854,22 @@ type CompletionRequest struct {
 	MaxTokens *int     `json:"max_tokens,omitempty"`
 	MinP      *float64 `json:"min_p,omitempty"`
 
+	// MinTokens Extension: no end token before the answer has so many.
+	MinTokens *int `json:"min_tokens,omitempty"`
+
 	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
 	Model *string `json:"model,omitempty"`
 
 	// N Answers; n times the prompts is at most 4.
 	N *int `json:"n,omitempty"`
 
-	// PresencePenalty Only 0 is supported.
+	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0 for any.
+	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeams Extension: a beam search with so many beams, for the n best answers; temperature must be 0 or left out. The text comes at the end.
+	NumBeams *int `json:"num_beams,omitempty"`
+
+	// PresencePenalty Taken from the logits of tokens that the answer has.
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
 
 	// Prompt Text, several texts, ids, or several lists of ids.
@@ -858,6 +897,9 @@ type CompletionRequest struct {
 	// TopK 0 or -1 for all.
 	TopK *int     `json:"top_k,omitempty"`
 	TopP *float64 `json:"top_p,omitempty"`
+
+	// TypicalP Extension: 1 for all.
+	TypicalP *float64 `json:"typical_p,omitempty"`
 
 	// User Ignored.
 	User interface{} `json:"user,omitempty"`
@@ -893,6 +935,9 @@ type DrainRequest struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
+// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
+type EarlyStopping = any
+
 // FinishReason defines model for FinishReason.
 type FinishReason string
 
@@ -901,13 +946,24 @@ type Flag = any
 
 // GenerateRequest defines model for GenerateRequest.
 type GenerateRequest struct {
+	BadWords *any `json:"bad_words,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
-	DoSample           *Flag `json:"do_sample,omitempty"`
-	ExtraStopSequences *any  `json:"extra_stop_sequences,omitempty"`
+	DoSample *Flag `json:"do_sample,omitempty"`
+
+	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
+	EarlyStopping      *EarlyStopping `json:"early_stopping,omitempty"`
+	ExtraStopSequences *any           `json:"extra_stop_sequences,omitempty"`
+
+	// FrequencyPenalty A number, or one as a string.
+	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
 
 	// IgnoreEos A boolean, 0 or 1, or one of these as a string.
 	IgnoreEos *Flag   `json:"ignore_eos,omitempty"`
 	Inputs    *string `json:"inputs,omitempty"`
+
+	// LengthPenalty A number, or one as a string.
+	LengthPenalty *Number `json:"length_penalty,omitempty"`
 
 	// MaxLength A number, or one as a string.
 	MaxLength *Number `json:"max_length,omitempty"`
@@ -915,9 +971,21 @@ type GenerateRequest struct {
 	// MaxNewTokens A number, or one as a string.
 	MaxNewTokens *Number `json:"max_new_tokens,omitempty"`
 
+	// MinNewTokens A number, or one as a string.
+	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
+
 	// MinP A number, or one as a string.
 	MinP  *Number `json:"min_p,omitempty"`
 	Model *string `json:"model,omitempty"`
+
+	// NoRepeatNgramSize A number, or one as a string.
+	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeams A number, or one as a string.
+	NumBeams *Number `json:"num_beams,omitempty"`
+
+	// PresencePenalty A number, or one as a string.
+	PresencePenalty *Number `json:"presence_penalty,omitempty"`
 
 	// RepetitionPenalty A number, or one as a string.
 	RepetitionPenalty *Number `json:"repetition_penalty,omitempty"`
@@ -940,6 +1008,9 @@ type GenerateRequest struct {
 
 	// TopP A number, or one as a string.
 	TopP *Number `json:"top_p,omitempty"`
+
+	// TypicalP A number, or one as a string.
+	TypicalP *Number `json:"typical_p,omitempty"`
 }
 
 // GenerateResult defines model for GenerateResult.
@@ -1229,15 +1300,38 @@ type RouteHop struct {
 
 // Sampling defines model for Sampling.
 type Sampling struct {
+	BadWords *any `json:"bad_words,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
-	DoSample           *Flag `json:"do_sample,omitempty"`
-	ExtraStopSequences *any  `json:"extra_stop_sequences,omitempty"`
+	DoSample *Flag `json:"do_sample,omitempty"`
+
+	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
+	EarlyStopping      *EarlyStopping `json:"early_stopping,omitempty"`
+	ExtraStopSequences *any           `json:"extra_stop_sequences,omitempty"`
+
+	// FrequencyPenalty A number, or one as a string.
+	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
 
 	// IgnoreEos A boolean, 0 or 1, or one of these as a string.
 	IgnoreEos *Flag `json:"ignore_eos,omitempty"`
 
+	// LengthPenalty A number, or one as a string.
+	LengthPenalty *Number `json:"length_penalty,omitempty"`
+
+	// MinNewTokens A number, or one as a string.
+	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
+
 	// MinP A number, or one as a string.
 	MinP *Number `json:"min_p,omitempty"`
+
+	// NoRepeatNgramSize A number, or one as a string.
+	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeams A number, or one as a string.
+	NumBeams *Number `json:"num_beams,omitempty"`
+
+	// PresencePenalty A number, or one as a string.
+	PresencePenalty *Number `json:"presence_penalty,omitempty"`
 
 	// RepetitionPenalty A number, or one as a string.
 	RepetitionPenalty *Number `json:"repetition_penalty,omitempty"`
@@ -1257,6 +1351,9 @@ type Sampling struct {
 
 	// TopP A number, or one as a string.
 	TopP *Number `json:"top_p,omitempty"`
+
+	// TypicalP A number, or one as a string.
+	TypicalP *Number `json:"typical_p,omitempty"`
 }
 
 // ServerList defines model for ServerList.
@@ -1396,15 +1493,26 @@ type SocketFrame = any
 
 // SocketGenerate defines model for SocketGenerate.
 type SocketGenerate struct {
+	BadWords *any `json:"bad_words,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
-	DoSample           *Flag `json:"do_sample,omitempty"`
-	ExtraStopSequences *any  `json:"extra_stop_sequences,omitempty"`
+	DoSample *Flag `json:"do_sample,omitempty"`
+
+	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
+	EarlyStopping      *EarlyStopping `json:"early_stopping,omitempty"`
+	ExtraStopSequences *any           `json:"extra_stop_sequences,omitempty"`
+
+	// FrequencyPenalty A number, or one as a string.
+	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
 
 	// IgnoreEos A boolean, 0 or 1, or one of these as a string.
 	IgnoreEos *Flag `json:"ignore_eos,omitempty"`
 
 	// Inputs New text only; absent or empty to continue.
 	Inputs *string `json:"inputs,omitempty"`
+
+	// LengthPenalty A number, or one as a string.
+	LengthPenalty *Number `json:"length_penalty,omitempty"`
 
 	// MaxLength A number, or one as a string.
 	MaxLength *Number `json:"max_length,omitempty"`
@@ -1415,8 +1523,20 @@ type SocketGenerate struct {
 	// Messages Extension: the whole conversation, put through the model's template. What the session already holds is not computed again.
 	Messages []ChatMessage `json:"messages,omitempty"`
 
+	// MinNewTokens A number, or one as a string.
+	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
+
 	// MinP A number, or one as a string.
 	MinP *Number `json:"min_p,omitempty"`
+
+	// NoRepeatNgramSize A number, or one as a string.
+	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeams A number, or one as a string.
+	NumBeams *Number `json:"num_beams,omitempty"`
+
+	// PresencePenalty A number, or one as a string.
+	PresencePenalty *Number `json:"presence_penalty,omitempty"`
 
 	// RepetitionPenalty A number, or one as a string.
 	RepetitionPenalty *Number `json:"repetition_penalty,omitempty"`
@@ -1443,6 +1563,9 @@ type SocketGenerate struct {
 	// TopP A number, or one as a string.
 	TopP *Number            `json:"top_p,omitempty"`
 	Type SocketGenerateType `json:"type"`
+
+	// TypicalP A number, or one as a string.
+	TypicalP *Number `json:"typical_p,omitempty"`
 }
 
 // SocketGenerateType defines model for SocketGenerate.Type.
@@ -1451,9 +1574,12 @@ type SocketGenerateType string
 // SocketOpen defines model for SocketOpen.
 type SocketOpen struct {
 	// MaxLength A number, or one as a string.
-	MaxLength Number         `json:"max_length"`
-	Model     *string        `json:"model,omitempty"`
-	Type      SocketOpenType `json:"type"`
+	MaxLength Number  `json:"max_length"`
+	Model     *string `json:"model,omitempty"`
+
+	// NumBeams Extension: the most beams of a search in the session; 1 by default.
+	NumBeams *any           `json:"num_beams,omitempty"`
+	Type     SocketOpenType `json:"type"`
 
 	// Wait A number, or one as a string.
 	Wait *Number `json:"wait,omitempty"`
