@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"whorl/client/sample"
 	"whorl/swarm"
 )
 
@@ -104,6 +105,25 @@ func (p *peer) open(limit int) {
 	p.t.Helper()
 	p.send(fmt.Sprintf(`{"type":"open_inference_session","model":"org/toy","max_length":%d}`, limit))
 	p.want(fmt.Sprintf(`{"ok":true,"session_id":"00112233","model":"org/toy","max_length":%d,"protocol":2}`, limit))
+}
+
+// A session is opened for so many beams, and a turn may use as many; what is wrong with
+// one leaves the session as it was.
+func TestSocketSearch(t *testing.T) {
+	b := newBench(t, nil)
+	p := dial(t, b, nil)
+	p.send(`{"type":"open_inference_session","max_length":30,"num_beams":3}`)
+	p.want(`{"ok":true,"max_length":30}`)
+	p.send(`{"type":"generate","inputs":"a","max_new_tokens":2,"num_beams":2,"early_stopping":"maybe"}`)
+	if m := p.want(`{"ok":false}`); m["error"].(map[string]any)["param"] != "early_stopping" {
+		t.Errorf("%v", m)
+	}
+	p.send(`{"type":"generate","inputs":"a","max_new_tokens":3,"num_beams":3,"length_penalty":"0.5","early_stopping":true}`)
+	p.want(`{"ok":true,"outputs":"bcd","stop":true,"token_count":3}`)
+	r := b.engine.requests()[0]
+	if b.engine.opened[0].Beams != 3 || r.Beams != (sample.BeamParams{Beams: 3, LengthPenalty: 0.5, Early: sample.EarlyTrue, Return: 1}) {
+		t.Errorf("opened %+v, asked %+v", b.engine.opened[0], r.Beams)
+	}
 }
 
 // The protocol as clients of the Petals gateway know it.

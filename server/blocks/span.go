@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"whorl/model"
@@ -22,44 +21,11 @@ type Span struct {
 	ws     *model.Workspace
 	kv     tensor.KV
 	ck     *model.Checkpoint
-
-	mu    sync.Mutex // guards ropes
-	ropes map[int]tensor.Rope
 }
-
-// maxRopes bounds the rotations that are kept for sessions to come.
-const maxRopes = 64
 
 // SessionRope is the rotation of sessions of a length, nil where the model's does not
 // depend on it. Safe for concurrent use, also with Step.
-func (s *Span) SessionRope(length int) (tensor.Rope, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r, ok := s.ropes[length]; ok {
-		return r, nil
-	}
-	r, err := sessionRope(s.ck, s.dev, length)
-	if r == nil || err != nil {
-		return nil, err
-	}
-	if s.ropes == nil || len(s.ropes) == maxRopes {
-		s.ropes = map[int]tensor.Rope{}
-	}
-	s.ropes[length] = r
-	return r, nil
-}
-
-// sessionRoper makes rotations that depend on a session's length.
-type sessionRoper interface {
-	SessionRope(dev tensor.Device, length int) (tensor.Rope, error)
-}
-
-func sessionRope(ck any, dev tensor.Device, length int) (tensor.Rope, error) {
-	if m, ok := ck.(sessionRoper); ok {
-		return m.SessionRope(dev, length)
-	}
-	return nil, nil
-}
+func (s *Span) SessionRope(length int) (tensor.Rope, error) { return s.ck.SessionRope(s.dev, length) }
 
 // Blocks describes the blocks in order.
 func (s *Span) Blocks() []Info { return s.infos }
