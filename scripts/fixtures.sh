@@ -13,7 +13,7 @@ gguf=$PWD/$(scripts/get-model.sh)
 (cd model/testdata && "$PYTHON" make_tiny.py && "$PYTHON" make_toy.py && "$PYTHON" make_smollm2.py "$gguf")
 (cd model/lora/testdata && "$PYTHON" make_adapters.py)
 (cd model/tokenizer && "$PYTHON" testdata/make.py "$gguf")
-(cd internal/swarmtest/testdata && "$PYTHON" make_toy_searches.py)
+(cd internal/swarmtest/testdata && "$PYTHON" make_toy_searches.py && "$PYTHON" make_toy_ropes.py)
 (cd client/sample/testdata && "$PYTHON" make_processors.py && "$PYTHON" make_beams.py)
 (cd tensor/quant/testdata && "$PYTHON" goldens.py goldens.txt)
 git --no-pager diff --stat -- '*testdata*'
