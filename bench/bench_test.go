@@ -114,7 +114,7 @@ func TestSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	for _, f := range []tensor.DType{tensor.F32, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1} {
+	for _, f := range []tensor.DType{tensor.F32, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0} {
 		m, err := Random(dev, "tiny", tiny(f == tensor.F32), f)
 		if err != nil {
 			t.Fatal(err)
@@ -173,8 +173,8 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	if _, err := Random(dev, "tiny", tiny(true), tensor.Q6_K); err == nil || !strings.Contains(err.Error(), "q6_k") {
-		t.Errorf("a format that is only read: %v", err)
+	if _, err := Random(dev, "tiny", tiny(true), tensor.DType(99)); err == nil || !strings.Contains(err.Error(), "dtype(99)") {
+		t.Errorf("a format that there is not: %v", err)
 	}
 	odd := tiny(true)
 	odd.FFN = 100

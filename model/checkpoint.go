@@ -196,7 +196,7 @@ func (c *Checkpoint) checkTensor(src source, need nn.Need) (weights.Info, error)
 		return info, fmt.Errorf("%s: tensor %q has the shape %v, but the configuration needs %v", c.Path, src.name, info.Shape, src.shape)
 	}
 	if !info.Loadable || (need.Vector() && info.DType.Quantised()) {
-		return info, fmt.Errorf("%s: tensor %q has the type %s, which is not supported: supported are F32, F16, BF16 and for matrices of GGUF files Q8_0, Q4_0, Q4_1, Q4_K, Q6_K",
+		return info, fmt.Errorf("%s: tensor %q has the type %s, which is not supported: supported are F32, F16, BF16 and for matrices of GGUF files Q8_0, Q4_0, Q4_1, Q5_0, Q4_K, Q5_K, Q6_K",
 			c.Path, src.name, info.Type)
 	}
 	return info, nil

@@ -21,10 +21,12 @@
 //     infinity or a NaN makes the row's results NaN. For groups in rising order, with the
 //     exact integer s = sum(qw*qx) and the exact integer t = sum(qx):
 //     acc = fma(float(s), dw*d, acc), and for formats with a minimum
-//     acc = fma(mw, d*float(t), acc) after it. In Q4_K, whose groups have scales sc and
-//     minima m of 6 bits, dw = d'*float(sc) and mw = -(dmin'*float(m)) with the block's own
-//     d' and dmin'; both are exact. Formats without such a form are unpacked and take the
-//     float product.
+//     acc = fma(mw, d*float(t), acc) after it. In Q4_K and Q5_K, whose groups have scales
+//     sc and minima m of 6 bits, dw = d'*float(sc) and mw = -(dmin'*float(m)) with the
+//     block's own d' and dmin'. Q6_K has a scale sc for each half of a group: with the exact
+//     sums s1, s2 of the halves acc = fma(float(s1), dw1*d, acc), then
+//     acc = fma(float(s2), dw2*d, acc), where dw = d'*float(sc). All of these dw and mw are
+//     exact. Formats without such a form are unpacked and take the float product.
 //   - INT8 product ([Act8] with INT8 weights, LLM.int8() decided for each row by itself): the
 //     columns with |x| >= 6 are outliers. Of the others amax = max|x|, q =
 //     round-half-even(x*(127/amax)); below amax = 2^-120, amax and q are 0; a NaN is no

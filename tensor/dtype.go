@@ -18,10 +18,12 @@ const (
 	Q4_K
 	INT8 // LLM.int8(): float weights are quantised to it, no file holds it
 	NF4  // QLoRA's NormalFloat, likewise
+	Q5_K
+	Q5_0
 	numDTypes
 )
 
-var dtypeNames = [numDTypes]string{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q6_k", "q4_k", "int8", "nf4"}
+var dtypeNames = [numDTypes]string{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q6_k", "q4_k", "int8", "nf4", "q5_k", "q5_0"}
 
 // String is the name used on the command line and in records, such as "q4_1".
 func (d DType) String() string {

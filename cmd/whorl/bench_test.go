@@ -65,8 +65,8 @@ func TestBenchWrongUse(t *testing.T) {
 		{"bench", []string{"bench model", "bench kernels"}},
 		{"bench model", []string{"--shape", "135m", "MODEL"}},
 		{"bench model --shape 7b", []string{"7b", "1.1b"}},
-		{"bench model --shape 135m --format nf4", []string{"nf4", "q4_0"}},
-		{"bench model --shape 135m --format q6_k", []string{"q6_k", "q4_0"}},
+		{"bench model --shape 135m --format nf3", []string{"nf3", "q4_0"}},
+		{"bench model --shape 135m --format q2_k", []string{"q2_k", "q4_0"}},
 		{"bench model --shape 135m " + toy, []string{"--shape", "MODEL"}},
 		{"bench model " + toy + " --format q4_0", []string{"--format", "--quant"}},
 		{"bench model " + toy + " --quant nf4", []string{"nf4", "q8_0"}},
@@ -80,7 +80,7 @@ func TestBenchWrongUse(t *testing.T) {
 		{"bench model --shape 135m --memory 1", []string{"--memory", "4MiB"}},
 		{"bench model --shape 135m --device cuda", []string{"--device"}},
 		{"bench kernels --rows 0", []string{"--rows"}},
-		{"bench kernels --format q6_k", []string{"q6_k"}},
+		{"bench kernels --format q2_k", []string{"q2_k"}},
 	} {
 		r := whorl(t, "", nil, strings.Fields(c.args)...)
 		if r.code != exitUsage || r.stdout != "" || strings.Count(r.err, "\n") != 1 {

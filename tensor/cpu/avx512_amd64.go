@@ -37,7 +37,6 @@ var avx512 = kernels{
 	q8_0: func(q *quantArgs) { quantRows(&avx512Q8_0, q) },
 	q4_0: func(q *quantArgs) { quantRows(&avx512Q4_0, q) },
 	q4_1: func(q *quantArgs) { quantRows(&avx512Q4_1, q) },
-	q4_k: func(q *quantArgs) { quantRows(&avx512Q4_K, q) },
 	unpackQ8_0: func(dst []float32, data []byte, scale []uint16, groups int) {
 		avx512UnpackQ8_0(&dst[0], &data[0], &scale[0], groups)
 	},
@@ -47,9 +46,7 @@ var avx512 = kernels{
 	unpackQ4_1: func(dst []float32, data []byte, scale []uint16, groups int) {
 		avx512UnpackQ4_1(&dst[0], &data[0], &scale[0], groups)
 	},
-	unpackQ4_K: func(dst []float32, data []byte, scale []uint16, groups int) {
-		avx512UnpackQ4_K(&dst[0], &data[0], &scale[0], groups)
-	},
+	high: avx512High,
 	int8: int8Products,
 	int8Outliers: func(acc []float32, data []byte, scale, x []float32, cols []int32) {
 		avx512INT8Outliers(&acc[0], &data[0], &scale[0], &x[0], &cols[0], len(cols))
@@ -153,10 +150,6 @@ var (
 	avx512Q4_1 = quantKernels{
 		avx512Q4_1x1, avx512Q4_1x2, avx512Q4_1x3, avx512Q4_1x4, avx512Q4_1x5, avx512Q4_1x6,
 		avx512Q4_1x7, avx512Q4_1x8, avx512Q4_1x9, avx512Q4_1x10, avx512Q4_1x11, avx512Q4_1x12,
-	}
-	avx512Q4_K = quantKernels{
-		avx512Q4_Kx1, avx512Q4_Kx2, avx512Q4_Kx3, avx512Q4_Kx4, avx512Q4_Kx5, avx512Q4_Kx6,
-		avx512Q4_Kx7, avx512Q4_Kx8, avx512Q4_Kx9, avx512Q4_Kx10, avx512Q4_Kx11, avx512Q4_Kx12,
 	}
 )
 

@@ -631,7 +631,7 @@ groups:
 	VMULPS.BCST   32(BX), Z2, Z2
 	VCVTDQ2PS     Z1, Z1
 	VFMADD231PS   Z2, Z1, Z0
-	ADDQ          $+48, BX
+	ADDQ          $+56, BX
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          SI
@@ -695,7 +695,7 @@ groups:
 	VMULPS.BCST   32(BX), Z3, Z3
 	VCVTDQ2PS     Z2, Z2
 	VFMADD231PS   Z3, Z2, Z0
-	ADDQ          $+48, BX
+	ADDQ          $+56, BX
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          SI
@@ -761,7 +761,7 @@ groups:
 	VFMADD231PS      Z3, Z2, Z0
 	VCVTPH2PS        32(DX), Z3
 	VFMADD231PS.BCST 36(BX), Z3, Z0
-	ADDQ             $+48, BX
+	ADDQ             $+56, BX
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             SI
@@ -788,16 +788,16 @@ blocks:
 	MOVQ    x+40(FP), BX
 	MOVQ    AX, SI
 	VMOVUPS (SI), Z0
-	MOVQ    groups+56(FP), SI
+	MOVQ    groups+56(FP), DI
 
 supers:
 	VCVTPH2PS    (DX), Z2
 	VCVTPH2PS    32(DX), Z3
-	MOVL         $0x80000000, DI
-	VPBROADCASTD DI, Z4
+	MOVL         $0x80000000, SI
+	VPBROADCASTD SI, Z4
 	VPXORD       Z4, Z3, Z3
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, DI
+	MOVQ         $0x00000008, SI
 
 groups:
 	PREFETCHT0       512(DX)
@@ -840,18 +840,302 @@ groups:
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z3, Z4, Z4
 	VFMADD231PS.BCST 36(BX), Z4, Z0
-	ADDQ             $+48, BX
+	ADDQ             $+56, BX
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             DI
+	DECQ             SI
 	JNE              groups
-	SUBQ             $+8, SI
+	SUBQ             $+8, DI
 	JNE              supers
 	MOVQ             AX, BX
 	VMOVUPS          Z0, (BX)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx1(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z1
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z2
+
+blocks:
+	MOVQ    x+40(FP), BX
+	MOVQ    AX, SI
+	VMOVUPS (SI), Z0
+	MOVQ    groups+56(FP), DI
+
+supers:
+	VCVTPH2PS    (DX), Z3
+	VCVTPH2PS    32(DX), Z4
+	MOVL         $0x80000000, SI
+	VPBROADCASTD SI, Z5
+	VPXORD       Z5, Z4, Z4
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, SI
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z6, Z6, Z6
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z5
+	VPANDD           Z1, Z5, Z7
+	VPSLLW           $0x04, 256(CX), Z8
+	VPTERNLOGD       $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST    (BX), Z7, Z6
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z1, Z5, Z5
+	VPSLLW           $0x03, 256(CX), Z7
+	VPTERNLOGD       $0xf8, Z2, Z7, Z5
+	VPDPBUSD.BCST    16(BX), Z5, Z6
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z5
+	VPANDD           Z1, Z5, Z7
+	VPSLLW           $0x02, 256(CX), Z8
+	VPTERNLOGD       $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST    4(BX), Z7, Z6
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z1, Z5, Z5
+	VPSLLW           $0x01, 256(CX), Z7
+	VPTERNLOGD       $0xf8, Z2, Z7, Z5
+	VPDPBUSD.BCST    20(BX), Z5, Z6
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z5
+	VPANDD           Z1, Z5, Z7
+	VMOVDQU64        256(CX), Z8
+	VPTERNLOGD       $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST    8(BX), Z7, Z6
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z1, Z5, Z5
+	VPSRLW           $0x01, 256(CX), Z7
+	VPTERNLOGD       $0xf8, Z2, Z7, Z5
+	VPDPBUSD.BCST    24(BX), Z5, Z6
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z5
+	VPANDD           Z1, Z5, Z7
+	VPSRLW           $0x02, 256(CX), Z8
+	VPTERNLOGD       $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST    12(BX), Z7, Z6
+	VPSRLW           $0x04, Z5, Z5
+	VPANDD           Z1, Z5, Z5
+	VPSRLW           $0x03, 256(CX), Z7
+	VPTERNLOGD       $0xf8, Z2, Z7, Z5
+	VPDPBUSD.BCST    28(BX), Z5, Z6
+	VPMOVZXBD        (DX), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z3, Z5, Z5
+	VMULPS.BCST      32(BX), Z5, Z5
+	VCVTDQ2PS        Z6, Z6
+	VFMADD231PS      Z5, Z6, Z0
+	VPMOVZXBD        16(DX), Z5
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z4, Z5, Z5
+	VFMADD231PS.BCST 36(BX), Z5, Z0
+	ADDQ             $+56, BX
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             SI
+	JNE              groups
+	SUBQ             $+8, DI
+	JNE              supers
+	MOVQ             AX, BX
+	VMOVUPS          Z0, (BX)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx1(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z1
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z2
+
+blocks:
+	MOVQ    x+40(FP), BX
+	MOVQ    AX, SI
+	VMOVUPS (SI), Z0
+	MOVQ    groups+56(FP), DI
+
+supers:
+	VCVTPH2PS (DX), Z3
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, SI
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(BX), Z4
+	VPBROADCASTD  52(BX), Z5
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z6
+	VPANDD        Z1, Z6, Z7
+	VPSLLW        $0x04, 256(CX), Z8
+	VPTERNLOGD    $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST (BX), Z7, Z4
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z1, Z6, Z6
+	VPSLLW        $0x02, 256(CX), Z7
+	VPTERNLOGD    $0xf8, Z2, Z7, Z6
+	VPDPBUSD.BCST 16(BX), Z6, Z5
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z6
+	VPANDD        Z1, Z6, Z7
+	VMOVDQU64     256(CX), Z8
+	VPTERNLOGD    $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST 4(BX), Z7, Z4
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z1, Z6, Z6
+	VPSRLW        $0x02, 256(CX), Z7
+	VPTERNLOGD    $0xf8, Z2, Z7, Z6
+	VPDPBUSD.BCST 20(BX), Z6, Z5
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z6
+	VPANDD        Z1, Z6, Z7
+	VPSLLW        $0x04, 320(CX), Z8
+	VPTERNLOGD    $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST 8(BX), Z7, Z4
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z1, Z6, Z6
+	VPSLLW        $0x02, 320(CX), Z7
+	VPTERNLOGD    $0xf8, Z2, Z7, Z6
+	VPDPBUSD.BCST 24(BX), Z6, Z5
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z6
+	VPANDD        Z1, Z6, Z7
+	VMOVDQU64     320(CX), Z8
+	VPTERNLOGD    $0xf8, Z2, Z8, Z7
+	VPDPBUSD.BCST 12(BX), Z7, Z4
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z1, Z6, Z6
+	VPSRLW        $0x02, 320(CX), Z7
+	VPTERNLOGD    $0xf8, Z2, Z7, Z6
+	VPDPBUSD.BCST 28(BX), Z6, Z5
+	VPMOVSXBD     (DX), Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z3, Z6, Z6
+	VMULPS.BCST   32(BX), Z6, Z6
+	VCVTDQ2PS     Z4, Z4
+	VFMADD231PS   Z6, Z4, Z0
+	VPMOVSXBD     16(DX), Z4
+	VCVTDQ2PS     Z4, Z4
+	VMULPS        Z3, Z4, Z4
+	VMULPS.BCST   32(BX), Z4, Z4
+	VCVTDQ2PS     Z5, Z5
+	VFMADD231PS   Z4, Z5, Z0
+	ADDQ          $+56, BX
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          SI
+	JNE           groups
+	SUBQ          $+8, DI
+	JNE           supers
+	MOVQ          AX, BX
+	VMOVUPS       Z0, (BX)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x1(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z1
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z2
+
+blocks:
+	MOVQ    x+40(FP), BX
+	MOVQ    AX, SI
+	VMOVUPS (SI), Z0
+	MOVQ    groups+56(FP), SI
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(BX), Z3
+	VPADDD        Z3, Z3, Z3
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z4
+	VPANDD        Z1, Z4, Z5
+	VPSLLW        $0x04, 256(CX), Z6
+	VPTERNLOGD    $0xf8, Z2, Z6, Z5
+	VPDPBUSD.BCST (BX), Z5, Z3
+	VPSRLW        $0x04, Z4, Z4
+	VPANDD        Z1, Z4, Z4
+	VPSLLW        $0x03, 256(CX), Z5
+	VPTERNLOGD    $0xf8, Z2, Z5, Z4
+	VPDPBUSD.BCST 16(BX), Z4, Z3
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z4
+	VPANDD        Z1, Z4, Z5
+	VPSLLW        $0x02, 256(CX), Z6
+	VPTERNLOGD    $0xf8, Z2, Z6, Z5
+	VPDPBUSD.BCST 4(BX), Z5, Z3
+	VPSRLW        $0x04, Z4, Z4
+	VPANDD        Z1, Z4, Z4
+	VPSLLW        $0x01, 256(CX), Z5
+	VPTERNLOGD    $0xf8, Z2, Z5, Z4
+	VPDPBUSD.BCST 20(BX), Z4, Z3
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z4
+	VPANDD        Z1, Z4, Z5
+	VMOVDQU64     256(CX), Z6
+	VPTERNLOGD    $0xf8, Z2, Z6, Z5
+	VPDPBUSD.BCST 8(BX), Z5, Z3
+	VPSRLW        $0x04, Z4, Z4
+	VPANDD        Z1, Z4, Z4
+	VPSRLW        $0x01, 256(CX), Z5
+	VPTERNLOGD    $0xf8, Z2, Z5, Z4
+	VPDPBUSD.BCST 24(BX), Z4, Z3
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z4
+	VPANDD        Z1, Z4, Z5
+	VPSRLW        $0x02, 256(CX), Z6
+	VPTERNLOGD    $0xf8, Z2, Z6, Z5
+	VPDPBUSD.BCST 12(BX), Z5, Z3
+	VPSRLW        $0x04, Z4, Z4
+	VPANDD        Z1, Z4, Z4
+	VPSRLW        $0x03, 256(CX), Z5
+	VPTERNLOGD    $0xf8, Z2, Z5, Z4
+	VPDPBUSD.BCST 28(BX), Z4, Z3
+	VCVTPH2PS     (DX), Z4
+	VMULPS.BCST   32(BX), Z4, Z4
+	VCVTDQ2PS     Z3, Z3
+	VFMADD231PS   Z4, Z3, Z0
+	ADDQ          $+56, BX
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          SI
+	JNE           groups
+	MOVQ          AX, BX
+	VMOVUPS       Z0, (BX)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -2072,7 +2356,7 @@ groups:
 	VMULPS.BCST   32(SI)(BX*1), Z4, Z2
 	VCVTDQ2PS     Z3, Z3
 	VFMADD231PS   Z2, Z3, Z1
-	ADDQ          $+48, SI
+	ADDQ          $+56, SI
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          DI
@@ -2152,7 +2436,7 @@ groups:
 	VMULPS.BCST   32(SI)(BX*1), Z5, Z3
 	VCVTDQ2PS     Z4, Z4
 	VFMADD231PS   Z3, Z4, Z1
-	ADDQ          $+48, SI
+	ADDQ          $+56, SI
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          DI
@@ -2235,7 +2519,7 @@ groups:
 	VCVTPH2PS        32(DX), Z5
 	VFMADD231PS.BCST 36(SI), Z5, Z0
 	VFMADD231PS.BCST 36(SI)(BX*1), Z5, Z1
-	ADDQ             $+48, SI
+	ADDQ             $+56, SI
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             DI
@@ -2266,16 +2550,16 @@ blocks:
 	VMOVUPS (DI), Z0
 	ADDQ    accStride+8(FP), DI
 	VMOVUPS (DI), Z1
-	MOVQ    groups+56(FP), DI
+	MOVQ    groups+56(FP), R8
 
 supers:
 	VCVTPH2PS    (DX), Z3
 	VCVTPH2PS    32(DX), Z4
-	MOVL         $0x80000000, R8
-	VPBROADCASTD R8, Z5
+	MOVL         $0x80000000, DI
+	VPBROADCASTD DI, Z5
 	VPXORD       Z5, Z4, Z4
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R8
+	MOVQ         $0x00000008, DI
 
 groups:
 	PREFETCHT0       512(DX)
@@ -2331,12 +2615,12 @@ groups:
 	VMULPS           Z4, Z5, Z5
 	VFMADD231PS.BCST 36(SI), Z5, Z0
 	VFMADD231PS.BCST 36(SI)(BX*1), Z5, Z1
-	ADDQ             $+48, SI
+	ADDQ             $+56, SI
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R8
+	DECQ             DI
 	JNE              groups
-	SUBQ             $+8, DI
+	SUBQ             $+8, R8
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -2345,6 +2629,344 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx2(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z3
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	MOVQ    groups+56(FP), R8
+
+supers:
+	VCVTPH2PS    (DX), Z4
+	VCVTPH2PS    32(DX), Z5
+	MOVL         $0x80000000, DI
+	VPBROADCASTD DI, Z6
+	VPXORD       Z6, Z5, Z5
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, DI
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z6
+	VPANDD           Z2, Z6, Z9
+	VPSLLW           $0x04, 256(CX), Z10
+	VPTERNLOGD       $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST    (SI), Z9, Z7
+	VPDPBUSD.BCST    (SI)(BX*1), Z9, Z8
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z2, Z6, Z6
+	VPSLLW           $0x03, 256(CX), Z9
+	VPTERNLOGD       $0xf8, Z3, Z9, Z6
+	VPDPBUSD.BCST    16(SI), Z6, Z7
+	VPDPBUSD.BCST    16(SI)(BX*1), Z6, Z8
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z6
+	VPANDD           Z2, Z6, Z9
+	VPSLLW           $0x02, 256(CX), Z10
+	VPTERNLOGD       $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST    4(SI), Z9, Z7
+	VPDPBUSD.BCST    4(SI)(BX*1), Z9, Z8
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z2, Z6, Z6
+	VPSLLW           $0x01, 256(CX), Z9
+	VPTERNLOGD       $0xf8, Z3, Z9, Z6
+	VPDPBUSD.BCST    20(SI), Z6, Z7
+	VPDPBUSD.BCST    20(SI)(BX*1), Z6, Z8
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z6
+	VPANDD           Z2, Z6, Z9
+	VMOVDQU64        256(CX), Z10
+	VPTERNLOGD       $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST    8(SI), Z9, Z7
+	VPDPBUSD.BCST    8(SI)(BX*1), Z9, Z8
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z2, Z6, Z6
+	VPSRLW           $0x01, 256(CX), Z9
+	VPTERNLOGD       $0xf8, Z3, Z9, Z6
+	VPDPBUSD.BCST    24(SI), Z6, Z7
+	VPDPBUSD.BCST    24(SI)(BX*1), Z6, Z8
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z6
+	VPANDD           Z2, Z6, Z9
+	VPSRLW           $0x02, 256(CX), Z10
+	VPTERNLOGD       $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST    12(SI), Z9, Z7
+	VPDPBUSD.BCST    12(SI)(BX*1), Z9, Z8
+	VPSRLW           $0x04, Z6, Z6
+	VPANDD           Z2, Z6, Z6
+	VPSRLW           $0x03, 256(CX), Z9
+	VPTERNLOGD       $0xf8, Z3, Z9, Z6
+	VPDPBUSD.BCST    28(SI), Z6, Z7
+	VPDPBUSD.BCST    28(SI)(BX*1), Z6, Z8
+	VPMOVZXBD        (DX), Z6
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z4, Z6, Z6
+	VMULPS.BCST      32(SI), Z6, Z9
+	VCVTDQ2PS        Z7, Z7
+	VFMADD231PS      Z9, Z7, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z6, Z6
+	VCVTDQ2PS        Z8, Z8
+	VFMADD231PS      Z6, Z8, Z1
+	VPMOVZXBD        16(DX), Z6
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z5, Z6, Z6
+	VFMADD231PS.BCST 36(SI), Z6, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z6, Z1
+	ADDQ             $+56, SI
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             DI
+	JNE              groups
+	SUBQ             $+8, R8
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx2(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z3
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	MOVQ    groups+56(FP), R8
+
+supers:
+	VCVTPH2PS (DX), Z4
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, DI
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z5
+	VPBROADCASTD  48(SI)(BX*1), Z6
+	VPBROADCASTD  52(SI), Z7
+	VPBROADCASTD  52(SI)(BX*1), Z8
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z9
+	VPANDD        Z2, Z9, Z10
+	VPSLLW        $0x04, 256(CX), Z11
+	VPTERNLOGD    $0xf8, Z3, Z11, Z10
+	VPDPBUSD.BCST (SI), Z10, Z5
+	VPDPBUSD.BCST (SI)(BX*1), Z10, Z6
+	VPSRLW        $0x04, Z9, Z9
+	VPANDD        Z2, Z9, Z9
+	VPSLLW        $0x02, 256(CX), Z10
+	VPTERNLOGD    $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST 16(SI), Z9, Z7
+	VPDPBUSD.BCST 16(SI)(BX*1), Z9, Z8
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z9
+	VPANDD        Z2, Z9, Z10
+	VMOVDQU64     256(CX), Z11
+	VPTERNLOGD    $0xf8, Z3, Z11, Z10
+	VPDPBUSD.BCST 4(SI), Z10, Z5
+	VPDPBUSD.BCST 4(SI)(BX*1), Z10, Z6
+	VPSRLW        $0x04, Z9, Z9
+	VPANDD        Z2, Z9, Z9
+	VPSRLW        $0x02, 256(CX), Z10
+	VPTERNLOGD    $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST 20(SI), Z9, Z7
+	VPDPBUSD.BCST 20(SI)(BX*1), Z9, Z8
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z9
+	VPANDD        Z2, Z9, Z10
+	VPSLLW        $0x04, 320(CX), Z11
+	VPTERNLOGD    $0xf8, Z3, Z11, Z10
+	VPDPBUSD.BCST 8(SI), Z10, Z5
+	VPDPBUSD.BCST 8(SI)(BX*1), Z10, Z6
+	VPSRLW        $0x04, Z9, Z9
+	VPANDD        Z2, Z9, Z9
+	VPSLLW        $0x02, 320(CX), Z10
+	VPTERNLOGD    $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST 24(SI), Z9, Z7
+	VPDPBUSD.BCST 24(SI)(BX*1), Z9, Z8
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z9
+	VPANDD        Z2, Z9, Z10
+	VMOVDQU64     320(CX), Z11
+	VPTERNLOGD    $0xf8, Z3, Z11, Z10
+	VPDPBUSD.BCST 12(SI), Z10, Z5
+	VPDPBUSD.BCST 12(SI)(BX*1), Z10, Z6
+	VPSRLW        $0x04, Z9, Z9
+	VPANDD        Z2, Z9, Z9
+	VPSRLW        $0x02, 320(CX), Z10
+	VPTERNLOGD    $0xf8, Z3, Z10, Z9
+	VPDPBUSD.BCST 28(SI), Z9, Z7
+	VPDPBUSD.BCST 28(SI)(BX*1), Z9, Z8
+	VPMOVSXBD     (DX), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z4, Z9, Z9
+	VMULPS.BCST   32(SI), Z9, Z10
+	VCVTDQ2PS     Z5, Z5
+	VFMADD231PS   Z10, Z5, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z9, Z5
+	VCVTDQ2PS     Z6, Z6
+	VFMADD231PS   Z5, Z6, Z1
+	VPMOVSXBD     16(DX), Z5
+	VCVTDQ2PS     Z5, Z5
+	VMULPS        Z4, Z5, Z5
+	VMULPS.BCST   32(SI), Z5, Z6
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z6, Z7, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z5, Z5
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z5, Z8, Z1
+	ADDQ          $+56, SI
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          DI
+	JNE           groups
+	SUBQ          $+8, R8
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x2(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z3
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	MOVQ    groups+56(FP), DI
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z4
+	VPADDD        Z4, Z4, Z4
+	VPBROADCASTD  44(SI)(BX*1), Z5
+	VPADDD        Z5, Z5, Z5
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z6
+	VPANDD        Z2, Z6, Z7
+	VPSLLW        $0x04, 256(CX), Z8
+	VPTERNLOGD    $0xf8, Z3, Z8, Z7
+	VPDPBUSD.BCST (SI), Z7, Z4
+	VPDPBUSD.BCST (SI)(BX*1), Z7, Z5
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z2, Z6, Z6
+	VPSLLW        $0x03, 256(CX), Z7
+	VPTERNLOGD    $0xf8, Z3, Z7, Z6
+	VPDPBUSD.BCST 16(SI), Z6, Z4
+	VPDPBUSD.BCST 16(SI)(BX*1), Z6, Z5
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z6
+	VPANDD        Z2, Z6, Z7
+	VPSLLW        $0x02, 256(CX), Z8
+	VPTERNLOGD    $0xf8, Z3, Z8, Z7
+	VPDPBUSD.BCST 4(SI), Z7, Z4
+	VPDPBUSD.BCST 4(SI)(BX*1), Z7, Z5
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z2, Z6, Z6
+	VPSLLW        $0x01, 256(CX), Z7
+	VPTERNLOGD    $0xf8, Z3, Z7, Z6
+	VPDPBUSD.BCST 20(SI), Z6, Z4
+	VPDPBUSD.BCST 20(SI)(BX*1), Z6, Z5
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z6
+	VPANDD        Z2, Z6, Z7
+	VMOVDQU64     256(CX), Z8
+	VPTERNLOGD    $0xf8, Z3, Z8, Z7
+	VPDPBUSD.BCST 8(SI), Z7, Z4
+	VPDPBUSD.BCST 8(SI)(BX*1), Z7, Z5
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z2, Z6, Z6
+	VPSRLW        $0x01, 256(CX), Z7
+	VPTERNLOGD    $0xf8, Z3, Z7, Z6
+	VPDPBUSD.BCST 24(SI), Z6, Z4
+	VPDPBUSD.BCST 24(SI)(BX*1), Z6, Z5
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z6
+	VPANDD        Z2, Z6, Z7
+	VPSRLW        $0x02, 256(CX), Z8
+	VPTERNLOGD    $0xf8, Z3, Z8, Z7
+	VPDPBUSD.BCST 12(SI), Z7, Z4
+	VPDPBUSD.BCST 12(SI)(BX*1), Z7, Z5
+	VPSRLW        $0x04, Z6, Z6
+	VPANDD        Z2, Z6, Z6
+	VPSRLW        $0x03, 256(CX), Z7
+	VPTERNLOGD    $0xf8, Z3, Z7, Z6
+	VPDPBUSD.BCST 28(SI), Z6, Z4
+	VPDPBUSD.BCST 28(SI)(BX*1), Z6, Z5
+	VCVTPH2PS     (DX), Z6
+	VMULPS.BCST   32(SI), Z6, Z7
+	VCVTDQ2PS     Z4, Z4
+	VFMADD231PS   Z7, Z4, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z6, Z4
+	VCVTDQ2PS     Z5, Z5
+	VFMADD231PS   Z4, Z5, Z1
+	ADDQ          $+56, SI
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          DI
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -3852,7 +4474,7 @@ groups:
 	VMULPS.BCST   32(SI)(BX*2), Z6, Z3
 	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z3, Z5, Z2
-	ADDQ          $+48, SI
+	ADDQ          $+56, SI
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          DI
@@ -3948,7 +4570,7 @@ groups:
 	VMULPS.BCST   32(SI)(BX*2), Z7, Z4
 	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z4, Z6, Z2
-	ADDQ          $+48, SI
+	ADDQ          $+56, SI
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          DI
@@ -4048,7 +4670,7 @@ groups:
 	VFMADD231PS.BCST 36(SI), Z7, Z0
 	VFMADD231PS.BCST 36(SI)(BX*1), Z7, Z1
 	VFMADD231PS.BCST 36(SI)(BX*2), Z7, Z2
-	ADDQ             $+48, SI
+	ADDQ             $+56, SI
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             DI
@@ -4083,16 +4705,16 @@ blocks:
 	VMOVUPS (DI), Z1
 	ADDQ    accStride+8(FP), DI
 	VMOVUPS (DI), Z2
-	MOVQ    groups+56(FP), DI
+	MOVQ    groups+56(FP), R8
 
 supers:
 	VCVTPH2PS    (DX), Z4
 	VCVTPH2PS    32(DX), Z5
-	MOVL         $0x80000000, R8
-	VPBROADCASTD R8, Z6
+	MOVL         $0x80000000, DI
+	VPBROADCASTD DI, Z6
 	VPXORD       Z6, Z5, Z5
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R8
+	MOVQ         $0x00000008, DI
 
 groups:
 	PREFETCHT0       512(DX)
@@ -4161,12 +4783,12 @@ groups:
 	VFMADD231PS.BCST 36(SI), Z6, Z0
 	VFMADD231PS.BCST 36(SI)(BX*1), Z6, Z1
 	VFMADD231PS.BCST 36(SI)(BX*2), Z6, Z2
-	ADDQ             $+48, SI
+	ADDQ             $+56, SI
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R8
+	DECQ             DI
 	JNE              groups
-	SUBQ             $+8, DI
+	SUBQ             $+8, R8
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -4177,6 +4799,398 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx3(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z3
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z4
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z2
+	MOVQ    groups+56(FP), R8
+
+supers:
+	VCVTPH2PS    (DX), Z5
+	VCVTPH2PS    32(DX), Z6
+	MOVL         $0x80000000, DI
+	VPBROADCASTD DI, Z7
+	VPXORD       Z7, Z6, Z6
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, DI
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z7
+	VPANDD           Z3, Z7, Z11
+	VPSLLW           $0x04, 256(CX), Z12
+	VPTERNLOGD       $0xf8, Z4, Z12, Z11
+	VPDPBUSD.BCST    (SI), Z11, Z8
+	VPDPBUSD.BCST    (SI)(BX*1), Z11, Z9
+	VPDPBUSD.BCST    (SI)(BX*2), Z11, Z10
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z3, Z7, Z7
+	VPSLLW           $0x03, 256(CX), Z11
+	VPTERNLOGD       $0xf8, Z4, Z11, Z7
+	VPDPBUSD.BCST    16(SI), Z7, Z8
+	VPDPBUSD.BCST    16(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    16(SI)(BX*2), Z7, Z10
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z7
+	VPANDD           Z3, Z7, Z11
+	VPSLLW           $0x02, 256(CX), Z12
+	VPTERNLOGD       $0xf8, Z4, Z12, Z11
+	VPDPBUSD.BCST    4(SI), Z11, Z8
+	VPDPBUSD.BCST    4(SI)(BX*1), Z11, Z9
+	VPDPBUSD.BCST    4(SI)(BX*2), Z11, Z10
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z3, Z7, Z7
+	VPSLLW           $0x01, 256(CX), Z11
+	VPTERNLOGD       $0xf8, Z4, Z11, Z7
+	VPDPBUSD.BCST    20(SI), Z7, Z8
+	VPDPBUSD.BCST    20(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    20(SI)(BX*2), Z7, Z10
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z7
+	VPANDD           Z3, Z7, Z11
+	VMOVDQU64        256(CX), Z12
+	VPTERNLOGD       $0xf8, Z4, Z12, Z11
+	VPDPBUSD.BCST    8(SI), Z11, Z8
+	VPDPBUSD.BCST    8(SI)(BX*1), Z11, Z9
+	VPDPBUSD.BCST    8(SI)(BX*2), Z11, Z10
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z3, Z7, Z7
+	VPSRLW           $0x01, 256(CX), Z11
+	VPTERNLOGD       $0xf8, Z4, Z11, Z7
+	VPDPBUSD.BCST    24(SI), Z7, Z8
+	VPDPBUSD.BCST    24(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    24(SI)(BX*2), Z7, Z10
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z7
+	VPANDD           Z3, Z7, Z11
+	VPSRLW           $0x02, 256(CX), Z12
+	VPTERNLOGD       $0xf8, Z4, Z12, Z11
+	VPDPBUSD.BCST    12(SI), Z11, Z8
+	VPDPBUSD.BCST    12(SI)(BX*1), Z11, Z9
+	VPDPBUSD.BCST    12(SI)(BX*2), Z11, Z10
+	VPSRLW           $0x04, Z7, Z7
+	VPANDD           Z3, Z7, Z7
+	VPSRLW           $0x03, 256(CX), Z11
+	VPTERNLOGD       $0xf8, Z4, Z11, Z7
+	VPDPBUSD.BCST    28(SI), Z7, Z8
+	VPDPBUSD.BCST    28(SI)(BX*1), Z7, Z9
+	VPDPBUSD.BCST    28(SI)(BX*2), Z7, Z10
+	VPMOVZXBD        (DX), Z7
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z5, Z7, Z7
+	VMULPS.BCST      32(SI), Z7, Z11
+	VCVTDQ2PS        Z8, Z8
+	VFMADD231PS      Z11, Z8, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z7, Z11
+	VCVTDQ2PS        Z9, Z9
+	VFMADD231PS      Z11, Z9, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z7, Z7
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z7, Z10, Z2
+	VPMOVZXBD        16(DX), Z7
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z6, Z7, Z7
+	VFMADD231PS.BCST 36(SI), Z7, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z7, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z7, Z2
+	ADDQ             $+56, SI
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             DI
+	JNE              groups
+	SUBQ             $+8, R8
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx3(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z3
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z4
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z2
+	MOVQ    groups+56(FP), R8
+
+supers:
+	VCVTPH2PS (DX), Z5
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, DI
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z6
+	VPBROADCASTD  48(SI)(BX*1), Z7
+	VPBROADCASTD  48(SI)(BX*2), Z8
+	VPBROADCASTD  52(SI), Z9
+	VPBROADCASTD  52(SI)(BX*1), Z10
+	VPBROADCASTD  52(SI)(BX*2), Z11
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z12
+	VPANDD        Z3, Z12, Z13
+	VPSLLW        $0x04, 256(CX), Z14
+	VPTERNLOGD    $0xf8, Z4, Z14, Z13
+	VPDPBUSD.BCST (SI), Z13, Z6
+	VPDPBUSD.BCST (SI)(BX*1), Z13, Z7
+	VPDPBUSD.BCST (SI)(BX*2), Z13, Z8
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z3, Z12, Z12
+	VPSLLW        $0x02, 256(CX), Z13
+	VPTERNLOGD    $0xf8, Z4, Z13, Z12
+	VPDPBUSD.BCST 16(SI), Z12, Z9
+	VPDPBUSD.BCST 16(SI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 16(SI)(BX*2), Z12, Z11
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z12
+	VPANDD        Z3, Z12, Z13
+	VMOVDQU64     256(CX), Z14
+	VPTERNLOGD    $0xf8, Z4, Z14, Z13
+	VPDPBUSD.BCST 4(SI), Z13, Z6
+	VPDPBUSD.BCST 4(SI)(BX*1), Z13, Z7
+	VPDPBUSD.BCST 4(SI)(BX*2), Z13, Z8
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z3, Z12, Z12
+	VPSRLW        $0x02, 256(CX), Z13
+	VPTERNLOGD    $0xf8, Z4, Z13, Z12
+	VPDPBUSD.BCST 20(SI), Z12, Z9
+	VPDPBUSD.BCST 20(SI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 20(SI)(BX*2), Z12, Z11
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z12
+	VPANDD        Z3, Z12, Z13
+	VPSLLW        $0x04, 320(CX), Z14
+	VPTERNLOGD    $0xf8, Z4, Z14, Z13
+	VPDPBUSD.BCST 8(SI), Z13, Z6
+	VPDPBUSD.BCST 8(SI)(BX*1), Z13, Z7
+	VPDPBUSD.BCST 8(SI)(BX*2), Z13, Z8
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z3, Z12, Z12
+	VPSLLW        $0x02, 320(CX), Z13
+	VPTERNLOGD    $0xf8, Z4, Z13, Z12
+	VPDPBUSD.BCST 24(SI), Z12, Z9
+	VPDPBUSD.BCST 24(SI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 24(SI)(BX*2), Z12, Z11
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z12
+	VPANDD        Z3, Z12, Z13
+	VMOVDQU64     320(CX), Z14
+	VPTERNLOGD    $0xf8, Z4, Z14, Z13
+	VPDPBUSD.BCST 12(SI), Z13, Z6
+	VPDPBUSD.BCST 12(SI)(BX*1), Z13, Z7
+	VPDPBUSD.BCST 12(SI)(BX*2), Z13, Z8
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z3, Z12, Z12
+	VPSRLW        $0x02, 320(CX), Z13
+	VPTERNLOGD    $0xf8, Z4, Z13, Z12
+	VPDPBUSD.BCST 28(SI), Z12, Z9
+	VPDPBUSD.BCST 28(SI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 28(SI)(BX*2), Z12, Z11
+	VPMOVSXBD     (DX), Z12
+	VCVTDQ2PS     Z12, Z12
+	VMULPS        Z5, Z12, Z12
+	VMULPS.BCST   32(SI), Z12, Z13
+	VCVTDQ2PS     Z6, Z6
+	VFMADD231PS   Z13, Z6, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z12, Z6
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z6, Z7, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z12, Z6
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z6, Z8, Z2
+	VPMOVSXBD     16(DX), Z6
+	VCVTDQ2PS     Z6, Z6
+	VMULPS        Z5, Z6, Z6
+	VMULPS.BCST   32(SI), Z6, Z7
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z7, Z9, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z6, Z7
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z7, Z10, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z6, Z6
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z6, Z11, Z2
+	ADDQ          $+56, SI
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          DI
+	JNE           groups
+	SUBQ          $+8, R8
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x3(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z3
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z4
+
+blocks:
+	MOVQ    x+40(FP), SI
+	MOVQ    AX, DI
+	VMOVUPS (DI), Z0
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z1
+	ADDQ    accStride+8(FP), DI
+	VMOVUPS (DI), Z2
+	MOVQ    groups+56(FP), DI
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z5
+	VPADDD        Z5, Z5, Z5
+	VPBROADCASTD  44(SI)(BX*1), Z6
+	VPADDD        Z6, Z6, Z6
+	VPBROADCASTD  44(SI)(BX*2), Z7
+	VPADDD        Z7, Z7, Z7
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z8
+	VPANDD        Z3, Z8, Z9
+	VPSLLW        $0x04, 256(CX), Z10
+	VPTERNLOGD    $0xf8, Z4, Z10, Z9
+	VPDPBUSD.BCST (SI), Z9, Z5
+	VPDPBUSD.BCST (SI)(BX*1), Z9, Z6
+	VPDPBUSD.BCST (SI)(BX*2), Z9, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z3, Z8, Z8
+	VPSLLW        $0x03, 256(CX), Z9
+	VPTERNLOGD    $0xf8, Z4, Z9, Z8
+	VPDPBUSD.BCST 16(SI), Z8, Z5
+	VPDPBUSD.BCST 16(SI)(BX*1), Z8, Z6
+	VPDPBUSD.BCST 16(SI)(BX*2), Z8, Z7
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z8
+	VPANDD        Z3, Z8, Z9
+	VPSLLW        $0x02, 256(CX), Z10
+	VPTERNLOGD    $0xf8, Z4, Z10, Z9
+	VPDPBUSD.BCST 4(SI), Z9, Z5
+	VPDPBUSD.BCST 4(SI)(BX*1), Z9, Z6
+	VPDPBUSD.BCST 4(SI)(BX*2), Z9, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z3, Z8, Z8
+	VPSLLW        $0x01, 256(CX), Z9
+	VPTERNLOGD    $0xf8, Z4, Z9, Z8
+	VPDPBUSD.BCST 20(SI), Z8, Z5
+	VPDPBUSD.BCST 20(SI)(BX*1), Z8, Z6
+	VPDPBUSD.BCST 20(SI)(BX*2), Z8, Z7
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z8
+	VPANDD        Z3, Z8, Z9
+	VMOVDQU64     256(CX), Z10
+	VPTERNLOGD    $0xf8, Z4, Z10, Z9
+	VPDPBUSD.BCST 8(SI), Z9, Z5
+	VPDPBUSD.BCST 8(SI)(BX*1), Z9, Z6
+	VPDPBUSD.BCST 8(SI)(BX*2), Z9, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z3, Z8, Z8
+	VPSRLW        $0x01, 256(CX), Z9
+	VPTERNLOGD    $0xf8, Z4, Z9, Z8
+	VPDPBUSD.BCST 24(SI), Z8, Z5
+	VPDPBUSD.BCST 24(SI)(BX*1), Z8, Z6
+	VPDPBUSD.BCST 24(SI)(BX*2), Z8, Z7
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z8
+	VPANDD        Z3, Z8, Z9
+	VPSRLW        $0x02, 256(CX), Z10
+	VPTERNLOGD    $0xf8, Z4, Z10, Z9
+	VPDPBUSD.BCST 12(SI), Z9, Z5
+	VPDPBUSD.BCST 12(SI)(BX*1), Z9, Z6
+	VPDPBUSD.BCST 12(SI)(BX*2), Z9, Z7
+	VPSRLW        $0x04, Z8, Z8
+	VPANDD        Z3, Z8, Z8
+	VPSRLW        $0x03, 256(CX), Z9
+	VPTERNLOGD    $0xf8, Z4, Z9, Z8
+	VPDPBUSD.BCST 28(SI), Z8, Z5
+	VPDPBUSD.BCST 28(SI)(BX*1), Z8, Z6
+	VPDPBUSD.BCST 28(SI)(BX*2), Z8, Z7
+	VCVTPH2PS     (DX), Z8
+	VMULPS.BCST   32(SI), Z8, Z9
+	VCVTDQ2PS     Z5, Z5
+	VFMADD231PS   Z9, Z5, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z8, Z5
+	VCVTDQ2PS     Z6, Z6
+	VFMADD231PS   Z5, Z6, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z8, Z5
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z5, Z7, Z2
+	ADDQ          $+56, SI
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          DI
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -5328,8 +6342,8 @@ groups:
 	VMULPS.BCST   32(DI), Z8, Z4
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z4, Z7, Z3
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R8
@@ -5443,8 +6457,8 @@ groups:
 	VMULPS.BCST   32(DI), Z9, Z5
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z5, Z8, Z3
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R8
@@ -5563,8 +6577,8 @@ groups:
 	VFMADD231PS.BCST 36(SI)(BX*1), Z9, Z1
 	VFMADD231PS.BCST 36(SI)(BX*2), Z9, Z2
 	VFMADD231PS.BCST 36(DI), Z9, Z3
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R8
@@ -5605,16 +6619,16 @@ blocks:
 	VMOVUPS (R8), Z2
 	ADDQ    accStride+8(FP), R8
 	VMOVUPS (R8), Z3
-	MOVQ    groups+56(FP), R8
+	MOVQ    groups+56(FP), R9
 
 supers:
 	VCVTPH2PS    (DX), Z5
 	VCVTPH2PS    32(DX), Z6
-	MOVL         $0x80000000, R9
-	VPBROADCASTD R9, Z7
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z7
 	VPXORD       Z7, Z6, Z6
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R9
+	MOVQ         $0x00000008, R8
 
 groups:
 	PREFETCHT0       512(DX)
@@ -5696,13 +6710,13 @@ groups:
 	VFMADD231PS.BCST 36(SI)(BX*1), Z7, Z1
 	VFMADD231PS.BCST 36(SI)(BX*2), Z7, Z2
 	VFMADD231PS.BCST 36(DI), Z7, Z3
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R9
+	DECQ             R8
 	JNE              groups
-	SUBQ             $+8, R8
+	SUBQ             $+8, R9
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -5715,6 +6729,461 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx4(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z4
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z5
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS    (DX), Z6
+	VCVTPH2PS    32(DX), Z7
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z8
+	VPXORD       Z8, Z7, Z7
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R8
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z8
+	VPANDD           Z4, Z8, Z13
+	VPSLLW           $0x04, 256(CX), Z14
+	VPTERNLOGD       $0xf8, Z5, Z14, Z13
+	VPDPBUSD.BCST    (SI), Z13, Z9
+	VPDPBUSD.BCST    (SI)(BX*1), Z13, Z10
+	VPDPBUSD.BCST    (SI)(BX*2), Z13, Z11
+	VPDPBUSD.BCST    (DI), Z13, Z12
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z4, Z8, Z8
+	VPSLLW           $0x03, 256(CX), Z13
+	VPTERNLOGD       $0xf8, Z5, Z13, Z8
+	VPDPBUSD.BCST    16(SI), Z8, Z9
+	VPDPBUSD.BCST    16(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    16(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    16(DI), Z8, Z12
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z8
+	VPANDD           Z4, Z8, Z13
+	VPSLLW           $0x02, 256(CX), Z14
+	VPTERNLOGD       $0xf8, Z5, Z14, Z13
+	VPDPBUSD.BCST    4(SI), Z13, Z9
+	VPDPBUSD.BCST    4(SI)(BX*1), Z13, Z10
+	VPDPBUSD.BCST    4(SI)(BX*2), Z13, Z11
+	VPDPBUSD.BCST    4(DI), Z13, Z12
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z4, Z8, Z8
+	VPSLLW           $0x01, 256(CX), Z13
+	VPTERNLOGD       $0xf8, Z5, Z13, Z8
+	VPDPBUSD.BCST    20(SI), Z8, Z9
+	VPDPBUSD.BCST    20(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    20(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    20(DI), Z8, Z12
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z8
+	VPANDD           Z4, Z8, Z13
+	VMOVDQU64        256(CX), Z14
+	VPTERNLOGD       $0xf8, Z5, Z14, Z13
+	VPDPBUSD.BCST    8(SI), Z13, Z9
+	VPDPBUSD.BCST    8(SI)(BX*1), Z13, Z10
+	VPDPBUSD.BCST    8(SI)(BX*2), Z13, Z11
+	VPDPBUSD.BCST    8(DI), Z13, Z12
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z4, Z8, Z8
+	VPSRLW           $0x01, 256(CX), Z13
+	VPTERNLOGD       $0xf8, Z5, Z13, Z8
+	VPDPBUSD.BCST    24(SI), Z8, Z9
+	VPDPBUSD.BCST    24(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    24(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    24(DI), Z8, Z12
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z8
+	VPANDD           Z4, Z8, Z13
+	VPSRLW           $0x02, 256(CX), Z14
+	VPTERNLOGD       $0xf8, Z5, Z14, Z13
+	VPDPBUSD.BCST    12(SI), Z13, Z9
+	VPDPBUSD.BCST    12(SI)(BX*1), Z13, Z10
+	VPDPBUSD.BCST    12(SI)(BX*2), Z13, Z11
+	VPDPBUSD.BCST    12(DI), Z13, Z12
+	VPSRLW           $0x04, Z8, Z8
+	VPANDD           Z4, Z8, Z8
+	VPSRLW           $0x03, 256(CX), Z13
+	VPTERNLOGD       $0xf8, Z5, Z13, Z8
+	VPDPBUSD.BCST    28(SI), Z8, Z9
+	VPDPBUSD.BCST    28(SI)(BX*1), Z8, Z10
+	VPDPBUSD.BCST    28(SI)(BX*2), Z8, Z11
+	VPDPBUSD.BCST    28(DI), Z8, Z12
+	VPMOVZXBD        (DX), Z8
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z6, Z8, Z8
+	VMULPS.BCST      32(SI), Z8, Z13
+	VCVTDQ2PS        Z9, Z9
+	VFMADD231PS      Z13, Z9, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z8, Z13
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z13, Z10, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z8, Z13
+	VCVTDQ2PS        Z11, Z11
+	VFMADD231PS      Z13, Z11, Z2
+	VMULPS.BCST      32(DI), Z8, Z8
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z8, Z12, Z3
+	VPMOVZXBD        16(DX), Z8
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z7, Z8, Z8
+	VFMADD231PS.BCST 36(SI), Z8, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z8, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z8, Z2
+	VFMADD231PS.BCST 36(DI), Z8, Z3
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R8
+	JNE              groups
+	SUBQ             $+8, R9
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx4(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z4
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z5
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS (DX), Z6
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R8
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z7
+	VPBROADCASTD  48(SI)(BX*1), Z8
+	VPBROADCASTD  48(SI)(BX*2), Z9
+	VPBROADCASTD  48(DI), Z10
+	VPBROADCASTD  52(SI), Z11
+	VPBROADCASTD  52(SI)(BX*1), Z12
+	VPBROADCASTD  52(SI)(BX*2), Z13
+	VPBROADCASTD  52(DI), Z14
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z15
+	VPANDD        Z4, Z15, Z16
+	VPSLLW        $0x04, 256(CX), Z17
+	VPTERNLOGD    $0xf8, Z5, Z17, Z16
+	VPDPBUSD.BCST (SI), Z16, Z7
+	VPDPBUSD.BCST (SI)(BX*1), Z16, Z8
+	VPDPBUSD.BCST (SI)(BX*2), Z16, Z9
+	VPDPBUSD.BCST (DI), Z16, Z10
+	VPSRLW        $0x04, Z15, Z15
+	VPANDD        Z4, Z15, Z15
+	VPSLLW        $0x02, 256(CX), Z16
+	VPTERNLOGD    $0xf8, Z5, Z16, Z15
+	VPDPBUSD.BCST 16(SI), Z15, Z11
+	VPDPBUSD.BCST 16(SI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 16(SI)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 16(DI), Z15, Z14
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z15
+	VPANDD        Z4, Z15, Z16
+	VMOVDQU64     256(CX), Z17
+	VPTERNLOGD    $0xf8, Z5, Z17, Z16
+	VPDPBUSD.BCST 4(SI), Z16, Z7
+	VPDPBUSD.BCST 4(SI)(BX*1), Z16, Z8
+	VPDPBUSD.BCST 4(SI)(BX*2), Z16, Z9
+	VPDPBUSD.BCST 4(DI), Z16, Z10
+	VPSRLW        $0x04, Z15, Z15
+	VPANDD        Z4, Z15, Z15
+	VPSRLW        $0x02, 256(CX), Z16
+	VPTERNLOGD    $0xf8, Z5, Z16, Z15
+	VPDPBUSD.BCST 20(SI), Z15, Z11
+	VPDPBUSD.BCST 20(SI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 20(SI)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 20(DI), Z15, Z14
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z15
+	VPANDD        Z4, Z15, Z16
+	VPSLLW        $0x04, 320(CX), Z17
+	VPTERNLOGD    $0xf8, Z5, Z17, Z16
+	VPDPBUSD.BCST 8(SI), Z16, Z7
+	VPDPBUSD.BCST 8(SI)(BX*1), Z16, Z8
+	VPDPBUSD.BCST 8(SI)(BX*2), Z16, Z9
+	VPDPBUSD.BCST 8(DI), Z16, Z10
+	VPSRLW        $0x04, Z15, Z15
+	VPANDD        Z4, Z15, Z15
+	VPSLLW        $0x02, 320(CX), Z16
+	VPTERNLOGD    $0xf8, Z5, Z16, Z15
+	VPDPBUSD.BCST 24(SI), Z15, Z11
+	VPDPBUSD.BCST 24(SI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 24(SI)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 24(DI), Z15, Z14
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z15
+	VPANDD        Z4, Z15, Z16
+	VMOVDQU64     320(CX), Z17
+	VPTERNLOGD    $0xf8, Z5, Z17, Z16
+	VPDPBUSD.BCST 12(SI), Z16, Z7
+	VPDPBUSD.BCST 12(SI)(BX*1), Z16, Z8
+	VPDPBUSD.BCST 12(SI)(BX*2), Z16, Z9
+	VPDPBUSD.BCST 12(DI), Z16, Z10
+	VPSRLW        $0x04, Z15, Z15
+	VPANDD        Z4, Z15, Z15
+	VPSRLW        $0x02, 320(CX), Z16
+	VPTERNLOGD    $0xf8, Z5, Z16, Z15
+	VPDPBUSD.BCST 28(SI), Z15, Z11
+	VPDPBUSD.BCST 28(SI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 28(SI)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 28(DI), Z15, Z14
+	VPMOVSXBD     (DX), Z15
+	VCVTDQ2PS     Z15, Z15
+	VMULPS        Z6, Z15, Z15
+	VMULPS.BCST   32(SI), Z15, Z16
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z16, Z7, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z15, Z7
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z7, Z8, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z15, Z7
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z7, Z9, Z2
+	VMULPS.BCST   32(DI), Z15, Z7
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z7, Z10, Z3
+	VPMOVSXBD     16(DX), Z7
+	VCVTDQ2PS     Z7, Z7
+	VMULPS        Z6, Z7, Z7
+	VMULPS.BCST   32(SI), Z7, Z8
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z8, Z11, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z7, Z8
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z8, Z12, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z7, Z8
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z8, Z13, Z2
+	VMULPS.BCST   32(DI), Z7, Z7
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z7, Z14, Z3
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R8
+	JNE           groups
+	SUBQ          $+8, R9
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x4(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z4
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z5
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	MOVQ    groups+56(FP), R8
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z6
+	VPADDD        Z6, Z6, Z6
+	VPBROADCASTD  44(SI)(BX*1), Z7
+	VPADDD        Z7, Z7, Z7
+	VPBROADCASTD  44(SI)(BX*2), Z8
+	VPADDD        Z8, Z8, Z8
+	VPBROADCASTD  44(DI), Z9
+	VPADDD        Z9, Z9, Z9
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z10
+	VPANDD        Z4, Z10, Z11
+	VPSLLW        $0x04, 256(CX), Z12
+	VPTERNLOGD    $0xf8, Z5, Z12, Z11
+	VPDPBUSD.BCST (SI), Z11, Z6
+	VPDPBUSD.BCST (SI)(BX*1), Z11, Z7
+	VPDPBUSD.BCST (SI)(BX*2), Z11, Z8
+	VPDPBUSD.BCST (DI), Z11, Z9
+	VPSRLW        $0x04, Z10, Z10
+	VPANDD        Z4, Z10, Z10
+	VPSLLW        $0x03, 256(CX), Z11
+	VPTERNLOGD    $0xf8, Z5, Z11, Z10
+	VPDPBUSD.BCST 16(SI), Z10, Z6
+	VPDPBUSD.BCST 16(SI)(BX*1), Z10, Z7
+	VPDPBUSD.BCST 16(SI)(BX*2), Z10, Z8
+	VPDPBUSD.BCST 16(DI), Z10, Z9
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z10
+	VPANDD        Z4, Z10, Z11
+	VPSLLW        $0x02, 256(CX), Z12
+	VPTERNLOGD    $0xf8, Z5, Z12, Z11
+	VPDPBUSD.BCST 4(SI), Z11, Z6
+	VPDPBUSD.BCST 4(SI)(BX*1), Z11, Z7
+	VPDPBUSD.BCST 4(SI)(BX*2), Z11, Z8
+	VPDPBUSD.BCST 4(DI), Z11, Z9
+	VPSRLW        $0x04, Z10, Z10
+	VPANDD        Z4, Z10, Z10
+	VPSLLW        $0x01, 256(CX), Z11
+	VPTERNLOGD    $0xf8, Z5, Z11, Z10
+	VPDPBUSD.BCST 20(SI), Z10, Z6
+	VPDPBUSD.BCST 20(SI)(BX*1), Z10, Z7
+	VPDPBUSD.BCST 20(SI)(BX*2), Z10, Z8
+	VPDPBUSD.BCST 20(DI), Z10, Z9
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z10
+	VPANDD        Z4, Z10, Z11
+	VMOVDQU64     256(CX), Z12
+	VPTERNLOGD    $0xf8, Z5, Z12, Z11
+	VPDPBUSD.BCST 8(SI), Z11, Z6
+	VPDPBUSD.BCST 8(SI)(BX*1), Z11, Z7
+	VPDPBUSD.BCST 8(SI)(BX*2), Z11, Z8
+	VPDPBUSD.BCST 8(DI), Z11, Z9
+	VPSRLW        $0x04, Z10, Z10
+	VPANDD        Z4, Z10, Z10
+	VPSRLW        $0x01, 256(CX), Z11
+	VPTERNLOGD    $0xf8, Z5, Z11, Z10
+	VPDPBUSD.BCST 24(SI), Z10, Z6
+	VPDPBUSD.BCST 24(SI)(BX*1), Z10, Z7
+	VPDPBUSD.BCST 24(SI)(BX*2), Z10, Z8
+	VPDPBUSD.BCST 24(DI), Z10, Z9
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z10
+	VPANDD        Z4, Z10, Z11
+	VPSRLW        $0x02, 256(CX), Z12
+	VPTERNLOGD    $0xf8, Z5, Z12, Z11
+	VPDPBUSD.BCST 12(SI), Z11, Z6
+	VPDPBUSD.BCST 12(SI)(BX*1), Z11, Z7
+	VPDPBUSD.BCST 12(SI)(BX*2), Z11, Z8
+	VPDPBUSD.BCST 12(DI), Z11, Z9
+	VPSRLW        $0x04, Z10, Z10
+	VPANDD        Z4, Z10, Z10
+	VPSRLW        $0x03, 256(CX), Z11
+	VPTERNLOGD    $0xf8, Z5, Z11, Z10
+	VPDPBUSD.BCST 28(SI), Z10, Z6
+	VPDPBUSD.BCST 28(SI)(BX*1), Z10, Z7
+	VPDPBUSD.BCST 28(SI)(BX*2), Z10, Z8
+	VPDPBUSD.BCST 28(DI), Z10, Z9
+	VCVTPH2PS     (DX), Z10
+	VMULPS.BCST   32(SI), Z10, Z11
+	VCVTDQ2PS     Z6, Z6
+	VFMADD231PS   Z11, Z6, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z10, Z6
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z6, Z7, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z10, Z6
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z6, Z8, Z2
+	VMULPS.BCST   32(DI), Z10, Z6
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z6, Z9, Z3
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R8
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -6711,8 +8180,8 @@ groups:
 	VMULPS.BCST   32(DI)(BX*1), Z10, Z5
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z5, Z9, Z4
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R8
@@ -6842,8 +8311,8 @@ groups:
 	VMULPS.BCST   32(DI)(BX*1), Z11, Z6
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z6, Z10, Z4
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R8
@@ -6979,8 +8448,8 @@ groups:
 	VFMADD231PS.BCST 36(SI)(BX*2), Z11, Z2
 	VFMADD231PS.BCST 36(DI), Z11, Z3
 	VFMADD231PS.BCST 36(DI)(BX*1), Z11, Z4
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R8
@@ -7025,16 +8494,16 @@ blocks:
 	VMOVUPS (R8), Z3
 	ADDQ    accStride+8(FP), R8
 	VMOVUPS (R8), Z4
-	MOVQ    groups+56(FP), R8
+	MOVQ    groups+56(FP), R9
 
 supers:
 	VCVTPH2PS    (DX), Z6
 	VCVTPH2PS    32(DX), Z7
-	MOVL         $0x80000000, R9
-	VPBROADCASTD R9, Z8
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z8
 	VPXORD       Z8, Z7, Z7
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R9
+	MOVQ         $0x00000008, R8
 
 groups:
 	PREFETCHT0       512(DX)
@@ -7129,13 +8598,13 @@ groups:
 	VFMADD231PS.BCST 36(SI)(BX*2), Z8, Z2
 	VFMADD231PS.BCST 36(DI), Z8, Z3
 	VFMADD231PS.BCST 36(DI)(BX*1), Z8, Z4
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R9
+	DECQ             R8
 	JNE              groups
-	SUBQ             $+8, R8
+	SUBQ             $+8, R9
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -7150,6 +8619,515 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx5(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z5
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z6
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS    (DX), Z7
+	VCVTPH2PS    32(DX), Z8
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z9
+	VPXORD       Z9, Z8, Z8
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R8
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z9
+	VPANDD           Z5, Z9, Z15
+	VPSLLW           $0x04, 256(CX), Z16
+	VPTERNLOGD       $0xf8, Z6, Z16, Z15
+	VPDPBUSD.BCST    (SI), Z15, Z10
+	VPDPBUSD.BCST    (SI)(BX*1), Z15, Z11
+	VPDPBUSD.BCST    (SI)(BX*2), Z15, Z12
+	VPDPBUSD.BCST    (DI), Z15, Z13
+	VPDPBUSD.BCST    (DI)(BX*1), Z15, Z14
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z5, Z9, Z9
+	VPSLLW           $0x03, 256(CX), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z9
+	VPDPBUSD.BCST    16(SI), Z9, Z10
+	VPDPBUSD.BCST    16(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    16(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    16(DI), Z9, Z13
+	VPDPBUSD.BCST    16(DI)(BX*1), Z9, Z14
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z9
+	VPANDD           Z5, Z9, Z15
+	VPSLLW           $0x02, 256(CX), Z16
+	VPTERNLOGD       $0xf8, Z6, Z16, Z15
+	VPDPBUSD.BCST    4(SI), Z15, Z10
+	VPDPBUSD.BCST    4(SI)(BX*1), Z15, Z11
+	VPDPBUSD.BCST    4(SI)(BX*2), Z15, Z12
+	VPDPBUSD.BCST    4(DI), Z15, Z13
+	VPDPBUSD.BCST    4(DI)(BX*1), Z15, Z14
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z5, Z9, Z9
+	VPSLLW           $0x01, 256(CX), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z9
+	VPDPBUSD.BCST    20(SI), Z9, Z10
+	VPDPBUSD.BCST    20(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    20(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    20(DI), Z9, Z13
+	VPDPBUSD.BCST    20(DI)(BX*1), Z9, Z14
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z9
+	VPANDD           Z5, Z9, Z15
+	VMOVDQU64        256(CX), Z16
+	VPTERNLOGD       $0xf8, Z6, Z16, Z15
+	VPDPBUSD.BCST    8(SI), Z15, Z10
+	VPDPBUSD.BCST    8(SI)(BX*1), Z15, Z11
+	VPDPBUSD.BCST    8(SI)(BX*2), Z15, Z12
+	VPDPBUSD.BCST    8(DI), Z15, Z13
+	VPDPBUSD.BCST    8(DI)(BX*1), Z15, Z14
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z5, Z9, Z9
+	VPSRLW           $0x01, 256(CX), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z9
+	VPDPBUSD.BCST    24(SI), Z9, Z10
+	VPDPBUSD.BCST    24(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    24(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    24(DI), Z9, Z13
+	VPDPBUSD.BCST    24(DI)(BX*1), Z9, Z14
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z9
+	VPANDD           Z5, Z9, Z15
+	VPSRLW           $0x02, 256(CX), Z16
+	VPTERNLOGD       $0xf8, Z6, Z16, Z15
+	VPDPBUSD.BCST    12(SI), Z15, Z10
+	VPDPBUSD.BCST    12(SI)(BX*1), Z15, Z11
+	VPDPBUSD.BCST    12(SI)(BX*2), Z15, Z12
+	VPDPBUSD.BCST    12(DI), Z15, Z13
+	VPDPBUSD.BCST    12(DI)(BX*1), Z15, Z14
+	VPSRLW           $0x04, Z9, Z9
+	VPANDD           Z5, Z9, Z9
+	VPSRLW           $0x03, 256(CX), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z9
+	VPDPBUSD.BCST    28(SI), Z9, Z10
+	VPDPBUSD.BCST    28(SI)(BX*1), Z9, Z11
+	VPDPBUSD.BCST    28(SI)(BX*2), Z9, Z12
+	VPDPBUSD.BCST    28(DI), Z9, Z13
+	VPDPBUSD.BCST    28(DI)(BX*1), Z9, Z14
+	VPMOVZXBD        (DX), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z7, Z9, Z9
+	VMULPS.BCST      32(SI), Z9, Z15
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z15, Z10, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z9, Z15
+	VCVTDQ2PS        Z11, Z11
+	VFMADD231PS      Z15, Z11, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z9, Z15
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z15, Z12, Z2
+	VMULPS.BCST      32(DI), Z9, Z15
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z15, Z13, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z9, Z9
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z9, Z14, Z4
+	VPMOVZXBD        16(DX), Z9
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z8, Z9, Z9
+	VFMADD231PS.BCST 36(SI), Z9, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z9, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z9, Z2
+	VFMADD231PS.BCST 36(DI), Z9, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z9, Z4
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R8
+	JNE              groups
+	SUBQ             $+8, R9
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx5(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z5
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z6
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS (DX), Z7
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R8
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z8
+	VPBROADCASTD  48(SI)(BX*1), Z9
+	VPBROADCASTD  48(SI)(BX*2), Z10
+	VPBROADCASTD  48(DI), Z11
+	VPBROADCASTD  48(DI)(BX*1), Z12
+	VPBROADCASTD  52(SI), Z13
+	VPBROADCASTD  52(SI)(BX*1), Z14
+	VPBROADCASTD  52(SI)(BX*2), Z15
+	VPBROADCASTD  52(DI), Z16
+	VPBROADCASTD  52(DI)(BX*1), Z17
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z18
+	VPANDD        Z5, Z18, Z19
+	VPSLLW        $0x04, 256(CX), Z20
+	VPTERNLOGD    $0xf8, Z6, Z20, Z19
+	VPDPBUSD.BCST (SI), Z19, Z8
+	VPDPBUSD.BCST (SI)(BX*1), Z19, Z9
+	VPDPBUSD.BCST (SI)(BX*2), Z19, Z10
+	VPDPBUSD.BCST (DI), Z19, Z11
+	VPDPBUSD.BCST (DI)(BX*1), Z19, Z12
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z5, Z18, Z18
+	VPSLLW        $0x02, 256(CX), Z19
+	VPTERNLOGD    $0xf8, Z6, Z19, Z18
+	VPDPBUSD.BCST 16(SI), Z18, Z13
+	VPDPBUSD.BCST 16(SI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 16(SI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 16(DI), Z18, Z16
+	VPDPBUSD.BCST 16(DI)(BX*1), Z18, Z17
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z18
+	VPANDD        Z5, Z18, Z19
+	VMOVDQU64     256(CX), Z20
+	VPTERNLOGD    $0xf8, Z6, Z20, Z19
+	VPDPBUSD.BCST 4(SI), Z19, Z8
+	VPDPBUSD.BCST 4(SI)(BX*1), Z19, Z9
+	VPDPBUSD.BCST 4(SI)(BX*2), Z19, Z10
+	VPDPBUSD.BCST 4(DI), Z19, Z11
+	VPDPBUSD.BCST 4(DI)(BX*1), Z19, Z12
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z5, Z18, Z18
+	VPSRLW        $0x02, 256(CX), Z19
+	VPTERNLOGD    $0xf8, Z6, Z19, Z18
+	VPDPBUSD.BCST 20(SI), Z18, Z13
+	VPDPBUSD.BCST 20(SI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 20(SI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 20(DI), Z18, Z16
+	VPDPBUSD.BCST 20(DI)(BX*1), Z18, Z17
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z18
+	VPANDD        Z5, Z18, Z19
+	VPSLLW        $0x04, 320(CX), Z20
+	VPTERNLOGD    $0xf8, Z6, Z20, Z19
+	VPDPBUSD.BCST 8(SI), Z19, Z8
+	VPDPBUSD.BCST 8(SI)(BX*1), Z19, Z9
+	VPDPBUSD.BCST 8(SI)(BX*2), Z19, Z10
+	VPDPBUSD.BCST 8(DI), Z19, Z11
+	VPDPBUSD.BCST 8(DI)(BX*1), Z19, Z12
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z5, Z18, Z18
+	VPSLLW        $0x02, 320(CX), Z19
+	VPTERNLOGD    $0xf8, Z6, Z19, Z18
+	VPDPBUSD.BCST 24(SI), Z18, Z13
+	VPDPBUSD.BCST 24(SI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 24(SI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 24(DI), Z18, Z16
+	VPDPBUSD.BCST 24(DI)(BX*1), Z18, Z17
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z18
+	VPANDD        Z5, Z18, Z19
+	VMOVDQU64     320(CX), Z20
+	VPTERNLOGD    $0xf8, Z6, Z20, Z19
+	VPDPBUSD.BCST 12(SI), Z19, Z8
+	VPDPBUSD.BCST 12(SI)(BX*1), Z19, Z9
+	VPDPBUSD.BCST 12(SI)(BX*2), Z19, Z10
+	VPDPBUSD.BCST 12(DI), Z19, Z11
+	VPDPBUSD.BCST 12(DI)(BX*1), Z19, Z12
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z5, Z18, Z18
+	VPSRLW        $0x02, 320(CX), Z19
+	VPTERNLOGD    $0xf8, Z6, Z19, Z18
+	VPDPBUSD.BCST 28(SI), Z18, Z13
+	VPDPBUSD.BCST 28(SI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 28(SI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 28(DI), Z18, Z16
+	VPDPBUSD.BCST 28(DI)(BX*1), Z18, Z17
+	VPMOVSXBD     (DX), Z18
+	VCVTDQ2PS     Z18, Z18
+	VMULPS        Z7, Z18, Z18
+	VMULPS.BCST   32(SI), Z18, Z19
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z19, Z8, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z18, Z8
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z8, Z9, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z18, Z8
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z8, Z10, Z2
+	VMULPS.BCST   32(DI), Z18, Z8
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z8, Z11, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z18, Z8
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z8, Z12, Z4
+	VPMOVSXBD     16(DX), Z8
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z7, Z8, Z8
+	VMULPS.BCST   32(SI), Z8, Z9
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z9, Z13, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z8, Z9
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z9, Z14, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z8, Z9
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z9, Z15, Z2
+	VMULPS.BCST   32(DI), Z8, Z9
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z9, Z16, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z8, Z8
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z8, Z17, Z4
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R8
+	JNE           groups
+	SUBQ          $+8, R9
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x5(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z5
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z6
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	MOVQ    groups+56(FP), R8
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z7
+	VPADDD        Z7, Z7, Z7
+	VPBROADCASTD  44(SI)(BX*1), Z8
+	VPADDD        Z8, Z8, Z8
+	VPBROADCASTD  44(SI)(BX*2), Z9
+	VPADDD        Z9, Z9, Z9
+	VPBROADCASTD  44(DI), Z10
+	VPADDD        Z10, Z10, Z10
+	VPBROADCASTD  44(DI)(BX*1), Z11
+	VPADDD        Z11, Z11, Z11
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z12
+	VPANDD        Z5, Z12, Z13
+	VPSLLW        $0x04, 256(CX), Z14
+	VPTERNLOGD    $0xf8, Z6, Z14, Z13
+	VPDPBUSD.BCST (SI), Z13, Z7
+	VPDPBUSD.BCST (SI)(BX*1), Z13, Z8
+	VPDPBUSD.BCST (SI)(BX*2), Z13, Z9
+	VPDPBUSD.BCST (DI), Z13, Z10
+	VPDPBUSD.BCST (DI)(BX*1), Z13, Z11
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z5, Z12, Z12
+	VPSLLW        $0x03, 256(CX), Z13
+	VPTERNLOGD    $0xf8, Z6, Z13, Z12
+	VPDPBUSD.BCST 16(SI), Z12, Z7
+	VPDPBUSD.BCST 16(SI)(BX*1), Z12, Z8
+	VPDPBUSD.BCST 16(SI)(BX*2), Z12, Z9
+	VPDPBUSD.BCST 16(DI), Z12, Z10
+	VPDPBUSD.BCST 16(DI)(BX*1), Z12, Z11
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z12
+	VPANDD        Z5, Z12, Z13
+	VPSLLW        $0x02, 256(CX), Z14
+	VPTERNLOGD    $0xf8, Z6, Z14, Z13
+	VPDPBUSD.BCST 4(SI), Z13, Z7
+	VPDPBUSD.BCST 4(SI)(BX*1), Z13, Z8
+	VPDPBUSD.BCST 4(SI)(BX*2), Z13, Z9
+	VPDPBUSD.BCST 4(DI), Z13, Z10
+	VPDPBUSD.BCST 4(DI)(BX*1), Z13, Z11
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z5, Z12, Z12
+	VPSLLW        $0x01, 256(CX), Z13
+	VPTERNLOGD    $0xf8, Z6, Z13, Z12
+	VPDPBUSD.BCST 20(SI), Z12, Z7
+	VPDPBUSD.BCST 20(SI)(BX*1), Z12, Z8
+	VPDPBUSD.BCST 20(SI)(BX*2), Z12, Z9
+	VPDPBUSD.BCST 20(DI), Z12, Z10
+	VPDPBUSD.BCST 20(DI)(BX*1), Z12, Z11
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z12
+	VPANDD        Z5, Z12, Z13
+	VMOVDQU64     256(CX), Z14
+	VPTERNLOGD    $0xf8, Z6, Z14, Z13
+	VPDPBUSD.BCST 8(SI), Z13, Z7
+	VPDPBUSD.BCST 8(SI)(BX*1), Z13, Z8
+	VPDPBUSD.BCST 8(SI)(BX*2), Z13, Z9
+	VPDPBUSD.BCST 8(DI), Z13, Z10
+	VPDPBUSD.BCST 8(DI)(BX*1), Z13, Z11
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z5, Z12, Z12
+	VPSRLW        $0x01, 256(CX), Z13
+	VPTERNLOGD    $0xf8, Z6, Z13, Z12
+	VPDPBUSD.BCST 24(SI), Z12, Z7
+	VPDPBUSD.BCST 24(SI)(BX*1), Z12, Z8
+	VPDPBUSD.BCST 24(SI)(BX*2), Z12, Z9
+	VPDPBUSD.BCST 24(DI), Z12, Z10
+	VPDPBUSD.BCST 24(DI)(BX*1), Z12, Z11
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z12
+	VPANDD        Z5, Z12, Z13
+	VPSRLW        $0x02, 256(CX), Z14
+	VPTERNLOGD    $0xf8, Z6, Z14, Z13
+	VPDPBUSD.BCST 12(SI), Z13, Z7
+	VPDPBUSD.BCST 12(SI)(BX*1), Z13, Z8
+	VPDPBUSD.BCST 12(SI)(BX*2), Z13, Z9
+	VPDPBUSD.BCST 12(DI), Z13, Z10
+	VPDPBUSD.BCST 12(DI)(BX*1), Z13, Z11
+	VPSRLW        $0x04, Z12, Z12
+	VPANDD        Z5, Z12, Z12
+	VPSRLW        $0x03, 256(CX), Z13
+	VPTERNLOGD    $0xf8, Z6, Z13, Z12
+	VPDPBUSD.BCST 28(SI), Z12, Z7
+	VPDPBUSD.BCST 28(SI)(BX*1), Z12, Z8
+	VPDPBUSD.BCST 28(SI)(BX*2), Z12, Z9
+	VPDPBUSD.BCST 28(DI), Z12, Z10
+	VPDPBUSD.BCST 28(DI)(BX*1), Z12, Z11
+	VCVTPH2PS     (DX), Z12
+	VMULPS.BCST   32(SI), Z12, Z13
+	VCVTDQ2PS     Z7, Z7
+	VFMADD231PS   Z13, Z7, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z12, Z7
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z7, Z8, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z12, Z7
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z7, Z9, Z2
+	VMULPS.BCST   32(DI), Z12, Z7
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z7, Z10, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z12, Z7
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z7, Z11, Z4
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R8
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -8282,8 +10260,8 @@ groups:
 	VMULPS.BCST   32(DI)(BX*2), Z12, Z6
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z6, Z11, Z5
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R8
@@ -8429,8 +10407,8 @@ groups:
 	VMULPS.BCST   32(DI)(BX*2), Z13, Z7
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z7, Z12, Z5
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R8
@@ -8583,8 +10561,8 @@ groups:
 	VFMADD231PS.BCST 36(DI), Z13, Z3
 	VFMADD231PS.BCST 36(DI)(BX*1), Z13, Z4
 	VFMADD231PS.BCST 36(DI)(BX*2), Z13, Z5
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R8
@@ -8633,16 +10611,16 @@ blocks:
 	VMOVUPS (R8), Z4
 	ADDQ    accStride+8(FP), R8
 	VMOVUPS (R8), Z5
-	MOVQ    groups+56(FP), R8
+	MOVQ    groups+56(FP), R9
 
 supers:
 	VCVTPH2PS    (DX), Z7
 	VCVTPH2PS    32(DX), Z8
-	MOVL         $0x80000000, R9
-	VPBROADCASTD R9, Z9
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z9
 	VPXORD       Z9, Z8, Z8
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R9
+	MOVQ         $0x00000008, R8
 
 groups:
 	PREFETCHT0       512(DX)
@@ -8750,13 +10728,13 @@ groups:
 	VFMADD231PS.BCST 36(DI), Z9, Z3
 	VFMADD231PS.BCST 36(DI)(BX*1), Z9, Z4
 	VFMADD231PS.BCST 36(DI)(BX*2), Z9, Z5
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R9
+	DECQ             R8
 	JNE              groups
-	SUBQ             $+8, R8
+	SUBQ             $+8, R9
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -8773,6 +10751,569 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx6(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z6
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z7
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z5
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS    (DX), Z8
+	VCVTPH2PS    32(DX), Z9
+	MOVL         $0x80000000, R8
+	VPBROADCASTD R8, Z10
+	VPXORD       Z10, Z9, Z9
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R8
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z10
+	VPANDD           Z6, Z10, Z17
+	VPSLLW           $0x04, 256(CX), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z17
+	VPDPBUSD.BCST    (SI), Z17, Z11
+	VPDPBUSD.BCST    (SI)(BX*1), Z17, Z12
+	VPDPBUSD.BCST    (SI)(BX*2), Z17, Z13
+	VPDPBUSD.BCST    (DI), Z17, Z14
+	VPDPBUSD.BCST    (DI)(BX*1), Z17, Z15
+	VPDPBUSD.BCST    (DI)(BX*2), Z17, Z16
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z6, Z10, Z10
+	VPSLLW           $0x03, 256(CX), Z17
+	VPTERNLOGD       $0xf8, Z7, Z17, Z10
+	VPDPBUSD.BCST    16(SI), Z10, Z11
+	VPDPBUSD.BCST    16(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    16(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    16(DI), Z10, Z14
+	VPDPBUSD.BCST    16(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    16(DI)(BX*2), Z10, Z16
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z10
+	VPANDD           Z6, Z10, Z17
+	VPSLLW           $0x02, 256(CX), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z17
+	VPDPBUSD.BCST    4(SI), Z17, Z11
+	VPDPBUSD.BCST    4(SI)(BX*1), Z17, Z12
+	VPDPBUSD.BCST    4(SI)(BX*2), Z17, Z13
+	VPDPBUSD.BCST    4(DI), Z17, Z14
+	VPDPBUSD.BCST    4(DI)(BX*1), Z17, Z15
+	VPDPBUSD.BCST    4(DI)(BX*2), Z17, Z16
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z6, Z10, Z10
+	VPSLLW           $0x01, 256(CX), Z17
+	VPTERNLOGD       $0xf8, Z7, Z17, Z10
+	VPDPBUSD.BCST    20(SI), Z10, Z11
+	VPDPBUSD.BCST    20(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    20(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    20(DI), Z10, Z14
+	VPDPBUSD.BCST    20(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    20(DI)(BX*2), Z10, Z16
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z10
+	VPANDD           Z6, Z10, Z17
+	VMOVDQU64        256(CX), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z17
+	VPDPBUSD.BCST    8(SI), Z17, Z11
+	VPDPBUSD.BCST    8(SI)(BX*1), Z17, Z12
+	VPDPBUSD.BCST    8(SI)(BX*2), Z17, Z13
+	VPDPBUSD.BCST    8(DI), Z17, Z14
+	VPDPBUSD.BCST    8(DI)(BX*1), Z17, Z15
+	VPDPBUSD.BCST    8(DI)(BX*2), Z17, Z16
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z6, Z10, Z10
+	VPSRLW           $0x01, 256(CX), Z17
+	VPTERNLOGD       $0xf8, Z7, Z17, Z10
+	VPDPBUSD.BCST    24(SI), Z10, Z11
+	VPDPBUSD.BCST    24(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    24(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    24(DI), Z10, Z14
+	VPDPBUSD.BCST    24(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    24(DI)(BX*2), Z10, Z16
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z10
+	VPANDD           Z6, Z10, Z17
+	VPSRLW           $0x02, 256(CX), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z17
+	VPDPBUSD.BCST    12(SI), Z17, Z11
+	VPDPBUSD.BCST    12(SI)(BX*1), Z17, Z12
+	VPDPBUSD.BCST    12(SI)(BX*2), Z17, Z13
+	VPDPBUSD.BCST    12(DI), Z17, Z14
+	VPDPBUSD.BCST    12(DI)(BX*1), Z17, Z15
+	VPDPBUSD.BCST    12(DI)(BX*2), Z17, Z16
+	VPSRLW           $0x04, Z10, Z10
+	VPANDD           Z6, Z10, Z10
+	VPSRLW           $0x03, 256(CX), Z17
+	VPTERNLOGD       $0xf8, Z7, Z17, Z10
+	VPDPBUSD.BCST    28(SI), Z10, Z11
+	VPDPBUSD.BCST    28(SI)(BX*1), Z10, Z12
+	VPDPBUSD.BCST    28(SI)(BX*2), Z10, Z13
+	VPDPBUSD.BCST    28(DI), Z10, Z14
+	VPDPBUSD.BCST    28(DI)(BX*1), Z10, Z15
+	VPDPBUSD.BCST    28(DI)(BX*2), Z10, Z16
+	VPMOVZXBD        (DX), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z8, Z10, Z10
+	VMULPS.BCST      32(SI), Z10, Z17
+	VCVTDQ2PS        Z11, Z11
+	VFMADD231PS      Z17, Z11, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z10, Z17
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z17, Z12, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z10, Z17
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z17, Z13, Z2
+	VMULPS.BCST      32(DI), Z10, Z17
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z17, Z14, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z10, Z17
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z17, Z15, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z10, Z10
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z10, Z16, Z5
+	VPMOVZXBD        16(DX), Z10
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z9, Z10, Z10
+	VFMADD231PS.BCST 36(SI), Z10, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z10, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z10, Z2
+	VFMADD231PS.BCST 36(DI), Z10, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z10, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z10, Z5
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R8
+	JNE              groups
+	SUBQ             $+8, R9
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx6(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z6
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z7
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z5
+	MOVQ    groups+56(FP), R9
+
+supers:
+	VCVTPH2PS (DX), Z8
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R8
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z9
+	VPBROADCASTD  48(SI)(BX*1), Z10
+	VPBROADCASTD  48(SI)(BX*2), Z11
+	VPBROADCASTD  48(DI), Z12
+	VPBROADCASTD  48(DI)(BX*1), Z13
+	VPBROADCASTD  48(DI)(BX*2), Z14
+	VPBROADCASTD  52(SI), Z15
+	VPBROADCASTD  52(SI)(BX*1), Z16
+	VPBROADCASTD  52(SI)(BX*2), Z17
+	VPBROADCASTD  52(DI), Z18
+	VPBROADCASTD  52(DI)(BX*1), Z19
+	VPBROADCASTD  52(DI)(BX*2), Z20
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z21
+	VPANDD        Z6, Z21, Z22
+	VPSLLW        $0x04, 256(CX), Z23
+	VPTERNLOGD    $0xf8, Z7, Z23, Z22
+	VPDPBUSD.BCST (SI), Z22, Z9
+	VPDPBUSD.BCST (SI)(BX*1), Z22, Z10
+	VPDPBUSD.BCST (SI)(BX*2), Z22, Z11
+	VPDPBUSD.BCST (DI), Z22, Z12
+	VPDPBUSD.BCST (DI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST (DI)(BX*2), Z22, Z14
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z6, Z21, Z21
+	VPSLLW        $0x02, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z7, Z22, Z21
+	VPDPBUSD.BCST 16(SI), Z21, Z15
+	VPDPBUSD.BCST 16(SI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 16(SI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 16(DI), Z21, Z18
+	VPDPBUSD.BCST 16(DI)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 16(DI)(BX*2), Z21, Z20
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z21
+	VPANDD        Z6, Z21, Z22
+	VMOVDQU64     256(CX), Z23
+	VPTERNLOGD    $0xf8, Z7, Z23, Z22
+	VPDPBUSD.BCST 4(SI), Z22, Z9
+	VPDPBUSD.BCST 4(SI)(BX*1), Z22, Z10
+	VPDPBUSD.BCST 4(SI)(BX*2), Z22, Z11
+	VPDPBUSD.BCST 4(DI), Z22, Z12
+	VPDPBUSD.BCST 4(DI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST 4(DI)(BX*2), Z22, Z14
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z6, Z21, Z21
+	VPSRLW        $0x02, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z7, Z22, Z21
+	VPDPBUSD.BCST 20(SI), Z21, Z15
+	VPDPBUSD.BCST 20(SI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 20(SI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 20(DI), Z21, Z18
+	VPDPBUSD.BCST 20(DI)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 20(DI)(BX*2), Z21, Z20
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z21
+	VPANDD        Z6, Z21, Z22
+	VPSLLW        $0x04, 320(CX), Z23
+	VPTERNLOGD    $0xf8, Z7, Z23, Z22
+	VPDPBUSD.BCST 8(SI), Z22, Z9
+	VPDPBUSD.BCST 8(SI)(BX*1), Z22, Z10
+	VPDPBUSD.BCST 8(SI)(BX*2), Z22, Z11
+	VPDPBUSD.BCST 8(DI), Z22, Z12
+	VPDPBUSD.BCST 8(DI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST 8(DI)(BX*2), Z22, Z14
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z6, Z21, Z21
+	VPSLLW        $0x02, 320(CX), Z22
+	VPTERNLOGD    $0xf8, Z7, Z22, Z21
+	VPDPBUSD.BCST 24(SI), Z21, Z15
+	VPDPBUSD.BCST 24(SI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 24(SI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 24(DI), Z21, Z18
+	VPDPBUSD.BCST 24(DI)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 24(DI)(BX*2), Z21, Z20
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z21
+	VPANDD        Z6, Z21, Z22
+	VMOVDQU64     320(CX), Z23
+	VPTERNLOGD    $0xf8, Z7, Z23, Z22
+	VPDPBUSD.BCST 12(SI), Z22, Z9
+	VPDPBUSD.BCST 12(SI)(BX*1), Z22, Z10
+	VPDPBUSD.BCST 12(SI)(BX*2), Z22, Z11
+	VPDPBUSD.BCST 12(DI), Z22, Z12
+	VPDPBUSD.BCST 12(DI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST 12(DI)(BX*2), Z22, Z14
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z6, Z21, Z21
+	VPSRLW        $0x02, 320(CX), Z22
+	VPTERNLOGD    $0xf8, Z7, Z22, Z21
+	VPDPBUSD.BCST 28(SI), Z21, Z15
+	VPDPBUSD.BCST 28(SI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 28(SI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 28(DI), Z21, Z18
+	VPDPBUSD.BCST 28(DI)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 28(DI)(BX*2), Z21, Z20
+	VPMOVSXBD     (DX), Z21
+	VCVTDQ2PS     Z21, Z21
+	VMULPS        Z8, Z21, Z21
+	VMULPS.BCST   32(SI), Z21, Z22
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z22, Z9, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z21, Z9
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z9, Z10, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z21, Z9
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z9, Z11, Z2
+	VMULPS.BCST   32(DI), Z21, Z9
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z9, Z12, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z21, Z9
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z9, Z13, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z21, Z9
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z9, Z14, Z5
+	VPMOVSXBD     16(DX), Z9
+	VCVTDQ2PS     Z9, Z9
+	VMULPS        Z8, Z9, Z9
+	VMULPS.BCST   32(SI), Z9, Z10
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z10, Z15, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z9, Z10
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z10, Z16, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z9, Z10
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z10, Z17, Z2
+	VMULPS.BCST   32(DI), Z9, Z10
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z10, Z18, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z9, Z10
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z10, Z19, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z9, Z9
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z9, Z20, Z5
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R8
+	JNE           groups
+	SUBQ          $+8, R9
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x6(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z6
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z7
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z1
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z2
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z3
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z4
+	ADDQ    accStride+8(FP), R8
+	VMOVUPS (R8), Z5
+	MOVQ    groups+56(FP), R8
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z8
+	VPADDD        Z8, Z8, Z8
+	VPBROADCASTD  44(SI)(BX*1), Z9
+	VPADDD        Z9, Z9, Z9
+	VPBROADCASTD  44(SI)(BX*2), Z10
+	VPADDD        Z10, Z10, Z10
+	VPBROADCASTD  44(DI), Z11
+	VPADDD        Z11, Z11, Z11
+	VPBROADCASTD  44(DI)(BX*1), Z12
+	VPADDD        Z12, Z12, Z12
+	VPBROADCASTD  44(DI)(BX*2), Z13
+	VPADDD        Z13, Z13, Z13
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z14
+	VPANDD        Z6, Z14, Z15
+	VPSLLW        $0x04, 256(CX), Z16
+	VPTERNLOGD    $0xf8, Z7, Z16, Z15
+	VPDPBUSD.BCST (SI), Z15, Z8
+	VPDPBUSD.BCST (SI)(BX*1), Z15, Z9
+	VPDPBUSD.BCST (SI)(BX*2), Z15, Z10
+	VPDPBUSD.BCST (DI), Z15, Z11
+	VPDPBUSD.BCST (DI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST (DI)(BX*2), Z15, Z13
+	VPSRLW        $0x04, Z14, Z14
+	VPANDD        Z6, Z14, Z14
+	VPSLLW        $0x03, 256(CX), Z15
+	VPTERNLOGD    $0xf8, Z7, Z15, Z14
+	VPDPBUSD.BCST 16(SI), Z14, Z8
+	VPDPBUSD.BCST 16(SI)(BX*1), Z14, Z9
+	VPDPBUSD.BCST 16(SI)(BX*2), Z14, Z10
+	VPDPBUSD.BCST 16(DI), Z14, Z11
+	VPDPBUSD.BCST 16(DI)(BX*1), Z14, Z12
+	VPDPBUSD.BCST 16(DI)(BX*2), Z14, Z13
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z14
+	VPANDD        Z6, Z14, Z15
+	VPSLLW        $0x02, 256(CX), Z16
+	VPTERNLOGD    $0xf8, Z7, Z16, Z15
+	VPDPBUSD.BCST 4(SI), Z15, Z8
+	VPDPBUSD.BCST 4(SI)(BX*1), Z15, Z9
+	VPDPBUSD.BCST 4(SI)(BX*2), Z15, Z10
+	VPDPBUSD.BCST 4(DI), Z15, Z11
+	VPDPBUSD.BCST 4(DI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 4(DI)(BX*2), Z15, Z13
+	VPSRLW        $0x04, Z14, Z14
+	VPANDD        Z6, Z14, Z14
+	VPSLLW        $0x01, 256(CX), Z15
+	VPTERNLOGD    $0xf8, Z7, Z15, Z14
+	VPDPBUSD.BCST 20(SI), Z14, Z8
+	VPDPBUSD.BCST 20(SI)(BX*1), Z14, Z9
+	VPDPBUSD.BCST 20(SI)(BX*2), Z14, Z10
+	VPDPBUSD.BCST 20(DI), Z14, Z11
+	VPDPBUSD.BCST 20(DI)(BX*1), Z14, Z12
+	VPDPBUSD.BCST 20(DI)(BX*2), Z14, Z13
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z14
+	VPANDD        Z6, Z14, Z15
+	VMOVDQU64     256(CX), Z16
+	VPTERNLOGD    $0xf8, Z7, Z16, Z15
+	VPDPBUSD.BCST 8(SI), Z15, Z8
+	VPDPBUSD.BCST 8(SI)(BX*1), Z15, Z9
+	VPDPBUSD.BCST 8(SI)(BX*2), Z15, Z10
+	VPDPBUSD.BCST 8(DI), Z15, Z11
+	VPDPBUSD.BCST 8(DI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 8(DI)(BX*2), Z15, Z13
+	VPSRLW        $0x04, Z14, Z14
+	VPANDD        Z6, Z14, Z14
+	VPSRLW        $0x01, 256(CX), Z15
+	VPTERNLOGD    $0xf8, Z7, Z15, Z14
+	VPDPBUSD.BCST 24(SI), Z14, Z8
+	VPDPBUSD.BCST 24(SI)(BX*1), Z14, Z9
+	VPDPBUSD.BCST 24(SI)(BX*2), Z14, Z10
+	VPDPBUSD.BCST 24(DI), Z14, Z11
+	VPDPBUSD.BCST 24(DI)(BX*1), Z14, Z12
+	VPDPBUSD.BCST 24(DI)(BX*2), Z14, Z13
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z14
+	VPANDD        Z6, Z14, Z15
+	VPSRLW        $0x02, 256(CX), Z16
+	VPTERNLOGD    $0xf8, Z7, Z16, Z15
+	VPDPBUSD.BCST 12(SI), Z15, Z8
+	VPDPBUSD.BCST 12(SI)(BX*1), Z15, Z9
+	VPDPBUSD.BCST 12(SI)(BX*2), Z15, Z10
+	VPDPBUSD.BCST 12(DI), Z15, Z11
+	VPDPBUSD.BCST 12(DI)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 12(DI)(BX*2), Z15, Z13
+	VPSRLW        $0x04, Z14, Z14
+	VPANDD        Z6, Z14, Z14
+	VPSRLW        $0x03, 256(CX), Z15
+	VPTERNLOGD    $0xf8, Z7, Z15, Z14
+	VPDPBUSD.BCST 28(SI), Z14, Z8
+	VPDPBUSD.BCST 28(SI)(BX*1), Z14, Z9
+	VPDPBUSD.BCST 28(SI)(BX*2), Z14, Z10
+	VPDPBUSD.BCST 28(DI), Z14, Z11
+	VPDPBUSD.BCST 28(DI)(BX*1), Z14, Z12
+	VPDPBUSD.BCST 28(DI)(BX*2), Z14, Z13
+	VCVTPH2PS     (DX), Z14
+	VMULPS.BCST   32(SI), Z14, Z15
+	VCVTDQ2PS     Z8, Z8
+	VFMADD231PS   Z15, Z8, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z14, Z8
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z8, Z9, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z14, Z8
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z8, Z10, Z2
+	VMULPS.BCST   32(DI), Z14, Z8
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z8, Z11, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z14, Z8
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z8, Z12, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z14, Z8
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z8, Z13, Z5
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R8
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -10055,9 +12596,9 @@ groups:
 	VMULPS.BCST   32(R8), Z14, Z7
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z7, Z13, Z6
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R9
@@ -10221,9 +12762,9 @@ groups:
 	VMULPS.BCST   32(R8), Z15, Z8
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z8, Z14, Z6
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R9
@@ -10395,9 +12936,9 @@ groups:
 	VFMADD231PS.BCST 36(DI)(BX*1), Z15, Z4
 	VFMADD231PS.BCST 36(DI)(BX*2), Z15, Z5
 	VFMADD231PS.BCST 36(R8), Z15, Z6
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R9
@@ -10452,16 +12993,16 @@ blocks:
 	VMOVUPS (R9), Z5
 	ADDQ    accStride+8(FP), R9
 	VMOVUPS (R9), Z6
-	MOVQ    groups+56(FP), R9
+	MOVQ    groups+56(FP), R10
 
 supers:
 	VCVTPH2PS    (DX), Z8
 	VCVTPH2PS    32(DX), Z9
-	MOVL         $0x80000000, R10
-	VPBROADCASTD R10, Z10
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z10
 	VPXORD       Z10, Z9, Z9
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R10
+	MOVQ         $0x00000008, R9
 
 groups:
 	PREFETCHT0       512(DX)
@@ -10582,14 +13123,14 @@ groups:
 	VFMADD231PS.BCST 36(DI)(BX*1), Z10, Z4
 	VFMADD231PS.BCST 36(DI)(BX*2), Z10, Z5
 	VFMADD231PS.BCST 36(R8), Z10, Z6
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R10
+	DECQ             R9
 	JNE              groups
-	SUBQ             $+8, R9
+	SUBQ             $+8, R10
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -10608,6 +13149,632 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx7(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z7
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z8
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS    (DX), Z9
+	VCVTPH2PS    32(DX), Z10
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z11
+	VPXORD       Z11, Z10, Z10
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R9
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z11
+	VPANDD           Z7, Z11, Z19
+	VPSLLW           $0x04, 256(CX), Z20
+	VPTERNLOGD       $0xf8, Z8, Z20, Z19
+	VPDPBUSD.BCST    (SI), Z19, Z12
+	VPDPBUSD.BCST    (SI)(BX*1), Z19, Z13
+	VPDPBUSD.BCST    (SI)(BX*2), Z19, Z14
+	VPDPBUSD.BCST    (DI), Z19, Z15
+	VPDPBUSD.BCST    (DI)(BX*1), Z19, Z16
+	VPDPBUSD.BCST    (DI)(BX*2), Z19, Z17
+	VPDPBUSD.BCST    (R8), Z19, Z18
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z7, Z11, Z11
+	VPSLLW           $0x03, 256(CX), Z19
+	VPTERNLOGD       $0xf8, Z8, Z19, Z11
+	VPDPBUSD.BCST    16(SI), Z11, Z12
+	VPDPBUSD.BCST    16(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    16(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    16(DI), Z11, Z15
+	VPDPBUSD.BCST    16(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    16(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    16(R8), Z11, Z18
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z11
+	VPANDD           Z7, Z11, Z19
+	VPSLLW           $0x02, 256(CX), Z20
+	VPTERNLOGD       $0xf8, Z8, Z20, Z19
+	VPDPBUSD.BCST    4(SI), Z19, Z12
+	VPDPBUSD.BCST    4(SI)(BX*1), Z19, Z13
+	VPDPBUSD.BCST    4(SI)(BX*2), Z19, Z14
+	VPDPBUSD.BCST    4(DI), Z19, Z15
+	VPDPBUSD.BCST    4(DI)(BX*1), Z19, Z16
+	VPDPBUSD.BCST    4(DI)(BX*2), Z19, Z17
+	VPDPBUSD.BCST    4(R8), Z19, Z18
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z7, Z11, Z11
+	VPSLLW           $0x01, 256(CX), Z19
+	VPTERNLOGD       $0xf8, Z8, Z19, Z11
+	VPDPBUSD.BCST    20(SI), Z11, Z12
+	VPDPBUSD.BCST    20(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    20(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    20(DI), Z11, Z15
+	VPDPBUSD.BCST    20(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    20(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    20(R8), Z11, Z18
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z11
+	VPANDD           Z7, Z11, Z19
+	VMOVDQU64        256(CX), Z20
+	VPTERNLOGD       $0xf8, Z8, Z20, Z19
+	VPDPBUSD.BCST    8(SI), Z19, Z12
+	VPDPBUSD.BCST    8(SI)(BX*1), Z19, Z13
+	VPDPBUSD.BCST    8(SI)(BX*2), Z19, Z14
+	VPDPBUSD.BCST    8(DI), Z19, Z15
+	VPDPBUSD.BCST    8(DI)(BX*1), Z19, Z16
+	VPDPBUSD.BCST    8(DI)(BX*2), Z19, Z17
+	VPDPBUSD.BCST    8(R8), Z19, Z18
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z7, Z11, Z11
+	VPSRLW           $0x01, 256(CX), Z19
+	VPTERNLOGD       $0xf8, Z8, Z19, Z11
+	VPDPBUSD.BCST    24(SI), Z11, Z12
+	VPDPBUSD.BCST    24(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    24(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    24(DI), Z11, Z15
+	VPDPBUSD.BCST    24(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    24(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    24(R8), Z11, Z18
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z11
+	VPANDD           Z7, Z11, Z19
+	VPSRLW           $0x02, 256(CX), Z20
+	VPTERNLOGD       $0xf8, Z8, Z20, Z19
+	VPDPBUSD.BCST    12(SI), Z19, Z12
+	VPDPBUSD.BCST    12(SI)(BX*1), Z19, Z13
+	VPDPBUSD.BCST    12(SI)(BX*2), Z19, Z14
+	VPDPBUSD.BCST    12(DI), Z19, Z15
+	VPDPBUSD.BCST    12(DI)(BX*1), Z19, Z16
+	VPDPBUSD.BCST    12(DI)(BX*2), Z19, Z17
+	VPDPBUSD.BCST    12(R8), Z19, Z18
+	VPSRLW           $0x04, Z11, Z11
+	VPANDD           Z7, Z11, Z11
+	VPSRLW           $0x03, 256(CX), Z19
+	VPTERNLOGD       $0xf8, Z8, Z19, Z11
+	VPDPBUSD.BCST    28(SI), Z11, Z12
+	VPDPBUSD.BCST    28(SI)(BX*1), Z11, Z13
+	VPDPBUSD.BCST    28(SI)(BX*2), Z11, Z14
+	VPDPBUSD.BCST    28(DI), Z11, Z15
+	VPDPBUSD.BCST    28(DI)(BX*1), Z11, Z16
+	VPDPBUSD.BCST    28(DI)(BX*2), Z11, Z17
+	VPDPBUSD.BCST    28(R8), Z11, Z18
+	VPMOVZXBD        (DX), Z11
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z9, Z11, Z11
+	VMULPS.BCST      32(SI), Z11, Z19
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z19, Z12, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z11, Z19
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z19, Z13, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z11, Z19
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z19, Z14, Z2
+	VMULPS.BCST      32(DI), Z11, Z19
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z19, Z15, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z11, Z19
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z19, Z16, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z11, Z19
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z19, Z17, Z5
+	VMULPS.BCST      32(R8), Z11, Z11
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z11, Z18, Z6
+	VPMOVZXBD        16(DX), Z11
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z10, Z11, Z11
+	VFMADD231PS.BCST 36(SI), Z11, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z11, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z11, Z2
+	VFMADD231PS.BCST 36(DI), Z11, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z11, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z11, Z5
+	VFMADD231PS.BCST 36(R8), Z11, Z6
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R9
+	JNE              groups
+	SUBQ             $+8, R10
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx7(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z7
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z8
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS (DX), Z9
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R9
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z10
+	VPBROADCASTD  48(SI)(BX*1), Z11
+	VPBROADCASTD  48(SI)(BX*2), Z12
+	VPBROADCASTD  48(DI), Z13
+	VPBROADCASTD  48(DI)(BX*1), Z14
+	VPBROADCASTD  48(DI)(BX*2), Z15
+	VPBROADCASTD  48(R8), Z16
+	VPBROADCASTD  52(SI), Z17
+	VPBROADCASTD  52(SI)(BX*1), Z18
+	VPBROADCASTD  52(SI)(BX*2), Z19
+	VPBROADCASTD  52(DI), Z20
+	VPBROADCASTD  52(DI)(BX*1), Z21
+	VPBROADCASTD  52(DI)(BX*2), Z22
+	VPBROADCASTD  52(R8), Z23
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z24
+	VPANDD        Z7, Z24, Z25
+	VPSLLW        $0x04, 256(CX), Z26
+	VPTERNLOGD    $0xf8, Z8, Z26, Z25
+	VPDPBUSD.BCST (SI), Z25, Z10
+	VPDPBUSD.BCST (SI)(BX*1), Z25, Z11
+	VPDPBUSD.BCST (SI)(BX*2), Z25, Z12
+	VPDPBUSD.BCST (DI), Z25, Z13
+	VPDPBUSD.BCST (DI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST (DI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST (R8), Z25, Z16
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z7, Z24, Z24
+	VPSLLW        $0x02, 256(CX), Z25
+	VPTERNLOGD    $0xf8, Z8, Z25, Z24
+	VPDPBUSD.BCST 16(SI), Z24, Z17
+	VPDPBUSD.BCST 16(SI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST 16(SI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST 16(DI), Z24, Z20
+	VPDPBUSD.BCST 16(DI)(BX*1), Z24, Z21
+	VPDPBUSD.BCST 16(DI)(BX*2), Z24, Z22
+	VPDPBUSD.BCST 16(R8), Z24, Z23
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z24
+	VPANDD        Z7, Z24, Z25
+	VMOVDQU64     256(CX), Z26
+	VPTERNLOGD    $0xf8, Z8, Z26, Z25
+	VPDPBUSD.BCST 4(SI), Z25, Z10
+	VPDPBUSD.BCST 4(SI)(BX*1), Z25, Z11
+	VPDPBUSD.BCST 4(SI)(BX*2), Z25, Z12
+	VPDPBUSD.BCST 4(DI), Z25, Z13
+	VPDPBUSD.BCST 4(DI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 4(DI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 4(R8), Z25, Z16
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z7, Z24, Z24
+	VPSRLW        $0x02, 256(CX), Z25
+	VPTERNLOGD    $0xf8, Z8, Z25, Z24
+	VPDPBUSD.BCST 20(SI), Z24, Z17
+	VPDPBUSD.BCST 20(SI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST 20(SI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST 20(DI), Z24, Z20
+	VPDPBUSD.BCST 20(DI)(BX*1), Z24, Z21
+	VPDPBUSD.BCST 20(DI)(BX*2), Z24, Z22
+	VPDPBUSD.BCST 20(R8), Z24, Z23
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z24
+	VPANDD        Z7, Z24, Z25
+	VPSLLW        $0x04, 320(CX), Z26
+	VPTERNLOGD    $0xf8, Z8, Z26, Z25
+	VPDPBUSD.BCST 8(SI), Z25, Z10
+	VPDPBUSD.BCST 8(SI)(BX*1), Z25, Z11
+	VPDPBUSD.BCST 8(SI)(BX*2), Z25, Z12
+	VPDPBUSD.BCST 8(DI), Z25, Z13
+	VPDPBUSD.BCST 8(DI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 8(DI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 8(R8), Z25, Z16
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z7, Z24, Z24
+	VPSLLW        $0x02, 320(CX), Z25
+	VPTERNLOGD    $0xf8, Z8, Z25, Z24
+	VPDPBUSD.BCST 24(SI), Z24, Z17
+	VPDPBUSD.BCST 24(SI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST 24(SI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST 24(DI), Z24, Z20
+	VPDPBUSD.BCST 24(DI)(BX*1), Z24, Z21
+	VPDPBUSD.BCST 24(DI)(BX*2), Z24, Z22
+	VPDPBUSD.BCST 24(R8), Z24, Z23
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z24
+	VPANDD        Z7, Z24, Z25
+	VMOVDQU64     320(CX), Z26
+	VPTERNLOGD    $0xf8, Z8, Z26, Z25
+	VPDPBUSD.BCST 12(SI), Z25, Z10
+	VPDPBUSD.BCST 12(SI)(BX*1), Z25, Z11
+	VPDPBUSD.BCST 12(SI)(BX*2), Z25, Z12
+	VPDPBUSD.BCST 12(DI), Z25, Z13
+	VPDPBUSD.BCST 12(DI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 12(DI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 12(R8), Z25, Z16
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z7, Z24, Z24
+	VPSRLW        $0x02, 320(CX), Z25
+	VPTERNLOGD    $0xf8, Z8, Z25, Z24
+	VPDPBUSD.BCST 28(SI), Z24, Z17
+	VPDPBUSD.BCST 28(SI)(BX*1), Z24, Z18
+	VPDPBUSD.BCST 28(SI)(BX*2), Z24, Z19
+	VPDPBUSD.BCST 28(DI), Z24, Z20
+	VPDPBUSD.BCST 28(DI)(BX*1), Z24, Z21
+	VPDPBUSD.BCST 28(DI)(BX*2), Z24, Z22
+	VPDPBUSD.BCST 28(R8), Z24, Z23
+	VPMOVSXBD     (DX), Z24
+	VCVTDQ2PS     Z24, Z24
+	VMULPS        Z9, Z24, Z24
+	VMULPS.BCST   32(SI), Z24, Z25
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z25, Z10, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z24, Z10
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z10, Z11, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z24, Z10
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z10, Z12, Z2
+	VMULPS.BCST   32(DI), Z24, Z10
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z10, Z13, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z24, Z10
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z10, Z14, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z24, Z10
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z10, Z15, Z5
+	VMULPS.BCST   32(R8), Z24, Z10
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z10, Z16, Z6
+	VPMOVSXBD     16(DX), Z10
+	VCVTDQ2PS     Z10, Z10
+	VMULPS        Z9, Z10, Z10
+	VMULPS.BCST   32(SI), Z10, Z11
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z11, Z17, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z10, Z11
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z11, Z18, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z10, Z11
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z11, Z19, Z2
+	VMULPS.BCST   32(DI), Z10, Z11
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z11, Z20, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z10, Z11
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z11, Z21, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z10, Z11
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z11, Z22, Z5
+	VMULPS.BCST   32(R8), Z10, Z10
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z10, Z23, Z6
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R9
+	JNE           groups
+	SUBQ          $+8, R10
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x7(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z7
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z8
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	MOVQ    groups+56(FP), R9
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z9
+	VPADDD        Z9, Z9, Z9
+	VPBROADCASTD  44(SI)(BX*1), Z10
+	VPADDD        Z10, Z10, Z10
+	VPBROADCASTD  44(SI)(BX*2), Z11
+	VPADDD        Z11, Z11, Z11
+	VPBROADCASTD  44(DI), Z12
+	VPADDD        Z12, Z12, Z12
+	VPBROADCASTD  44(DI)(BX*1), Z13
+	VPADDD        Z13, Z13, Z13
+	VPBROADCASTD  44(DI)(BX*2), Z14
+	VPADDD        Z14, Z14, Z14
+	VPBROADCASTD  44(R8), Z15
+	VPADDD        Z15, Z15, Z15
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z16
+	VPANDD        Z7, Z16, Z17
+	VPSLLW        $0x04, 256(CX), Z18
+	VPTERNLOGD    $0xf8, Z8, Z18, Z17
+	VPDPBUSD.BCST (SI), Z17, Z9
+	VPDPBUSD.BCST (SI)(BX*1), Z17, Z10
+	VPDPBUSD.BCST (SI)(BX*2), Z17, Z11
+	VPDPBUSD.BCST (DI), Z17, Z12
+	VPDPBUSD.BCST (DI)(BX*1), Z17, Z13
+	VPDPBUSD.BCST (DI)(BX*2), Z17, Z14
+	VPDPBUSD.BCST (R8), Z17, Z15
+	VPSRLW        $0x04, Z16, Z16
+	VPANDD        Z7, Z16, Z16
+	VPSLLW        $0x03, 256(CX), Z17
+	VPTERNLOGD    $0xf8, Z8, Z17, Z16
+	VPDPBUSD.BCST 16(SI), Z16, Z9
+	VPDPBUSD.BCST 16(SI)(BX*1), Z16, Z10
+	VPDPBUSD.BCST 16(SI)(BX*2), Z16, Z11
+	VPDPBUSD.BCST 16(DI), Z16, Z12
+	VPDPBUSD.BCST 16(DI)(BX*1), Z16, Z13
+	VPDPBUSD.BCST 16(DI)(BX*2), Z16, Z14
+	VPDPBUSD.BCST 16(R8), Z16, Z15
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z16
+	VPANDD        Z7, Z16, Z17
+	VPSLLW        $0x02, 256(CX), Z18
+	VPTERNLOGD    $0xf8, Z8, Z18, Z17
+	VPDPBUSD.BCST 4(SI), Z17, Z9
+	VPDPBUSD.BCST 4(SI)(BX*1), Z17, Z10
+	VPDPBUSD.BCST 4(SI)(BX*2), Z17, Z11
+	VPDPBUSD.BCST 4(DI), Z17, Z12
+	VPDPBUSD.BCST 4(DI)(BX*1), Z17, Z13
+	VPDPBUSD.BCST 4(DI)(BX*2), Z17, Z14
+	VPDPBUSD.BCST 4(R8), Z17, Z15
+	VPSRLW        $0x04, Z16, Z16
+	VPANDD        Z7, Z16, Z16
+	VPSLLW        $0x01, 256(CX), Z17
+	VPTERNLOGD    $0xf8, Z8, Z17, Z16
+	VPDPBUSD.BCST 20(SI), Z16, Z9
+	VPDPBUSD.BCST 20(SI)(BX*1), Z16, Z10
+	VPDPBUSD.BCST 20(SI)(BX*2), Z16, Z11
+	VPDPBUSD.BCST 20(DI), Z16, Z12
+	VPDPBUSD.BCST 20(DI)(BX*1), Z16, Z13
+	VPDPBUSD.BCST 20(DI)(BX*2), Z16, Z14
+	VPDPBUSD.BCST 20(R8), Z16, Z15
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z16
+	VPANDD        Z7, Z16, Z17
+	VMOVDQU64     256(CX), Z18
+	VPTERNLOGD    $0xf8, Z8, Z18, Z17
+	VPDPBUSD.BCST 8(SI), Z17, Z9
+	VPDPBUSD.BCST 8(SI)(BX*1), Z17, Z10
+	VPDPBUSD.BCST 8(SI)(BX*2), Z17, Z11
+	VPDPBUSD.BCST 8(DI), Z17, Z12
+	VPDPBUSD.BCST 8(DI)(BX*1), Z17, Z13
+	VPDPBUSD.BCST 8(DI)(BX*2), Z17, Z14
+	VPDPBUSD.BCST 8(R8), Z17, Z15
+	VPSRLW        $0x04, Z16, Z16
+	VPANDD        Z7, Z16, Z16
+	VPSRLW        $0x01, 256(CX), Z17
+	VPTERNLOGD    $0xf8, Z8, Z17, Z16
+	VPDPBUSD.BCST 24(SI), Z16, Z9
+	VPDPBUSD.BCST 24(SI)(BX*1), Z16, Z10
+	VPDPBUSD.BCST 24(SI)(BX*2), Z16, Z11
+	VPDPBUSD.BCST 24(DI), Z16, Z12
+	VPDPBUSD.BCST 24(DI)(BX*1), Z16, Z13
+	VPDPBUSD.BCST 24(DI)(BX*2), Z16, Z14
+	VPDPBUSD.BCST 24(R8), Z16, Z15
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z16
+	VPANDD        Z7, Z16, Z17
+	VPSRLW        $0x02, 256(CX), Z18
+	VPTERNLOGD    $0xf8, Z8, Z18, Z17
+	VPDPBUSD.BCST 12(SI), Z17, Z9
+	VPDPBUSD.BCST 12(SI)(BX*1), Z17, Z10
+	VPDPBUSD.BCST 12(SI)(BX*2), Z17, Z11
+	VPDPBUSD.BCST 12(DI), Z17, Z12
+	VPDPBUSD.BCST 12(DI)(BX*1), Z17, Z13
+	VPDPBUSD.BCST 12(DI)(BX*2), Z17, Z14
+	VPDPBUSD.BCST 12(R8), Z17, Z15
+	VPSRLW        $0x04, Z16, Z16
+	VPANDD        Z7, Z16, Z16
+	VPSRLW        $0x03, 256(CX), Z17
+	VPTERNLOGD    $0xf8, Z8, Z17, Z16
+	VPDPBUSD.BCST 28(SI), Z16, Z9
+	VPDPBUSD.BCST 28(SI)(BX*1), Z16, Z10
+	VPDPBUSD.BCST 28(SI)(BX*2), Z16, Z11
+	VPDPBUSD.BCST 28(DI), Z16, Z12
+	VPDPBUSD.BCST 28(DI)(BX*1), Z16, Z13
+	VPDPBUSD.BCST 28(DI)(BX*2), Z16, Z14
+	VPDPBUSD.BCST 28(R8), Z16, Z15
+	VCVTPH2PS     (DX), Z16
+	VMULPS.BCST   32(SI), Z16, Z17
+	VCVTDQ2PS     Z9, Z9
+	VFMADD231PS   Z17, Z9, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z16, Z9
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z9, Z10, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z16, Z9
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z9, Z11, Z2
+	VMULPS.BCST   32(DI), Z16, Z9
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z9, Z12, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z16, Z9
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z9, Z13, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z16, Z9
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z9, Z14, Z5
+	VMULPS.BCST   32(R8), Z16, Z9
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z9, Z15, Z6
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R9
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -12032,9 +15199,9 @@ groups:
 	VMULPS.BCST   32(R8)(BX*1), Z16, Z8
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z8, Z15, Z7
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R9
@@ -12214,9 +15381,9 @@ groups:
 	VMULPS.BCST   32(R8)(BX*1), Z17, Z9
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z9, Z16, Z7
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R9
@@ -12405,9 +15572,9 @@ groups:
 	VFMADD231PS.BCST 36(DI)(BX*2), Z17, Z5
 	VFMADD231PS.BCST 36(R8), Z17, Z6
 	VFMADD231PS.BCST 36(R8)(BX*1), Z17, Z7
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R9
@@ -12466,16 +15633,16 @@ blocks:
 	VMOVUPS (R9), Z6
 	ADDQ    accStride+8(FP), R9
 	VMOVUPS (R9), Z7
-	MOVQ    groups+56(FP), R9
+	MOVQ    groups+56(FP), R10
 
 supers:
 	VCVTPH2PS    (DX), Z9
 	VCVTPH2PS    32(DX), Z10
-	MOVL         $0x80000000, R10
-	VPBROADCASTD R10, Z11
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z11
 	VPXORD       Z11, Z10, Z10
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R10
+	MOVQ         $0x00000008, R9
 
 groups:
 	PREFETCHT0       512(DX)
@@ -12609,14 +15776,14 @@ groups:
 	VFMADD231PS.BCST 36(DI)(BX*2), Z11, Z5
 	VFMADD231PS.BCST 36(R8), Z11, Z6
 	VFMADD231PS.BCST 36(R8)(BX*1), Z11, Z7
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R10
+	DECQ             R9
 	JNE              groups
-	SUBQ             $+8, R9
+	SUBQ             $+8, R10
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -12637,6 +15804,686 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx8(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z8
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z9
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS    (DX), Z10
+	VCVTPH2PS    32(DX), Z11
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z12
+	VPXORD       Z12, Z11, Z11
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R9
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z12
+	VPANDD           Z8, Z12, Z21
+	VPSLLW           $0x04, 256(CX), Z22
+	VPTERNLOGD       $0xf8, Z9, Z22, Z21
+	VPDPBUSD.BCST    (SI), Z21, Z13
+	VPDPBUSD.BCST    (SI)(BX*1), Z21, Z14
+	VPDPBUSD.BCST    (SI)(BX*2), Z21, Z15
+	VPDPBUSD.BCST    (DI), Z21, Z16
+	VPDPBUSD.BCST    (DI)(BX*1), Z21, Z17
+	VPDPBUSD.BCST    (DI)(BX*2), Z21, Z18
+	VPDPBUSD.BCST    (R8), Z21, Z19
+	VPDPBUSD.BCST    (R8)(BX*1), Z21, Z20
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z8, Z12, Z12
+	VPSLLW           $0x03, 256(CX), Z21
+	VPTERNLOGD       $0xf8, Z9, Z21, Z12
+	VPDPBUSD.BCST    16(SI), Z12, Z13
+	VPDPBUSD.BCST    16(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    16(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    16(DI), Z12, Z16
+	VPDPBUSD.BCST    16(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    16(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    16(R8), Z12, Z19
+	VPDPBUSD.BCST    16(R8)(BX*1), Z12, Z20
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z12
+	VPANDD           Z8, Z12, Z21
+	VPSLLW           $0x02, 256(CX), Z22
+	VPTERNLOGD       $0xf8, Z9, Z22, Z21
+	VPDPBUSD.BCST    4(SI), Z21, Z13
+	VPDPBUSD.BCST    4(SI)(BX*1), Z21, Z14
+	VPDPBUSD.BCST    4(SI)(BX*2), Z21, Z15
+	VPDPBUSD.BCST    4(DI), Z21, Z16
+	VPDPBUSD.BCST    4(DI)(BX*1), Z21, Z17
+	VPDPBUSD.BCST    4(DI)(BX*2), Z21, Z18
+	VPDPBUSD.BCST    4(R8), Z21, Z19
+	VPDPBUSD.BCST    4(R8)(BX*1), Z21, Z20
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z8, Z12, Z12
+	VPSLLW           $0x01, 256(CX), Z21
+	VPTERNLOGD       $0xf8, Z9, Z21, Z12
+	VPDPBUSD.BCST    20(SI), Z12, Z13
+	VPDPBUSD.BCST    20(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    20(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    20(DI), Z12, Z16
+	VPDPBUSD.BCST    20(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    20(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    20(R8), Z12, Z19
+	VPDPBUSD.BCST    20(R8)(BX*1), Z12, Z20
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z12
+	VPANDD           Z8, Z12, Z21
+	VMOVDQU64        256(CX), Z22
+	VPTERNLOGD       $0xf8, Z9, Z22, Z21
+	VPDPBUSD.BCST    8(SI), Z21, Z13
+	VPDPBUSD.BCST    8(SI)(BX*1), Z21, Z14
+	VPDPBUSD.BCST    8(SI)(BX*2), Z21, Z15
+	VPDPBUSD.BCST    8(DI), Z21, Z16
+	VPDPBUSD.BCST    8(DI)(BX*1), Z21, Z17
+	VPDPBUSD.BCST    8(DI)(BX*2), Z21, Z18
+	VPDPBUSD.BCST    8(R8), Z21, Z19
+	VPDPBUSD.BCST    8(R8)(BX*1), Z21, Z20
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z8, Z12, Z12
+	VPSRLW           $0x01, 256(CX), Z21
+	VPTERNLOGD       $0xf8, Z9, Z21, Z12
+	VPDPBUSD.BCST    24(SI), Z12, Z13
+	VPDPBUSD.BCST    24(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    24(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    24(DI), Z12, Z16
+	VPDPBUSD.BCST    24(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    24(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    24(R8), Z12, Z19
+	VPDPBUSD.BCST    24(R8)(BX*1), Z12, Z20
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z12
+	VPANDD           Z8, Z12, Z21
+	VPSRLW           $0x02, 256(CX), Z22
+	VPTERNLOGD       $0xf8, Z9, Z22, Z21
+	VPDPBUSD.BCST    12(SI), Z21, Z13
+	VPDPBUSD.BCST    12(SI)(BX*1), Z21, Z14
+	VPDPBUSD.BCST    12(SI)(BX*2), Z21, Z15
+	VPDPBUSD.BCST    12(DI), Z21, Z16
+	VPDPBUSD.BCST    12(DI)(BX*1), Z21, Z17
+	VPDPBUSD.BCST    12(DI)(BX*2), Z21, Z18
+	VPDPBUSD.BCST    12(R8), Z21, Z19
+	VPDPBUSD.BCST    12(R8)(BX*1), Z21, Z20
+	VPSRLW           $0x04, Z12, Z12
+	VPANDD           Z8, Z12, Z12
+	VPSRLW           $0x03, 256(CX), Z21
+	VPTERNLOGD       $0xf8, Z9, Z21, Z12
+	VPDPBUSD.BCST    28(SI), Z12, Z13
+	VPDPBUSD.BCST    28(SI)(BX*1), Z12, Z14
+	VPDPBUSD.BCST    28(SI)(BX*2), Z12, Z15
+	VPDPBUSD.BCST    28(DI), Z12, Z16
+	VPDPBUSD.BCST    28(DI)(BX*1), Z12, Z17
+	VPDPBUSD.BCST    28(DI)(BX*2), Z12, Z18
+	VPDPBUSD.BCST    28(R8), Z12, Z19
+	VPDPBUSD.BCST    28(R8)(BX*1), Z12, Z20
+	VPMOVZXBD        (DX), Z12
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z10, Z12, Z12
+	VMULPS.BCST      32(SI), Z12, Z21
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z21, Z13, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z12, Z21
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z21, Z14, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z12, Z21
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z21, Z15, Z2
+	VMULPS.BCST      32(DI), Z12, Z21
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z21, Z16, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z12, Z21
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z21, Z17, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z12, Z21
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z21, Z18, Z5
+	VMULPS.BCST      32(R8), Z12, Z21
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z21, Z19, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z12, Z12
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z12, Z20, Z7
+	VPMOVZXBD        16(DX), Z12
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z11, Z12, Z12
+	VFMADD231PS.BCST 36(SI), Z12, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z12, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z12, Z2
+	VFMADD231PS.BCST 36(DI), Z12, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z12, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z12, Z5
+	VFMADD231PS.BCST 36(R8), Z12, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z12, Z7
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R9
+	JNE              groups
+	SUBQ             $+8, R10
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx8(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z8
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z9
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS (DX), Z10
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R9
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z11
+	VPBROADCASTD  48(SI)(BX*1), Z12
+	VPBROADCASTD  48(SI)(BX*2), Z13
+	VPBROADCASTD  48(DI), Z14
+	VPBROADCASTD  48(DI)(BX*1), Z15
+	VPBROADCASTD  48(DI)(BX*2), Z16
+	VPBROADCASTD  48(R8), Z17
+	VPBROADCASTD  48(R8)(BX*1), Z18
+	VPBROADCASTD  52(SI), Z19
+	VPBROADCASTD  52(SI)(BX*1), Z20
+	VPBROADCASTD  52(SI)(BX*2), Z21
+	VPBROADCASTD  52(DI), Z22
+	VPBROADCASTD  52(DI)(BX*1), Z23
+	VPBROADCASTD  52(DI)(BX*2), Z24
+	VPBROADCASTD  52(R8), Z25
+	VPBROADCASTD  52(R8)(BX*1), Z26
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z27
+	VPANDD        Z8, Z27, Z28
+	VPSLLW        $0x04, 256(CX), Z29
+	VPTERNLOGD    $0xf8, Z9, Z29, Z28
+	VPDPBUSD.BCST (SI), Z28, Z11
+	VPDPBUSD.BCST (SI)(BX*1), Z28, Z12
+	VPDPBUSD.BCST (SI)(BX*2), Z28, Z13
+	VPDPBUSD.BCST (DI), Z28, Z14
+	VPDPBUSD.BCST (DI)(BX*1), Z28, Z15
+	VPDPBUSD.BCST (DI)(BX*2), Z28, Z16
+	VPDPBUSD.BCST (R8), Z28, Z17
+	VPDPBUSD.BCST (R8)(BX*1), Z28, Z18
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z8, Z27, Z27
+	VPSLLW        $0x02, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z9, Z28, Z27
+	VPDPBUSD.BCST 16(SI), Z27, Z19
+	VPDPBUSD.BCST 16(SI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST 16(SI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST 16(DI), Z27, Z22
+	VPDPBUSD.BCST 16(DI)(BX*1), Z27, Z23
+	VPDPBUSD.BCST 16(DI)(BX*2), Z27, Z24
+	VPDPBUSD.BCST 16(R8), Z27, Z25
+	VPDPBUSD.BCST 16(R8)(BX*1), Z27, Z26
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z27
+	VPANDD        Z8, Z27, Z28
+	VMOVDQU64     256(CX), Z29
+	VPTERNLOGD    $0xf8, Z9, Z29, Z28
+	VPDPBUSD.BCST 4(SI), Z28, Z11
+	VPDPBUSD.BCST 4(SI)(BX*1), Z28, Z12
+	VPDPBUSD.BCST 4(SI)(BX*2), Z28, Z13
+	VPDPBUSD.BCST 4(DI), Z28, Z14
+	VPDPBUSD.BCST 4(DI)(BX*1), Z28, Z15
+	VPDPBUSD.BCST 4(DI)(BX*2), Z28, Z16
+	VPDPBUSD.BCST 4(R8), Z28, Z17
+	VPDPBUSD.BCST 4(R8)(BX*1), Z28, Z18
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z8, Z27, Z27
+	VPSRLW        $0x02, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z9, Z28, Z27
+	VPDPBUSD.BCST 20(SI), Z27, Z19
+	VPDPBUSD.BCST 20(SI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST 20(SI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST 20(DI), Z27, Z22
+	VPDPBUSD.BCST 20(DI)(BX*1), Z27, Z23
+	VPDPBUSD.BCST 20(DI)(BX*2), Z27, Z24
+	VPDPBUSD.BCST 20(R8), Z27, Z25
+	VPDPBUSD.BCST 20(R8)(BX*1), Z27, Z26
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z27
+	VPANDD        Z8, Z27, Z28
+	VPSLLW        $0x04, 320(CX), Z29
+	VPTERNLOGD    $0xf8, Z9, Z29, Z28
+	VPDPBUSD.BCST 8(SI), Z28, Z11
+	VPDPBUSD.BCST 8(SI)(BX*1), Z28, Z12
+	VPDPBUSD.BCST 8(SI)(BX*2), Z28, Z13
+	VPDPBUSD.BCST 8(DI), Z28, Z14
+	VPDPBUSD.BCST 8(DI)(BX*1), Z28, Z15
+	VPDPBUSD.BCST 8(DI)(BX*2), Z28, Z16
+	VPDPBUSD.BCST 8(R8), Z28, Z17
+	VPDPBUSD.BCST 8(R8)(BX*1), Z28, Z18
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z8, Z27, Z27
+	VPSLLW        $0x02, 320(CX), Z28
+	VPTERNLOGD    $0xf8, Z9, Z28, Z27
+	VPDPBUSD.BCST 24(SI), Z27, Z19
+	VPDPBUSD.BCST 24(SI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST 24(SI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST 24(DI), Z27, Z22
+	VPDPBUSD.BCST 24(DI)(BX*1), Z27, Z23
+	VPDPBUSD.BCST 24(DI)(BX*2), Z27, Z24
+	VPDPBUSD.BCST 24(R8), Z27, Z25
+	VPDPBUSD.BCST 24(R8)(BX*1), Z27, Z26
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z27
+	VPANDD        Z8, Z27, Z28
+	VMOVDQU64     320(CX), Z29
+	VPTERNLOGD    $0xf8, Z9, Z29, Z28
+	VPDPBUSD.BCST 12(SI), Z28, Z11
+	VPDPBUSD.BCST 12(SI)(BX*1), Z28, Z12
+	VPDPBUSD.BCST 12(SI)(BX*2), Z28, Z13
+	VPDPBUSD.BCST 12(DI), Z28, Z14
+	VPDPBUSD.BCST 12(DI)(BX*1), Z28, Z15
+	VPDPBUSD.BCST 12(DI)(BX*2), Z28, Z16
+	VPDPBUSD.BCST 12(R8), Z28, Z17
+	VPDPBUSD.BCST 12(R8)(BX*1), Z28, Z18
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z8, Z27, Z27
+	VPSRLW        $0x02, 320(CX), Z28
+	VPTERNLOGD    $0xf8, Z9, Z28, Z27
+	VPDPBUSD.BCST 28(SI), Z27, Z19
+	VPDPBUSD.BCST 28(SI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST 28(SI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST 28(DI), Z27, Z22
+	VPDPBUSD.BCST 28(DI)(BX*1), Z27, Z23
+	VPDPBUSD.BCST 28(DI)(BX*2), Z27, Z24
+	VPDPBUSD.BCST 28(R8), Z27, Z25
+	VPDPBUSD.BCST 28(R8)(BX*1), Z27, Z26
+	VPMOVSXBD     (DX), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        Z10, Z27, Z27
+	VMULPS.BCST   32(SI), Z27, Z28
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z28, Z11, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z27, Z11
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z11, Z12, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z27, Z11
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z11, Z13, Z2
+	VMULPS.BCST   32(DI), Z27, Z11
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z11, Z14, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z27, Z11
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z11, Z15, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z27, Z11
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z11, Z16, Z5
+	VMULPS.BCST   32(R8), Z27, Z11
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z11, Z17, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z27, Z11
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z11, Z18, Z7
+	VPMOVSXBD     16(DX), Z11
+	VCVTDQ2PS     Z11, Z11
+	VMULPS        Z10, Z11, Z11
+	VMULPS.BCST   32(SI), Z11, Z12
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z12, Z19, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z11, Z12
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z12, Z20, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z11, Z12
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z12, Z21, Z2
+	VMULPS.BCST   32(DI), Z11, Z12
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z12, Z22, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z11, Z12
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z12, Z23, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z11, Z12
+	VCVTDQ2PS     Z24, Z24
+	VFMADD231PS   Z12, Z24, Z5
+	VMULPS.BCST   32(R8), Z11, Z12
+	VCVTDQ2PS     Z25, Z25
+	VFMADD231PS   Z12, Z25, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z11, Z11
+	VCVTDQ2PS     Z26, Z26
+	VFMADD231PS   Z11, Z26, Z7
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R9
+	JNE           groups
+	SUBQ          $+8, R10
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x8(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z8
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z9
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	MOVQ    groups+56(FP), R9
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z10
+	VPADDD        Z10, Z10, Z10
+	VPBROADCASTD  44(SI)(BX*1), Z11
+	VPADDD        Z11, Z11, Z11
+	VPBROADCASTD  44(SI)(BX*2), Z12
+	VPADDD        Z12, Z12, Z12
+	VPBROADCASTD  44(DI), Z13
+	VPADDD        Z13, Z13, Z13
+	VPBROADCASTD  44(DI)(BX*1), Z14
+	VPADDD        Z14, Z14, Z14
+	VPBROADCASTD  44(DI)(BX*2), Z15
+	VPADDD        Z15, Z15, Z15
+	VPBROADCASTD  44(R8), Z16
+	VPADDD        Z16, Z16, Z16
+	VPBROADCASTD  44(R8)(BX*1), Z17
+	VPADDD        Z17, Z17, Z17
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z18
+	VPANDD        Z8, Z18, Z19
+	VPSLLW        $0x04, 256(CX), Z20
+	VPTERNLOGD    $0xf8, Z9, Z20, Z19
+	VPDPBUSD.BCST (SI), Z19, Z10
+	VPDPBUSD.BCST (SI)(BX*1), Z19, Z11
+	VPDPBUSD.BCST (SI)(BX*2), Z19, Z12
+	VPDPBUSD.BCST (DI), Z19, Z13
+	VPDPBUSD.BCST (DI)(BX*1), Z19, Z14
+	VPDPBUSD.BCST (DI)(BX*2), Z19, Z15
+	VPDPBUSD.BCST (R8), Z19, Z16
+	VPDPBUSD.BCST (R8)(BX*1), Z19, Z17
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z8, Z18, Z18
+	VPSLLW        $0x03, 256(CX), Z19
+	VPTERNLOGD    $0xf8, Z9, Z19, Z18
+	VPDPBUSD.BCST 16(SI), Z18, Z10
+	VPDPBUSD.BCST 16(SI)(BX*1), Z18, Z11
+	VPDPBUSD.BCST 16(SI)(BX*2), Z18, Z12
+	VPDPBUSD.BCST 16(DI), Z18, Z13
+	VPDPBUSD.BCST 16(DI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 16(DI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 16(R8), Z18, Z16
+	VPDPBUSD.BCST 16(R8)(BX*1), Z18, Z17
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z18
+	VPANDD        Z8, Z18, Z19
+	VPSLLW        $0x02, 256(CX), Z20
+	VPTERNLOGD    $0xf8, Z9, Z20, Z19
+	VPDPBUSD.BCST 4(SI), Z19, Z10
+	VPDPBUSD.BCST 4(SI)(BX*1), Z19, Z11
+	VPDPBUSD.BCST 4(SI)(BX*2), Z19, Z12
+	VPDPBUSD.BCST 4(DI), Z19, Z13
+	VPDPBUSD.BCST 4(DI)(BX*1), Z19, Z14
+	VPDPBUSD.BCST 4(DI)(BX*2), Z19, Z15
+	VPDPBUSD.BCST 4(R8), Z19, Z16
+	VPDPBUSD.BCST 4(R8)(BX*1), Z19, Z17
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z8, Z18, Z18
+	VPSLLW        $0x01, 256(CX), Z19
+	VPTERNLOGD    $0xf8, Z9, Z19, Z18
+	VPDPBUSD.BCST 20(SI), Z18, Z10
+	VPDPBUSD.BCST 20(SI)(BX*1), Z18, Z11
+	VPDPBUSD.BCST 20(SI)(BX*2), Z18, Z12
+	VPDPBUSD.BCST 20(DI), Z18, Z13
+	VPDPBUSD.BCST 20(DI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 20(DI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 20(R8), Z18, Z16
+	VPDPBUSD.BCST 20(R8)(BX*1), Z18, Z17
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z18
+	VPANDD        Z8, Z18, Z19
+	VMOVDQU64     256(CX), Z20
+	VPTERNLOGD    $0xf8, Z9, Z20, Z19
+	VPDPBUSD.BCST 8(SI), Z19, Z10
+	VPDPBUSD.BCST 8(SI)(BX*1), Z19, Z11
+	VPDPBUSD.BCST 8(SI)(BX*2), Z19, Z12
+	VPDPBUSD.BCST 8(DI), Z19, Z13
+	VPDPBUSD.BCST 8(DI)(BX*1), Z19, Z14
+	VPDPBUSD.BCST 8(DI)(BX*2), Z19, Z15
+	VPDPBUSD.BCST 8(R8), Z19, Z16
+	VPDPBUSD.BCST 8(R8)(BX*1), Z19, Z17
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z8, Z18, Z18
+	VPSRLW        $0x01, 256(CX), Z19
+	VPTERNLOGD    $0xf8, Z9, Z19, Z18
+	VPDPBUSD.BCST 24(SI), Z18, Z10
+	VPDPBUSD.BCST 24(SI)(BX*1), Z18, Z11
+	VPDPBUSD.BCST 24(SI)(BX*2), Z18, Z12
+	VPDPBUSD.BCST 24(DI), Z18, Z13
+	VPDPBUSD.BCST 24(DI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 24(DI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 24(R8), Z18, Z16
+	VPDPBUSD.BCST 24(R8)(BX*1), Z18, Z17
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z18
+	VPANDD        Z8, Z18, Z19
+	VPSRLW        $0x02, 256(CX), Z20
+	VPTERNLOGD    $0xf8, Z9, Z20, Z19
+	VPDPBUSD.BCST 12(SI), Z19, Z10
+	VPDPBUSD.BCST 12(SI)(BX*1), Z19, Z11
+	VPDPBUSD.BCST 12(SI)(BX*2), Z19, Z12
+	VPDPBUSD.BCST 12(DI), Z19, Z13
+	VPDPBUSD.BCST 12(DI)(BX*1), Z19, Z14
+	VPDPBUSD.BCST 12(DI)(BX*2), Z19, Z15
+	VPDPBUSD.BCST 12(R8), Z19, Z16
+	VPDPBUSD.BCST 12(R8)(BX*1), Z19, Z17
+	VPSRLW        $0x04, Z18, Z18
+	VPANDD        Z8, Z18, Z18
+	VPSRLW        $0x03, 256(CX), Z19
+	VPTERNLOGD    $0xf8, Z9, Z19, Z18
+	VPDPBUSD.BCST 28(SI), Z18, Z10
+	VPDPBUSD.BCST 28(SI)(BX*1), Z18, Z11
+	VPDPBUSD.BCST 28(SI)(BX*2), Z18, Z12
+	VPDPBUSD.BCST 28(DI), Z18, Z13
+	VPDPBUSD.BCST 28(DI)(BX*1), Z18, Z14
+	VPDPBUSD.BCST 28(DI)(BX*2), Z18, Z15
+	VPDPBUSD.BCST 28(R8), Z18, Z16
+	VPDPBUSD.BCST 28(R8)(BX*1), Z18, Z17
+	VCVTPH2PS     (DX), Z18
+	VMULPS.BCST   32(SI), Z18, Z19
+	VCVTDQ2PS     Z10, Z10
+	VFMADD231PS   Z19, Z10, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z18, Z10
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z10, Z11, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z18, Z10
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z10, Z12, Z2
+	VMULPS.BCST   32(DI), Z18, Z10
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z10, Z13, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z18, Z10
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z10, Z14, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z18, Z10
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z10, Z15, Z5
+	VMULPS.BCST   32(R8), Z18, Z10
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z10, Z16, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z18, Z10
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z10, Z17, Z7
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R9
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -14197,9 +18044,9 @@ groups:
 	VMULPS.BCST   32(R8)(BX*2), Z18, Z9
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z9, Z17, Z8
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R9
@@ -14395,9 +18242,9 @@ groups:
 	VMULPS.BCST   32(R8)(BX*2), Z19, Z10
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z10, Z18, Z8
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R9
@@ -14603,9 +18450,9 @@ groups:
 	VFMADD231PS.BCST 36(R8), Z19, Z6
 	VFMADD231PS.BCST 36(R8)(BX*1), Z19, Z7
 	VFMADD231PS.BCST 36(R8)(BX*2), Z19, Z8
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R9
@@ -14668,16 +18515,16 @@ blocks:
 	VMOVUPS (R9), Z7
 	ADDQ    accStride+8(FP), R9
 	VMOVUPS (R9), Z8
-	MOVQ    groups+56(FP), R9
+	MOVQ    groups+56(FP), R10
 
 supers:
 	VCVTPH2PS    (DX), Z10
 	VCVTPH2PS    32(DX), Z11
-	MOVL         $0x80000000, R10
-	VPBROADCASTD R10, Z12
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z12
 	VPXORD       Z12, Z11, Z11
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R10
+	MOVQ         $0x00000008, R9
 
 groups:
 	PREFETCHT0       512(DX)
@@ -14824,14 +18671,14 @@ groups:
 	VFMADD231PS.BCST 36(R8), Z12, Z6
 	VFMADD231PS.BCST 36(R8)(BX*1), Z12, Z7
 	VFMADD231PS.BCST 36(R8)(BX*2), Z12, Z8
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R10
+	DECQ             R9
 	JNE              groups
-	SUBQ             $+8, R9
+	SUBQ             $+8, R10
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -14854,6 +18701,744 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx9(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z9
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z10
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z8
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS    (DX), Z11
+	VCVTPH2PS    32(DX), Z12
+	MOVL         $0x80000000, R9
+	VPBROADCASTD R9, Z13
+	VPXORD       Z13, Z12, Z12
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R9
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	VPXORD           Z22, Z22, Z22
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z13
+	VPANDD           Z9, Z13, Z23
+	VPSLLW           $0x04, 256(CX), Z24
+	VPTERNLOGD       $0xf8, Z10, Z24, Z23
+	VPDPBUSD.BCST    (SI), Z23, Z14
+	VPDPBUSD.BCST    (SI)(BX*1), Z23, Z15
+	VPDPBUSD.BCST    (SI)(BX*2), Z23, Z16
+	VPDPBUSD.BCST    (DI), Z23, Z17
+	VPDPBUSD.BCST    (DI)(BX*1), Z23, Z18
+	VPDPBUSD.BCST    (DI)(BX*2), Z23, Z19
+	VPDPBUSD.BCST    (R8), Z23, Z20
+	VPDPBUSD.BCST    (R8)(BX*1), Z23, Z21
+	VPDPBUSD.BCST    (R8)(BX*2), Z23, Z22
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z9, Z13, Z13
+	VPSLLW           $0x03, 256(CX), Z23
+	VPTERNLOGD       $0xf8, Z10, Z23, Z13
+	VPDPBUSD.BCST    16(SI), Z13, Z14
+	VPDPBUSD.BCST    16(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    16(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    16(DI), Z13, Z17
+	VPDPBUSD.BCST    16(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    16(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    16(R8), Z13, Z20
+	VPDPBUSD.BCST    16(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    16(R8)(BX*2), Z13, Z22
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z13
+	VPANDD           Z9, Z13, Z23
+	VPSLLW           $0x02, 256(CX), Z24
+	VPTERNLOGD       $0xf8, Z10, Z24, Z23
+	VPDPBUSD.BCST    4(SI), Z23, Z14
+	VPDPBUSD.BCST    4(SI)(BX*1), Z23, Z15
+	VPDPBUSD.BCST    4(SI)(BX*2), Z23, Z16
+	VPDPBUSD.BCST    4(DI), Z23, Z17
+	VPDPBUSD.BCST    4(DI)(BX*1), Z23, Z18
+	VPDPBUSD.BCST    4(DI)(BX*2), Z23, Z19
+	VPDPBUSD.BCST    4(R8), Z23, Z20
+	VPDPBUSD.BCST    4(R8)(BX*1), Z23, Z21
+	VPDPBUSD.BCST    4(R8)(BX*2), Z23, Z22
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z9, Z13, Z13
+	VPSLLW           $0x01, 256(CX), Z23
+	VPTERNLOGD       $0xf8, Z10, Z23, Z13
+	VPDPBUSD.BCST    20(SI), Z13, Z14
+	VPDPBUSD.BCST    20(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    20(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    20(DI), Z13, Z17
+	VPDPBUSD.BCST    20(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    20(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    20(R8), Z13, Z20
+	VPDPBUSD.BCST    20(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    20(R8)(BX*2), Z13, Z22
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z13
+	VPANDD           Z9, Z13, Z23
+	VMOVDQU64        256(CX), Z24
+	VPTERNLOGD       $0xf8, Z10, Z24, Z23
+	VPDPBUSD.BCST    8(SI), Z23, Z14
+	VPDPBUSD.BCST    8(SI)(BX*1), Z23, Z15
+	VPDPBUSD.BCST    8(SI)(BX*2), Z23, Z16
+	VPDPBUSD.BCST    8(DI), Z23, Z17
+	VPDPBUSD.BCST    8(DI)(BX*1), Z23, Z18
+	VPDPBUSD.BCST    8(DI)(BX*2), Z23, Z19
+	VPDPBUSD.BCST    8(R8), Z23, Z20
+	VPDPBUSD.BCST    8(R8)(BX*1), Z23, Z21
+	VPDPBUSD.BCST    8(R8)(BX*2), Z23, Z22
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z9, Z13, Z13
+	VPSRLW           $0x01, 256(CX), Z23
+	VPTERNLOGD       $0xf8, Z10, Z23, Z13
+	VPDPBUSD.BCST    24(SI), Z13, Z14
+	VPDPBUSD.BCST    24(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    24(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    24(DI), Z13, Z17
+	VPDPBUSD.BCST    24(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    24(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    24(R8), Z13, Z20
+	VPDPBUSD.BCST    24(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    24(R8)(BX*2), Z13, Z22
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z13
+	VPANDD           Z9, Z13, Z23
+	VPSRLW           $0x02, 256(CX), Z24
+	VPTERNLOGD       $0xf8, Z10, Z24, Z23
+	VPDPBUSD.BCST    12(SI), Z23, Z14
+	VPDPBUSD.BCST    12(SI)(BX*1), Z23, Z15
+	VPDPBUSD.BCST    12(SI)(BX*2), Z23, Z16
+	VPDPBUSD.BCST    12(DI), Z23, Z17
+	VPDPBUSD.BCST    12(DI)(BX*1), Z23, Z18
+	VPDPBUSD.BCST    12(DI)(BX*2), Z23, Z19
+	VPDPBUSD.BCST    12(R8), Z23, Z20
+	VPDPBUSD.BCST    12(R8)(BX*1), Z23, Z21
+	VPDPBUSD.BCST    12(R8)(BX*2), Z23, Z22
+	VPSRLW           $0x04, Z13, Z13
+	VPANDD           Z9, Z13, Z13
+	VPSRLW           $0x03, 256(CX), Z23
+	VPTERNLOGD       $0xf8, Z10, Z23, Z13
+	VPDPBUSD.BCST    28(SI), Z13, Z14
+	VPDPBUSD.BCST    28(SI)(BX*1), Z13, Z15
+	VPDPBUSD.BCST    28(SI)(BX*2), Z13, Z16
+	VPDPBUSD.BCST    28(DI), Z13, Z17
+	VPDPBUSD.BCST    28(DI)(BX*1), Z13, Z18
+	VPDPBUSD.BCST    28(DI)(BX*2), Z13, Z19
+	VPDPBUSD.BCST    28(R8), Z13, Z20
+	VPDPBUSD.BCST    28(R8)(BX*1), Z13, Z21
+	VPDPBUSD.BCST    28(R8)(BX*2), Z13, Z22
+	VPMOVZXBD        (DX), Z13
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z11, Z13, Z13
+	VMULPS.BCST      32(SI), Z13, Z23
+	VCVTDQ2PS        Z14, Z14
+	VFMADD231PS      Z23, Z14, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z13, Z23
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z23, Z15, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z13, Z23
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z23, Z16, Z2
+	VMULPS.BCST      32(DI), Z13, Z23
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z23, Z17, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z13, Z23
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z23, Z18, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z13, Z23
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z23, Z19, Z5
+	VMULPS.BCST      32(R8), Z13, Z23
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z23, Z20, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z13, Z23
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z23, Z21, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z13, Z13
+	VCVTDQ2PS        Z22, Z22
+	VFMADD231PS      Z13, Z22, Z8
+	VPMOVZXBD        16(DX), Z13
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z12, Z13, Z13
+	VFMADD231PS.BCST 36(SI), Z13, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z13, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z13, Z2
+	VFMADD231PS.BCST 36(DI), Z13, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z13, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z13, Z5
+	VFMADD231PS.BCST 36(R8), Z13, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z13, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z13, Z8
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R9
+	JNE              groups
+	SUBQ             $+8, R10
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx9(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z9
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z10
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z8
+	MOVQ    groups+56(FP), R10
+
+supers:
+	VCVTPH2PS (DX), Z11
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R9
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z12
+	VPBROADCASTD  48(SI)(BX*1), Z13
+	VPBROADCASTD  48(SI)(BX*2), Z14
+	VPBROADCASTD  48(DI), Z15
+	VPBROADCASTD  48(DI)(BX*1), Z16
+	VPBROADCASTD  48(DI)(BX*2), Z17
+	VPBROADCASTD  48(R8), Z18
+	VPBROADCASTD  48(R8)(BX*1), Z19
+	VPBROADCASTD  48(R8)(BX*2), Z20
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z21
+	VPANDD        Z9, Z21, Z21
+	VPSLLW        $0x04, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST (SI), Z21, Z12
+	VPDPBUSD.BCST (SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST (SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST (DI), Z21, Z15
+	VPDPBUSD.BCST (DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST (DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST (R8), Z21, Z18
+	VPDPBUSD.BCST (R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST (R8)(BX*2), Z21, Z20
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z21
+	VPANDD        Z9, Z21, Z21
+	VMOVDQU64     256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 4(SI), Z21, Z12
+	VPDPBUSD.BCST 4(SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST 4(SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST 4(DI), Z21, Z15
+	VPDPBUSD.BCST 4(DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 4(DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 4(R8), Z21, Z18
+	VPDPBUSD.BCST 4(R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 4(R8)(BX*2), Z21, Z20
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z21
+	VPANDD        Z9, Z21, Z21
+	VPSLLW        $0x04, 320(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 8(SI), Z21, Z12
+	VPDPBUSD.BCST 8(SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST 8(SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST 8(DI), Z21, Z15
+	VPDPBUSD.BCST 8(DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 8(DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 8(R8), Z21, Z18
+	VPDPBUSD.BCST 8(R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 8(R8)(BX*2), Z21, Z20
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z21
+	VPANDD        Z9, Z21, Z21
+	VMOVDQU64     320(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 12(SI), Z21, Z12
+	VPDPBUSD.BCST 12(SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST 12(SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST 12(DI), Z21, Z15
+	VPDPBUSD.BCST 12(DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 12(DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 12(R8), Z21, Z18
+	VPDPBUSD.BCST 12(R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 12(R8)(BX*2), Z21, Z20
+	VPMOVSXBD     (DX), Z21
+	VCVTDQ2PS     Z21, Z21
+	VMULPS        Z11, Z21, Z21
+	VMULPS.BCST   32(SI), Z21, Z22
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z22, Z12, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z21, Z12
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z12, Z13, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z21, Z12
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z12, Z14, Z2
+	VMULPS.BCST   32(DI), Z21, Z12
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z12, Z15, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z21, Z12
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z12, Z16, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z21, Z12
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z12, Z17, Z5
+	VMULPS.BCST   32(R8), Z21, Z12
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z12, Z18, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z21, Z12
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z12, Z19, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z21, Z12
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z12, Z20, Z8
+	VPBROADCASTD  52(SI), Z12
+	VPBROADCASTD  52(SI)(BX*1), Z13
+	VPBROADCASTD  52(SI)(BX*2), Z14
+	VPBROADCASTD  52(DI), Z15
+	VPBROADCASTD  52(DI)(BX*1), Z16
+	VPBROADCASTD  52(DI)(BX*2), Z17
+	VPBROADCASTD  52(R8), Z18
+	VPBROADCASTD  52(R8)(BX*1), Z19
+	VPBROADCASTD  52(R8)(BX*2), Z20
+	VMOVDQU64     (CX), Z21
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z9, Z21, Z21
+	VPSLLW        $0x02, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 16(SI), Z21, Z12
+	VPDPBUSD.BCST 16(SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST 16(SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST 16(DI), Z21, Z15
+	VPDPBUSD.BCST 16(DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 16(DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 16(R8), Z21, Z18
+	VPDPBUSD.BCST 16(R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 16(R8)(BX*2), Z21, Z20
+	VMOVDQU64     64(CX), Z21
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z9, Z21, Z21
+	VPSRLW        $0x02, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 20(SI), Z21, Z12
+	VPDPBUSD.BCST 20(SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST 20(SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST 20(DI), Z21, Z15
+	VPDPBUSD.BCST 20(DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 20(DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 20(R8), Z21, Z18
+	VPDPBUSD.BCST 20(R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 20(R8)(BX*2), Z21, Z20
+	VMOVDQU64     128(CX), Z21
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z9, Z21, Z21
+	VPSLLW        $0x02, 320(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 24(SI), Z21, Z12
+	VPDPBUSD.BCST 24(SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST 24(SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST 24(DI), Z21, Z15
+	VPDPBUSD.BCST 24(DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 24(DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 24(R8), Z21, Z18
+	VPDPBUSD.BCST 24(R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 24(R8)(BX*2), Z21, Z20
+	VMOVDQU64     192(CX), Z21
+	VPSRLW        $0x04, Z21, Z21
+	VPANDD        Z9, Z21, Z21
+	VPSRLW        $0x02, 320(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 28(SI), Z21, Z12
+	VPDPBUSD.BCST 28(SI)(BX*1), Z21, Z13
+	VPDPBUSD.BCST 28(SI)(BX*2), Z21, Z14
+	VPDPBUSD.BCST 28(DI), Z21, Z15
+	VPDPBUSD.BCST 28(DI)(BX*1), Z21, Z16
+	VPDPBUSD.BCST 28(DI)(BX*2), Z21, Z17
+	VPDPBUSD.BCST 28(R8), Z21, Z18
+	VPDPBUSD.BCST 28(R8)(BX*1), Z21, Z19
+	VPDPBUSD.BCST 28(R8)(BX*2), Z21, Z20
+	VPMOVSXBD     16(DX), Z21
+	VCVTDQ2PS     Z21, Z21
+	VMULPS        Z11, Z21, Z21
+	VMULPS.BCST   32(SI), Z21, Z22
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z22, Z12, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z21, Z12
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z12, Z13, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z21, Z12
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z12, Z14, Z2
+	VMULPS.BCST   32(DI), Z21, Z12
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z12, Z15, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z21, Z12
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z12, Z16, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z21, Z12
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z12, Z17, Z5
+	VMULPS.BCST   32(R8), Z21, Z12
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z12, Z18, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z21, Z12
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z12, Z19, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z21, Z12
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z12, Z20, Z8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R9
+	JNE           groups
+	SUBQ          $+8, R10
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x9(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z9
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z10
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z5
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z6
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z7
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z8
+	MOVQ    groups+56(FP), R9
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z11
+	VPADDD        Z11, Z11, Z11
+	VPBROADCASTD  44(SI)(BX*1), Z12
+	VPADDD        Z12, Z12, Z12
+	VPBROADCASTD  44(SI)(BX*2), Z13
+	VPADDD        Z13, Z13, Z13
+	VPBROADCASTD  44(DI), Z14
+	VPADDD        Z14, Z14, Z14
+	VPBROADCASTD  44(DI)(BX*1), Z15
+	VPADDD        Z15, Z15, Z15
+	VPBROADCASTD  44(DI)(BX*2), Z16
+	VPADDD        Z16, Z16, Z16
+	VPBROADCASTD  44(R8), Z17
+	VPADDD        Z17, Z17, Z17
+	VPBROADCASTD  44(R8)(BX*1), Z18
+	VPADDD        Z18, Z18, Z18
+	VPBROADCASTD  44(R8)(BX*2), Z19
+	VPADDD        Z19, Z19, Z19
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z20
+	VPANDD        Z9, Z20, Z21
+	VPSLLW        $0x04, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST (SI), Z21, Z11
+	VPDPBUSD.BCST (SI)(BX*1), Z21, Z12
+	VPDPBUSD.BCST (SI)(BX*2), Z21, Z13
+	VPDPBUSD.BCST (DI), Z21, Z14
+	VPDPBUSD.BCST (DI)(BX*1), Z21, Z15
+	VPDPBUSD.BCST (DI)(BX*2), Z21, Z16
+	VPDPBUSD.BCST (R8), Z21, Z17
+	VPDPBUSD.BCST (R8)(BX*1), Z21, Z18
+	VPDPBUSD.BCST (R8)(BX*2), Z21, Z19
+	VPSRLW        $0x04, Z20, Z20
+	VPANDD        Z9, Z20, Z20
+	VPSLLW        $0x03, 256(CX), Z21
+	VPTERNLOGD    $0xf8, Z10, Z21, Z20
+	VPDPBUSD.BCST 16(SI), Z20, Z11
+	VPDPBUSD.BCST 16(SI)(BX*1), Z20, Z12
+	VPDPBUSD.BCST 16(SI)(BX*2), Z20, Z13
+	VPDPBUSD.BCST 16(DI), Z20, Z14
+	VPDPBUSD.BCST 16(DI)(BX*1), Z20, Z15
+	VPDPBUSD.BCST 16(DI)(BX*2), Z20, Z16
+	VPDPBUSD.BCST 16(R8), Z20, Z17
+	VPDPBUSD.BCST 16(R8)(BX*1), Z20, Z18
+	VPDPBUSD.BCST 16(R8)(BX*2), Z20, Z19
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z20
+	VPANDD        Z9, Z20, Z21
+	VPSLLW        $0x02, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 4(SI), Z21, Z11
+	VPDPBUSD.BCST 4(SI)(BX*1), Z21, Z12
+	VPDPBUSD.BCST 4(SI)(BX*2), Z21, Z13
+	VPDPBUSD.BCST 4(DI), Z21, Z14
+	VPDPBUSD.BCST 4(DI)(BX*1), Z21, Z15
+	VPDPBUSD.BCST 4(DI)(BX*2), Z21, Z16
+	VPDPBUSD.BCST 4(R8), Z21, Z17
+	VPDPBUSD.BCST 4(R8)(BX*1), Z21, Z18
+	VPDPBUSD.BCST 4(R8)(BX*2), Z21, Z19
+	VPSRLW        $0x04, Z20, Z20
+	VPANDD        Z9, Z20, Z20
+	VPSLLW        $0x01, 256(CX), Z21
+	VPTERNLOGD    $0xf8, Z10, Z21, Z20
+	VPDPBUSD.BCST 20(SI), Z20, Z11
+	VPDPBUSD.BCST 20(SI)(BX*1), Z20, Z12
+	VPDPBUSD.BCST 20(SI)(BX*2), Z20, Z13
+	VPDPBUSD.BCST 20(DI), Z20, Z14
+	VPDPBUSD.BCST 20(DI)(BX*1), Z20, Z15
+	VPDPBUSD.BCST 20(DI)(BX*2), Z20, Z16
+	VPDPBUSD.BCST 20(R8), Z20, Z17
+	VPDPBUSD.BCST 20(R8)(BX*1), Z20, Z18
+	VPDPBUSD.BCST 20(R8)(BX*2), Z20, Z19
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z20
+	VPANDD        Z9, Z20, Z21
+	VMOVDQU64     256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 8(SI), Z21, Z11
+	VPDPBUSD.BCST 8(SI)(BX*1), Z21, Z12
+	VPDPBUSD.BCST 8(SI)(BX*2), Z21, Z13
+	VPDPBUSD.BCST 8(DI), Z21, Z14
+	VPDPBUSD.BCST 8(DI)(BX*1), Z21, Z15
+	VPDPBUSD.BCST 8(DI)(BX*2), Z21, Z16
+	VPDPBUSD.BCST 8(R8), Z21, Z17
+	VPDPBUSD.BCST 8(R8)(BX*1), Z21, Z18
+	VPDPBUSD.BCST 8(R8)(BX*2), Z21, Z19
+	VPSRLW        $0x04, Z20, Z20
+	VPANDD        Z9, Z20, Z20
+	VPSRLW        $0x01, 256(CX), Z21
+	VPTERNLOGD    $0xf8, Z10, Z21, Z20
+	VPDPBUSD.BCST 24(SI), Z20, Z11
+	VPDPBUSD.BCST 24(SI)(BX*1), Z20, Z12
+	VPDPBUSD.BCST 24(SI)(BX*2), Z20, Z13
+	VPDPBUSD.BCST 24(DI), Z20, Z14
+	VPDPBUSD.BCST 24(DI)(BX*1), Z20, Z15
+	VPDPBUSD.BCST 24(DI)(BX*2), Z20, Z16
+	VPDPBUSD.BCST 24(R8), Z20, Z17
+	VPDPBUSD.BCST 24(R8)(BX*1), Z20, Z18
+	VPDPBUSD.BCST 24(R8)(BX*2), Z20, Z19
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z20
+	VPANDD        Z9, Z20, Z21
+	VPSRLW        $0x02, 256(CX), Z22
+	VPTERNLOGD    $0xf8, Z10, Z22, Z21
+	VPDPBUSD.BCST 12(SI), Z21, Z11
+	VPDPBUSD.BCST 12(SI)(BX*1), Z21, Z12
+	VPDPBUSD.BCST 12(SI)(BX*2), Z21, Z13
+	VPDPBUSD.BCST 12(DI), Z21, Z14
+	VPDPBUSD.BCST 12(DI)(BX*1), Z21, Z15
+	VPDPBUSD.BCST 12(DI)(BX*2), Z21, Z16
+	VPDPBUSD.BCST 12(R8), Z21, Z17
+	VPDPBUSD.BCST 12(R8)(BX*1), Z21, Z18
+	VPDPBUSD.BCST 12(R8)(BX*2), Z21, Z19
+	VPSRLW        $0x04, Z20, Z20
+	VPANDD        Z9, Z20, Z20
+	VPSRLW        $0x03, 256(CX), Z21
+	VPTERNLOGD    $0xf8, Z10, Z21, Z20
+	VPDPBUSD.BCST 28(SI), Z20, Z11
+	VPDPBUSD.BCST 28(SI)(BX*1), Z20, Z12
+	VPDPBUSD.BCST 28(SI)(BX*2), Z20, Z13
+	VPDPBUSD.BCST 28(DI), Z20, Z14
+	VPDPBUSD.BCST 28(DI)(BX*1), Z20, Z15
+	VPDPBUSD.BCST 28(DI)(BX*2), Z20, Z16
+	VPDPBUSD.BCST 28(R8), Z20, Z17
+	VPDPBUSD.BCST 28(R8)(BX*1), Z20, Z18
+	VPDPBUSD.BCST 28(R8)(BX*2), Z20, Z19
+	VCVTPH2PS     (DX), Z20
+	VMULPS.BCST   32(SI), Z20, Z21
+	VCVTDQ2PS     Z11, Z11
+	VFMADD231PS   Z21, Z11, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z20, Z11
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z11, Z12, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z20, Z11
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z11, Z13, Z2
+	VMULPS.BCST   32(DI), Z20, Z11
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z11, Z14, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z20, Z11
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z11, Z15, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z20, Z11
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z11, Z16, Z5
+	VMULPS.BCST   32(R8), Z20, Z11
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z11, Z17, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z20, Z11
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z11, Z18, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z20, Z11
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z11, Z19, Z8
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R9
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -16197,10 +20782,10 @@ groups:
 	VMULPS.BCST   32(R9), Z20, Z10
 	VCVTDQ2PS     Z19, Z19
 	VFMADD231PS   Z10, Z19, Z9
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
-	ADDQ          $+48, R9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R10
@@ -16414,10 +20999,10 @@ groups:
 	VMULPS.BCST   32(R9), Z21, Z11
 	VCVTDQ2PS     Z20, Z20
 	VFMADD231PS   Z11, Z20, Z9
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
-	ADDQ          $+48, R9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R10
@@ -16642,10 +21227,10 @@ groups:
 	VFMADD231PS.BCST 36(R8)(BX*1), Z21, Z7
 	VFMADD231PS.BCST 36(R8)(BX*2), Z21, Z8
 	VFMADD231PS.BCST 36(R9), Z21, Z9
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
-	ADDQ             $+48, R9
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R10
@@ -16714,16 +21299,16 @@ blocks:
 	VMOVUPS (R10), Z8
 	ADDQ    accStride+8(FP), R10
 	VMOVUPS (R10), Z9
-	MOVQ    groups+56(FP), R10
+	MOVQ    groups+56(FP), R11
 
 supers:
 	VCVTPH2PS    (DX), Z11
 	VCVTPH2PS    32(DX), Z12
-	MOVL         $0x80000000, R11
-	VPBROADCASTD R11, Z13
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z13
 	VPXORD       Z13, Z12, Z12
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R11
+	MOVQ         $0x00000008, R10
 
 groups:
 	PREFETCHT0       512(DX)
@@ -16883,15 +21468,15 @@ groups:
 	VFMADD231PS.BCST 36(R8)(BX*1), Z13, Z7
 	VFMADD231PS.BCST 36(R8)(BX*2), Z13, Z8
 	VFMADD231PS.BCST 36(R9), Z13, Z9
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
-	ADDQ             $+48, R9
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R11
+	DECQ             R10
 	JNE              groups
-	SUBQ             $+8, R10
+	SUBQ             $+8, R11
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -16916,6 +21501,807 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx10(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z10
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z11
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	MOVQ    groups+56(FP), R11
+
+supers:
+	VCVTPH2PS    (DX), Z12
+	VCVTPH2PS    32(DX), Z13
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z14
+	VPXORD       Z14, Z13, Z13
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R10
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	VPXORD           Z22, Z22, Z22
+	VPXORD           Z23, Z23, Z23
+	VPXORD           Z24, Z24, Z24
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z14
+	VPANDD           Z10, Z14, Z25
+	VPSLLW           $0x04, 256(CX), Z26
+	VPTERNLOGD       $0xf8, Z11, Z26, Z25
+	VPDPBUSD.BCST    (SI), Z25, Z15
+	VPDPBUSD.BCST    (SI)(BX*1), Z25, Z16
+	VPDPBUSD.BCST    (SI)(BX*2), Z25, Z17
+	VPDPBUSD.BCST    (DI), Z25, Z18
+	VPDPBUSD.BCST    (DI)(BX*1), Z25, Z19
+	VPDPBUSD.BCST    (DI)(BX*2), Z25, Z20
+	VPDPBUSD.BCST    (R8), Z25, Z21
+	VPDPBUSD.BCST    (R8)(BX*1), Z25, Z22
+	VPDPBUSD.BCST    (R8)(BX*2), Z25, Z23
+	VPDPBUSD.BCST    (R9), Z25, Z24
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z10, Z14, Z14
+	VPSLLW           $0x03, 256(CX), Z25
+	VPTERNLOGD       $0xf8, Z11, Z25, Z14
+	VPDPBUSD.BCST    16(SI), Z14, Z15
+	VPDPBUSD.BCST    16(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    16(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    16(DI), Z14, Z18
+	VPDPBUSD.BCST    16(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    16(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    16(R8), Z14, Z21
+	VPDPBUSD.BCST    16(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    16(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    16(R9), Z14, Z24
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z14
+	VPANDD           Z10, Z14, Z25
+	VPSLLW           $0x02, 256(CX), Z26
+	VPTERNLOGD       $0xf8, Z11, Z26, Z25
+	VPDPBUSD.BCST    4(SI), Z25, Z15
+	VPDPBUSD.BCST    4(SI)(BX*1), Z25, Z16
+	VPDPBUSD.BCST    4(SI)(BX*2), Z25, Z17
+	VPDPBUSD.BCST    4(DI), Z25, Z18
+	VPDPBUSD.BCST    4(DI)(BX*1), Z25, Z19
+	VPDPBUSD.BCST    4(DI)(BX*2), Z25, Z20
+	VPDPBUSD.BCST    4(R8), Z25, Z21
+	VPDPBUSD.BCST    4(R8)(BX*1), Z25, Z22
+	VPDPBUSD.BCST    4(R8)(BX*2), Z25, Z23
+	VPDPBUSD.BCST    4(R9), Z25, Z24
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z10, Z14, Z14
+	VPSLLW           $0x01, 256(CX), Z25
+	VPTERNLOGD       $0xf8, Z11, Z25, Z14
+	VPDPBUSD.BCST    20(SI), Z14, Z15
+	VPDPBUSD.BCST    20(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    20(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    20(DI), Z14, Z18
+	VPDPBUSD.BCST    20(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    20(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    20(R8), Z14, Z21
+	VPDPBUSD.BCST    20(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    20(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    20(R9), Z14, Z24
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z14
+	VPANDD           Z10, Z14, Z25
+	VMOVDQU64        256(CX), Z26
+	VPTERNLOGD       $0xf8, Z11, Z26, Z25
+	VPDPBUSD.BCST    8(SI), Z25, Z15
+	VPDPBUSD.BCST    8(SI)(BX*1), Z25, Z16
+	VPDPBUSD.BCST    8(SI)(BX*2), Z25, Z17
+	VPDPBUSD.BCST    8(DI), Z25, Z18
+	VPDPBUSD.BCST    8(DI)(BX*1), Z25, Z19
+	VPDPBUSD.BCST    8(DI)(BX*2), Z25, Z20
+	VPDPBUSD.BCST    8(R8), Z25, Z21
+	VPDPBUSD.BCST    8(R8)(BX*1), Z25, Z22
+	VPDPBUSD.BCST    8(R8)(BX*2), Z25, Z23
+	VPDPBUSD.BCST    8(R9), Z25, Z24
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z10, Z14, Z14
+	VPSRLW           $0x01, 256(CX), Z25
+	VPTERNLOGD       $0xf8, Z11, Z25, Z14
+	VPDPBUSD.BCST    24(SI), Z14, Z15
+	VPDPBUSD.BCST    24(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    24(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    24(DI), Z14, Z18
+	VPDPBUSD.BCST    24(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    24(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    24(R8), Z14, Z21
+	VPDPBUSD.BCST    24(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    24(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    24(R9), Z14, Z24
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z14
+	VPANDD           Z10, Z14, Z25
+	VPSRLW           $0x02, 256(CX), Z26
+	VPTERNLOGD       $0xf8, Z11, Z26, Z25
+	VPDPBUSD.BCST    12(SI), Z25, Z15
+	VPDPBUSD.BCST    12(SI)(BX*1), Z25, Z16
+	VPDPBUSD.BCST    12(SI)(BX*2), Z25, Z17
+	VPDPBUSD.BCST    12(DI), Z25, Z18
+	VPDPBUSD.BCST    12(DI)(BX*1), Z25, Z19
+	VPDPBUSD.BCST    12(DI)(BX*2), Z25, Z20
+	VPDPBUSD.BCST    12(R8), Z25, Z21
+	VPDPBUSD.BCST    12(R8)(BX*1), Z25, Z22
+	VPDPBUSD.BCST    12(R8)(BX*2), Z25, Z23
+	VPDPBUSD.BCST    12(R9), Z25, Z24
+	VPSRLW           $0x04, Z14, Z14
+	VPANDD           Z10, Z14, Z14
+	VPSRLW           $0x03, 256(CX), Z25
+	VPTERNLOGD       $0xf8, Z11, Z25, Z14
+	VPDPBUSD.BCST    28(SI), Z14, Z15
+	VPDPBUSD.BCST    28(SI)(BX*1), Z14, Z16
+	VPDPBUSD.BCST    28(SI)(BX*2), Z14, Z17
+	VPDPBUSD.BCST    28(DI), Z14, Z18
+	VPDPBUSD.BCST    28(DI)(BX*1), Z14, Z19
+	VPDPBUSD.BCST    28(DI)(BX*2), Z14, Z20
+	VPDPBUSD.BCST    28(R8), Z14, Z21
+	VPDPBUSD.BCST    28(R8)(BX*1), Z14, Z22
+	VPDPBUSD.BCST    28(R8)(BX*2), Z14, Z23
+	VPDPBUSD.BCST    28(R9), Z14, Z24
+	VPMOVZXBD        (DX), Z14
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z12, Z14, Z14
+	VMULPS.BCST      32(SI), Z14, Z25
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z25, Z15, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z14, Z25
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z25, Z16, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z14, Z25
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z25, Z17, Z2
+	VMULPS.BCST      32(DI), Z14, Z25
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z25, Z18, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z14, Z25
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z25, Z19, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z14, Z25
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z25, Z20, Z5
+	VMULPS.BCST      32(R8), Z14, Z25
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z25, Z21, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z14, Z25
+	VCVTDQ2PS        Z22, Z22
+	VFMADD231PS      Z25, Z22, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z14, Z25
+	VCVTDQ2PS        Z23, Z23
+	VFMADD231PS      Z25, Z23, Z8
+	VMULPS.BCST      32(R9), Z14, Z14
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z14, Z24, Z9
+	VPMOVZXBD        16(DX), Z14
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z13, Z14, Z14
+	VFMADD231PS.BCST 36(SI), Z14, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z14, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z14, Z2
+	VFMADD231PS.BCST 36(DI), Z14, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z14, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z14, Z5
+	VFMADD231PS.BCST 36(R8), Z14, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z14, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z14, Z8
+	VFMADD231PS.BCST 36(R9), Z14, Z9
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R10
+	JNE              groups
+	SUBQ             $+8, R11
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z9, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx10(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z10
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z11
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	MOVQ    groups+56(FP), R11
+
+supers:
+	VCVTPH2PS (DX), Z12
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R10
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z13
+	VPBROADCASTD  48(SI)(BX*1), Z14
+	VPBROADCASTD  48(SI)(BX*2), Z15
+	VPBROADCASTD  48(DI), Z16
+	VPBROADCASTD  48(DI)(BX*1), Z17
+	VPBROADCASTD  48(DI)(BX*2), Z18
+	VPBROADCASTD  48(R8), Z19
+	VPBROADCASTD  48(R8)(BX*1), Z20
+	VPBROADCASTD  48(R8)(BX*2), Z21
+	VPBROADCASTD  48(R9), Z22
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z23
+	VPANDD        Z10, Z23, Z23
+	VPSLLW        $0x04, 256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST (SI), Z23, Z13
+	VPDPBUSD.BCST (SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST (SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST (DI), Z23, Z16
+	VPDPBUSD.BCST (DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST (DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST (R8), Z23, Z19
+	VPDPBUSD.BCST (R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST (R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST (R9), Z23, Z22
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z23
+	VPANDD        Z10, Z23, Z23
+	VMOVDQU64     256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 4(SI), Z23, Z13
+	VPDPBUSD.BCST 4(SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST 4(SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST 4(DI), Z23, Z16
+	VPDPBUSD.BCST 4(DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST 4(DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST 4(R8), Z23, Z19
+	VPDPBUSD.BCST 4(R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST 4(R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST 4(R9), Z23, Z22
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z23
+	VPANDD        Z10, Z23, Z23
+	VPSLLW        $0x04, 320(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 8(SI), Z23, Z13
+	VPDPBUSD.BCST 8(SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST 8(SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST 8(DI), Z23, Z16
+	VPDPBUSD.BCST 8(DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST 8(DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST 8(R8), Z23, Z19
+	VPDPBUSD.BCST 8(R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST 8(R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST 8(R9), Z23, Z22
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z23
+	VPANDD        Z10, Z23, Z23
+	VMOVDQU64     320(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 12(SI), Z23, Z13
+	VPDPBUSD.BCST 12(SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST 12(SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST 12(DI), Z23, Z16
+	VPDPBUSD.BCST 12(DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST 12(DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST 12(R8), Z23, Z19
+	VPDPBUSD.BCST 12(R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST 12(R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST 12(R9), Z23, Z22
+	VPMOVSXBD     (DX), Z23
+	VCVTDQ2PS     Z23, Z23
+	VMULPS        Z12, Z23, Z23
+	VMULPS.BCST   32(SI), Z23, Z24
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z24, Z13, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z23, Z13
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z13, Z14, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z23, Z13
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z13, Z15, Z2
+	VMULPS.BCST   32(DI), Z23, Z13
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z13, Z16, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z23, Z13
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z13, Z17, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z23, Z13
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z13, Z18, Z5
+	VMULPS.BCST   32(R8), Z23, Z13
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z13, Z19, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z23, Z13
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z13, Z20, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z23, Z13
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z13, Z21, Z8
+	VMULPS.BCST   32(R9), Z23, Z13
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z13, Z22, Z9
+	VPBROADCASTD  52(SI), Z13
+	VPBROADCASTD  52(SI)(BX*1), Z14
+	VPBROADCASTD  52(SI)(BX*2), Z15
+	VPBROADCASTD  52(DI), Z16
+	VPBROADCASTD  52(DI)(BX*1), Z17
+	VPBROADCASTD  52(DI)(BX*2), Z18
+	VPBROADCASTD  52(R8), Z19
+	VPBROADCASTD  52(R8)(BX*1), Z20
+	VPBROADCASTD  52(R8)(BX*2), Z21
+	VPBROADCASTD  52(R9), Z22
+	VMOVDQU64     (CX), Z23
+	VPSRLW        $0x04, Z23, Z23
+	VPANDD        Z10, Z23, Z23
+	VPSLLW        $0x02, 256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 16(SI), Z23, Z13
+	VPDPBUSD.BCST 16(SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST 16(SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST 16(DI), Z23, Z16
+	VPDPBUSD.BCST 16(DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST 16(DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST 16(R8), Z23, Z19
+	VPDPBUSD.BCST 16(R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST 16(R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST 16(R9), Z23, Z22
+	VMOVDQU64     64(CX), Z23
+	VPSRLW        $0x04, Z23, Z23
+	VPANDD        Z10, Z23, Z23
+	VPSRLW        $0x02, 256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 20(SI), Z23, Z13
+	VPDPBUSD.BCST 20(SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST 20(SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST 20(DI), Z23, Z16
+	VPDPBUSD.BCST 20(DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST 20(DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST 20(R8), Z23, Z19
+	VPDPBUSD.BCST 20(R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST 20(R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST 20(R9), Z23, Z22
+	VMOVDQU64     128(CX), Z23
+	VPSRLW        $0x04, Z23, Z23
+	VPANDD        Z10, Z23, Z23
+	VPSLLW        $0x02, 320(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 24(SI), Z23, Z13
+	VPDPBUSD.BCST 24(SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST 24(SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST 24(DI), Z23, Z16
+	VPDPBUSD.BCST 24(DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST 24(DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST 24(R8), Z23, Z19
+	VPDPBUSD.BCST 24(R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST 24(R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST 24(R9), Z23, Z22
+	VMOVDQU64     192(CX), Z23
+	VPSRLW        $0x04, Z23, Z23
+	VPANDD        Z10, Z23, Z23
+	VPSRLW        $0x02, 320(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 28(SI), Z23, Z13
+	VPDPBUSD.BCST 28(SI)(BX*1), Z23, Z14
+	VPDPBUSD.BCST 28(SI)(BX*2), Z23, Z15
+	VPDPBUSD.BCST 28(DI), Z23, Z16
+	VPDPBUSD.BCST 28(DI)(BX*1), Z23, Z17
+	VPDPBUSD.BCST 28(DI)(BX*2), Z23, Z18
+	VPDPBUSD.BCST 28(R8), Z23, Z19
+	VPDPBUSD.BCST 28(R8)(BX*1), Z23, Z20
+	VPDPBUSD.BCST 28(R8)(BX*2), Z23, Z21
+	VPDPBUSD.BCST 28(R9), Z23, Z22
+	VPMOVSXBD     16(DX), Z23
+	VCVTDQ2PS     Z23, Z23
+	VMULPS        Z12, Z23, Z23
+	VMULPS.BCST   32(SI), Z23, Z24
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z24, Z13, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z23, Z13
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z13, Z14, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z23, Z13
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z13, Z15, Z2
+	VMULPS.BCST   32(DI), Z23, Z13
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z13, Z16, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z23, Z13
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z13, Z17, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z23, Z13
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z13, Z18, Z5
+	VMULPS.BCST   32(R8), Z23, Z13
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z13, Z19, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z23, Z13
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z13, Z20, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z23, Z13
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z13, Z21, Z8
+	VMULPS.BCST   32(R9), Z23, Z13
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z13, Z22, Z9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R10
+	JNE           groups
+	SUBQ          $+8, R11
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z9, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x10(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z10
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z11
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	MOVQ    groups+56(FP), R10
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z12
+	VPADDD        Z12, Z12, Z12
+	VPBROADCASTD  44(SI)(BX*1), Z13
+	VPADDD        Z13, Z13, Z13
+	VPBROADCASTD  44(SI)(BX*2), Z14
+	VPADDD        Z14, Z14, Z14
+	VPBROADCASTD  44(DI), Z15
+	VPADDD        Z15, Z15, Z15
+	VPBROADCASTD  44(DI)(BX*1), Z16
+	VPADDD        Z16, Z16, Z16
+	VPBROADCASTD  44(DI)(BX*2), Z17
+	VPADDD        Z17, Z17, Z17
+	VPBROADCASTD  44(R8), Z18
+	VPADDD        Z18, Z18, Z18
+	VPBROADCASTD  44(R8)(BX*1), Z19
+	VPADDD        Z19, Z19, Z19
+	VPBROADCASTD  44(R8)(BX*2), Z20
+	VPADDD        Z20, Z20, Z20
+	VPBROADCASTD  44(R9), Z21
+	VPADDD        Z21, Z21, Z21
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z22
+	VPANDD        Z10, Z22, Z23
+	VPSLLW        $0x04, 256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST (SI), Z23, Z12
+	VPDPBUSD.BCST (SI)(BX*1), Z23, Z13
+	VPDPBUSD.BCST (SI)(BX*2), Z23, Z14
+	VPDPBUSD.BCST (DI), Z23, Z15
+	VPDPBUSD.BCST (DI)(BX*1), Z23, Z16
+	VPDPBUSD.BCST (DI)(BX*2), Z23, Z17
+	VPDPBUSD.BCST (R8), Z23, Z18
+	VPDPBUSD.BCST (R8)(BX*1), Z23, Z19
+	VPDPBUSD.BCST (R8)(BX*2), Z23, Z20
+	VPDPBUSD.BCST (R9), Z23, Z21
+	VPSRLW        $0x04, Z22, Z22
+	VPANDD        Z10, Z22, Z22
+	VPSLLW        $0x03, 256(CX), Z23
+	VPTERNLOGD    $0xf8, Z11, Z23, Z22
+	VPDPBUSD.BCST 16(SI), Z22, Z12
+	VPDPBUSD.BCST 16(SI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST 16(SI)(BX*2), Z22, Z14
+	VPDPBUSD.BCST 16(DI), Z22, Z15
+	VPDPBUSD.BCST 16(DI)(BX*1), Z22, Z16
+	VPDPBUSD.BCST 16(DI)(BX*2), Z22, Z17
+	VPDPBUSD.BCST 16(R8), Z22, Z18
+	VPDPBUSD.BCST 16(R8)(BX*1), Z22, Z19
+	VPDPBUSD.BCST 16(R8)(BX*2), Z22, Z20
+	VPDPBUSD.BCST 16(R9), Z22, Z21
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z22
+	VPANDD        Z10, Z22, Z23
+	VPSLLW        $0x02, 256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 4(SI), Z23, Z12
+	VPDPBUSD.BCST 4(SI)(BX*1), Z23, Z13
+	VPDPBUSD.BCST 4(SI)(BX*2), Z23, Z14
+	VPDPBUSD.BCST 4(DI), Z23, Z15
+	VPDPBUSD.BCST 4(DI)(BX*1), Z23, Z16
+	VPDPBUSD.BCST 4(DI)(BX*2), Z23, Z17
+	VPDPBUSD.BCST 4(R8), Z23, Z18
+	VPDPBUSD.BCST 4(R8)(BX*1), Z23, Z19
+	VPDPBUSD.BCST 4(R8)(BX*2), Z23, Z20
+	VPDPBUSD.BCST 4(R9), Z23, Z21
+	VPSRLW        $0x04, Z22, Z22
+	VPANDD        Z10, Z22, Z22
+	VPSLLW        $0x01, 256(CX), Z23
+	VPTERNLOGD    $0xf8, Z11, Z23, Z22
+	VPDPBUSD.BCST 20(SI), Z22, Z12
+	VPDPBUSD.BCST 20(SI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST 20(SI)(BX*2), Z22, Z14
+	VPDPBUSD.BCST 20(DI), Z22, Z15
+	VPDPBUSD.BCST 20(DI)(BX*1), Z22, Z16
+	VPDPBUSD.BCST 20(DI)(BX*2), Z22, Z17
+	VPDPBUSD.BCST 20(R8), Z22, Z18
+	VPDPBUSD.BCST 20(R8)(BX*1), Z22, Z19
+	VPDPBUSD.BCST 20(R8)(BX*2), Z22, Z20
+	VPDPBUSD.BCST 20(R9), Z22, Z21
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z22
+	VPANDD        Z10, Z22, Z23
+	VMOVDQU64     256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 8(SI), Z23, Z12
+	VPDPBUSD.BCST 8(SI)(BX*1), Z23, Z13
+	VPDPBUSD.BCST 8(SI)(BX*2), Z23, Z14
+	VPDPBUSD.BCST 8(DI), Z23, Z15
+	VPDPBUSD.BCST 8(DI)(BX*1), Z23, Z16
+	VPDPBUSD.BCST 8(DI)(BX*2), Z23, Z17
+	VPDPBUSD.BCST 8(R8), Z23, Z18
+	VPDPBUSD.BCST 8(R8)(BX*1), Z23, Z19
+	VPDPBUSD.BCST 8(R8)(BX*2), Z23, Z20
+	VPDPBUSD.BCST 8(R9), Z23, Z21
+	VPSRLW        $0x04, Z22, Z22
+	VPANDD        Z10, Z22, Z22
+	VPSRLW        $0x01, 256(CX), Z23
+	VPTERNLOGD    $0xf8, Z11, Z23, Z22
+	VPDPBUSD.BCST 24(SI), Z22, Z12
+	VPDPBUSD.BCST 24(SI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST 24(SI)(BX*2), Z22, Z14
+	VPDPBUSD.BCST 24(DI), Z22, Z15
+	VPDPBUSD.BCST 24(DI)(BX*1), Z22, Z16
+	VPDPBUSD.BCST 24(DI)(BX*2), Z22, Z17
+	VPDPBUSD.BCST 24(R8), Z22, Z18
+	VPDPBUSD.BCST 24(R8)(BX*1), Z22, Z19
+	VPDPBUSD.BCST 24(R8)(BX*2), Z22, Z20
+	VPDPBUSD.BCST 24(R9), Z22, Z21
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z22
+	VPANDD        Z10, Z22, Z23
+	VPSRLW        $0x02, 256(CX), Z24
+	VPTERNLOGD    $0xf8, Z11, Z24, Z23
+	VPDPBUSD.BCST 12(SI), Z23, Z12
+	VPDPBUSD.BCST 12(SI)(BX*1), Z23, Z13
+	VPDPBUSD.BCST 12(SI)(BX*2), Z23, Z14
+	VPDPBUSD.BCST 12(DI), Z23, Z15
+	VPDPBUSD.BCST 12(DI)(BX*1), Z23, Z16
+	VPDPBUSD.BCST 12(DI)(BX*2), Z23, Z17
+	VPDPBUSD.BCST 12(R8), Z23, Z18
+	VPDPBUSD.BCST 12(R8)(BX*1), Z23, Z19
+	VPDPBUSD.BCST 12(R8)(BX*2), Z23, Z20
+	VPDPBUSD.BCST 12(R9), Z23, Z21
+	VPSRLW        $0x04, Z22, Z22
+	VPANDD        Z10, Z22, Z22
+	VPSRLW        $0x03, 256(CX), Z23
+	VPTERNLOGD    $0xf8, Z11, Z23, Z22
+	VPDPBUSD.BCST 28(SI), Z22, Z12
+	VPDPBUSD.BCST 28(SI)(BX*1), Z22, Z13
+	VPDPBUSD.BCST 28(SI)(BX*2), Z22, Z14
+	VPDPBUSD.BCST 28(DI), Z22, Z15
+	VPDPBUSD.BCST 28(DI)(BX*1), Z22, Z16
+	VPDPBUSD.BCST 28(DI)(BX*2), Z22, Z17
+	VPDPBUSD.BCST 28(R8), Z22, Z18
+	VPDPBUSD.BCST 28(R8)(BX*1), Z22, Z19
+	VPDPBUSD.BCST 28(R8)(BX*2), Z22, Z20
+	VPDPBUSD.BCST 28(R9), Z22, Z21
+	VCVTPH2PS     (DX), Z22
+	VMULPS.BCST   32(SI), Z22, Z23
+	VCVTDQ2PS     Z12, Z12
+	VFMADD231PS   Z23, Z12, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z22, Z12
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z12, Z13, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z22, Z12
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z12, Z14, Z2
+	VMULPS.BCST   32(DI), Z22, Z12
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z12, Z15, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z22, Z12
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z12, Z16, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z22, Z12
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z12, Z17, Z5
+	VMULPS.BCST   32(R8), Z22, Z12
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z12, Z18, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z22, Z12
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z12, Z19, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z22, Z12
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z12, Z20, Z8
+	VMULPS.BCST   32(R9), Z22, Z12
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z12, Z21, Z9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R10
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z9, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -18368,10 +23754,10 @@ groups:
 	VMULPS.BCST   32(R9)(BX*1), Z22, Z11
 	VCVTDQ2PS     Z21, Z21
 	VFMADD231PS   Z11, Z21, Z10
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
-	ADDQ          $+48, R9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R10
@@ -18601,10 +23987,10 @@ groups:
 	VMULPS.BCST   32(R9)(BX*1), Z23, Z12
 	VCVTDQ2PS     Z22, Z22
 	VFMADD231PS   Z12, Z22, Z10
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
-	ADDQ          $+48, R9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R10
@@ -18846,10 +24232,10 @@ groups:
 	VFMADD231PS.BCST 36(R8)(BX*2), Z23, Z8
 	VFMADD231PS.BCST 36(R9), Z23, Z9
 	VFMADD231PS.BCST 36(R9)(BX*1), Z23, Z10
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
-	ADDQ             $+48, R9
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R10
@@ -18922,16 +24308,16 @@ blocks:
 	VMOVUPS (R10), Z9
 	ADDQ    accStride+8(FP), R10
 	VMOVUPS (R10), Z10
-	MOVQ    groups+56(FP), R10
+	MOVQ    groups+56(FP), R11
 
 supers:
 	VCVTPH2PS    (DX), Z12
 	VCVTPH2PS    32(DX), Z13
-	MOVL         $0x80000000, R11
-	VPBROADCASTD R11, Z14
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z14
 	VPXORD       Z14, Z13, Z13
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R11
+	MOVQ         $0x00000008, R10
 
 groups:
 	PREFETCHT0       512(DX)
@@ -19104,15 +24490,15 @@ groups:
 	VFMADD231PS.BCST 36(R8)(BX*2), Z14, Z8
 	VFMADD231PS.BCST 36(R9), Z14, Z9
 	VFMADD231PS.BCST 36(R9)(BX*1), Z14, Z10
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
-	ADDQ             $+48, R9
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R11
+	DECQ             R10
 	JNE              groups
-	SUBQ             $+8, R10
+	SUBQ             $+8, R11
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -19139,6 +24525,861 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx11(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z11
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z12
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	MOVQ    groups+56(FP), R11
+
+supers:
+	VCVTPH2PS    (DX), Z13
+	VCVTPH2PS    32(DX), Z14
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z15
+	VPXORD       Z15, Z14, Z14
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R10
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	VPXORD           Z22, Z22, Z22
+	VPXORD           Z23, Z23, Z23
+	VPXORD           Z24, Z24, Z24
+	VPXORD           Z25, Z25, Z25
+	VPXORD           Z26, Z26, Z26
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z15
+	VPANDD           Z11, Z15, Z27
+	VPSLLW           $0x04, 256(CX), Z28
+	VPTERNLOGD       $0xf8, Z12, Z28, Z27
+	VPDPBUSD.BCST    (SI), Z27, Z16
+	VPDPBUSD.BCST    (SI)(BX*1), Z27, Z17
+	VPDPBUSD.BCST    (SI)(BX*2), Z27, Z18
+	VPDPBUSD.BCST    (DI), Z27, Z19
+	VPDPBUSD.BCST    (DI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST    (DI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST    (R8), Z27, Z22
+	VPDPBUSD.BCST    (R8)(BX*1), Z27, Z23
+	VPDPBUSD.BCST    (R8)(BX*2), Z27, Z24
+	VPDPBUSD.BCST    (R9), Z27, Z25
+	VPDPBUSD.BCST    (R9)(BX*1), Z27, Z26
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z11, Z15, Z15
+	VPSLLW           $0x03, 256(CX), Z27
+	VPTERNLOGD       $0xf8, Z12, Z27, Z15
+	VPDPBUSD.BCST    16(SI), Z15, Z16
+	VPDPBUSD.BCST    16(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    16(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    16(DI), Z15, Z19
+	VPDPBUSD.BCST    16(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    16(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    16(R8), Z15, Z22
+	VPDPBUSD.BCST    16(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    16(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    16(R9), Z15, Z25
+	VPDPBUSD.BCST    16(R9)(BX*1), Z15, Z26
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z15
+	VPANDD           Z11, Z15, Z27
+	VPSLLW           $0x02, 256(CX), Z28
+	VPTERNLOGD       $0xf8, Z12, Z28, Z27
+	VPDPBUSD.BCST    4(SI), Z27, Z16
+	VPDPBUSD.BCST    4(SI)(BX*1), Z27, Z17
+	VPDPBUSD.BCST    4(SI)(BX*2), Z27, Z18
+	VPDPBUSD.BCST    4(DI), Z27, Z19
+	VPDPBUSD.BCST    4(DI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST    4(DI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST    4(R8), Z27, Z22
+	VPDPBUSD.BCST    4(R8)(BX*1), Z27, Z23
+	VPDPBUSD.BCST    4(R8)(BX*2), Z27, Z24
+	VPDPBUSD.BCST    4(R9), Z27, Z25
+	VPDPBUSD.BCST    4(R9)(BX*1), Z27, Z26
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z11, Z15, Z15
+	VPSLLW           $0x01, 256(CX), Z27
+	VPTERNLOGD       $0xf8, Z12, Z27, Z15
+	VPDPBUSD.BCST    20(SI), Z15, Z16
+	VPDPBUSD.BCST    20(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    20(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    20(DI), Z15, Z19
+	VPDPBUSD.BCST    20(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    20(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    20(R8), Z15, Z22
+	VPDPBUSD.BCST    20(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    20(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    20(R9), Z15, Z25
+	VPDPBUSD.BCST    20(R9)(BX*1), Z15, Z26
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z15
+	VPANDD           Z11, Z15, Z27
+	VMOVDQU64        256(CX), Z28
+	VPTERNLOGD       $0xf8, Z12, Z28, Z27
+	VPDPBUSD.BCST    8(SI), Z27, Z16
+	VPDPBUSD.BCST    8(SI)(BX*1), Z27, Z17
+	VPDPBUSD.BCST    8(SI)(BX*2), Z27, Z18
+	VPDPBUSD.BCST    8(DI), Z27, Z19
+	VPDPBUSD.BCST    8(DI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST    8(DI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST    8(R8), Z27, Z22
+	VPDPBUSD.BCST    8(R8)(BX*1), Z27, Z23
+	VPDPBUSD.BCST    8(R8)(BX*2), Z27, Z24
+	VPDPBUSD.BCST    8(R9), Z27, Z25
+	VPDPBUSD.BCST    8(R9)(BX*1), Z27, Z26
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z11, Z15, Z15
+	VPSRLW           $0x01, 256(CX), Z27
+	VPTERNLOGD       $0xf8, Z12, Z27, Z15
+	VPDPBUSD.BCST    24(SI), Z15, Z16
+	VPDPBUSD.BCST    24(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    24(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    24(DI), Z15, Z19
+	VPDPBUSD.BCST    24(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    24(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    24(R8), Z15, Z22
+	VPDPBUSD.BCST    24(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    24(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    24(R9), Z15, Z25
+	VPDPBUSD.BCST    24(R9)(BX*1), Z15, Z26
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z15
+	VPANDD           Z11, Z15, Z27
+	VPSRLW           $0x02, 256(CX), Z28
+	VPTERNLOGD       $0xf8, Z12, Z28, Z27
+	VPDPBUSD.BCST    12(SI), Z27, Z16
+	VPDPBUSD.BCST    12(SI)(BX*1), Z27, Z17
+	VPDPBUSD.BCST    12(SI)(BX*2), Z27, Z18
+	VPDPBUSD.BCST    12(DI), Z27, Z19
+	VPDPBUSD.BCST    12(DI)(BX*1), Z27, Z20
+	VPDPBUSD.BCST    12(DI)(BX*2), Z27, Z21
+	VPDPBUSD.BCST    12(R8), Z27, Z22
+	VPDPBUSD.BCST    12(R8)(BX*1), Z27, Z23
+	VPDPBUSD.BCST    12(R8)(BX*2), Z27, Z24
+	VPDPBUSD.BCST    12(R9), Z27, Z25
+	VPDPBUSD.BCST    12(R9)(BX*1), Z27, Z26
+	VPSRLW           $0x04, Z15, Z15
+	VPANDD           Z11, Z15, Z15
+	VPSRLW           $0x03, 256(CX), Z27
+	VPTERNLOGD       $0xf8, Z12, Z27, Z15
+	VPDPBUSD.BCST    28(SI), Z15, Z16
+	VPDPBUSD.BCST    28(SI)(BX*1), Z15, Z17
+	VPDPBUSD.BCST    28(SI)(BX*2), Z15, Z18
+	VPDPBUSD.BCST    28(DI), Z15, Z19
+	VPDPBUSD.BCST    28(DI)(BX*1), Z15, Z20
+	VPDPBUSD.BCST    28(DI)(BX*2), Z15, Z21
+	VPDPBUSD.BCST    28(R8), Z15, Z22
+	VPDPBUSD.BCST    28(R8)(BX*1), Z15, Z23
+	VPDPBUSD.BCST    28(R8)(BX*2), Z15, Z24
+	VPDPBUSD.BCST    28(R9), Z15, Z25
+	VPDPBUSD.BCST    28(R9)(BX*1), Z15, Z26
+	VPMOVZXBD        (DX), Z15
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z13, Z15, Z15
+	VMULPS.BCST      32(SI), Z15, Z27
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z27, Z16, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z15, Z27
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z27, Z17, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z15, Z27
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z27, Z18, Z2
+	VMULPS.BCST      32(DI), Z15, Z27
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z27, Z19, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z15, Z27
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z27, Z20, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z15, Z27
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z27, Z21, Z5
+	VMULPS.BCST      32(R8), Z15, Z27
+	VCVTDQ2PS        Z22, Z22
+	VFMADD231PS      Z27, Z22, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z15, Z27
+	VCVTDQ2PS        Z23, Z23
+	VFMADD231PS      Z27, Z23, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z15, Z27
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z27, Z24, Z8
+	VMULPS.BCST      32(R9), Z15, Z27
+	VCVTDQ2PS        Z25, Z25
+	VFMADD231PS      Z27, Z25, Z9
+	VMULPS.BCST      32(R9)(BX*1), Z15, Z15
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z15, Z26, Z10
+	VPMOVZXBD        16(DX), Z15
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z14, Z15, Z15
+	VFMADD231PS.BCST 36(SI), Z15, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z15, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z15, Z2
+	VFMADD231PS.BCST 36(DI), Z15, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z15, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z15, Z5
+	VFMADD231PS.BCST 36(R8), Z15, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z15, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z15, Z8
+	VFMADD231PS.BCST 36(R9), Z15, Z9
+	VFMADD231PS.BCST 36(R9)(BX*1), Z15, Z10
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R10
+	JNE              groups
+	SUBQ             $+8, R11
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z9, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z10, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx11(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z11
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z12
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	MOVQ    groups+56(FP), R11
+
+supers:
+	VCVTPH2PS (DX), Z13
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R10
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z14
+	VPBROADCASTD  48(SI)(BX*1), Z15
+	VPBROADCASTD  48(SI)(BX*2), Z16
+	VPBROADCASTD  48(DI), Z17
+	VPBROADCASTD  48(DI)(BX*1), Z18
+	VPBROADCASTD  48(DI)(BX*2), Z19
+	VPBROADCASTD  48(R8), Z20
+	VPBROADCASTD  48(R8)(BX*1), Z21
+	VPBROADCASTD  48(R8)(BX*2), Z22
+	VPBROADCASTD  48(R9), Z23
+	VPBROADCASTD  48(R9)(BX*1), Z24
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z25
+	VPANDD        Z11, Z25, Z25
+	VPSLLW        $0x04, 256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST (SI), Z25, Z14
+	VPDPBUSD.BCST (SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST (SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST (DI), Z25, Z17
+	VPDPBUSD.BCST (DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST (DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST (R8), Z25, Z20
+	VPDPBUSD.BCST (R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST (R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST (R9), Z25, Z23
+	VPDPBUSD.BCST (R9)(BX*1), Z25, Z24
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z25
+	VPANDD        Z11, Z25, Z25
+	VMOVDQU64     256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 4(SI), Z25, Z14
+	VPDPBUSD.BCST 4(SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST 4(SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST 4(DI), Z25, Z17
+	VPDPBUSD.BCST 4(DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST 4(DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST 4(R8), Z25, Z20
+	VPDPBUSD.BCST 4(R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST 4(R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST 4(R9), Z25, Z23
+	VPDPBUSD.BCST 4(R9)(BX*1), Z25, Z24
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z25
+	VPANDD        Z11, Z25, Z25
+	VPSLLW        $0x04, 320(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 8(SI), Z25, Z14
+	VPDPBUSD.BCST 8(SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST 8(SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST 8(DI), Z25, Z17
+	VPDPBUSD.BCST 8(DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST 8(DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST 8(R8), Z25, Z20
+	VPDPBUSD.BCST 8(R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST 8(R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST 8(R9), Z25, Z23
+	VPDPBUSD.BCST 8(R9)(BX*1), Z25, Z24
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z25
+	VPANDD        Z11, Z25, Z25
+	VMOVDQU64     320(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 12(SI), Z25, Z14
+	VPDPBUSD.BCST 12(SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST 12(SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST 12(DI), Z25, Z17
+	VPDPBUSD.BCST 12(DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST 12(DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST 12(R8), Z25, Z20
+	VPDPBUSD.BCST 12(R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST 12(R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST 12(R9), Z25, Z23
+	VPDPBUSD.BCST 12(R9)(BX*1), Z25, Z24
+	VPMOVSXBD     (DX), Z25
+	VCVTDQ2PS     Z25, Z25
+	VMULPS        Z13, Z25, Z25
+	VMULPS.BCST   32(SI), Z25, Z26
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z26, Z14, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z14, Z15, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z25, Z14
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z14, Z16, Z2
+	VMULPS.BCST   32(DI), Z25, Z14
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z14, Z17, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z14, Z18, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z25, Z14
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z14, Z19, Z5
+	VMULPS.BCST   32(R8), Z25, Z14
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z14, Z20, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z14, Z21, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z25, Z14
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z14, Z22, Z8
+	VMULPS.BCST   32(R9), Z25, Z14
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z14, Z23, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z24, Z24
+	VFMADD231PS   Z14, Z24, Z10
+	VPBROADCASTD  52(SI), Z14
+	VPBROADCASTD  52(SI)(BX*1), Z15
+	VPBROADCASTD  52(SI)(BX*2), Z16
+	VPBROADCASTD  52(DI), Z17
+	VPBROADCASTD  52(DI)(BX*1), Z18
+	VPBROADCASTD  52(DI)(BX*2), Z19
+	VPBROADCASTD  52(R8), Z20
+	VPBROADCASTD  52(R8)(BX*1), Z21
+	VPBROADCASTD  52(R8)(BX*2), Z22
+	VPBROADCASTD  52(R9), Z23
+	VPBROADCASTD  52(R9)(BX*1), Z24
+	VMOVDQU64     (CX), Z25
+	VPSRLW        $0x04, Z25, Z25
+	VPANDD        Z11, Z25, Z25
+	VPSLLW        $0x02, 256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 16(SI), Z25, Z14
+	VPDPBUSD.BCST 16(SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST 16(SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST 16(DI), Z25, Z17
+	VPDPBUSD.BCST 16(DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST 16(DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST 16(R8), Z25, Z20
+	VPDPBUSD.BCST 16(R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST 16(R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST 16(R9), Z25, Z23
+	VPDPBUSD.BCST 16(R9)(BX*1), Z25, Z24
+	VMOVDQU64     64(CX), Z25
+	VPSRLW        $0x04, Z25, Z25
+	VPANDD        Z11, Z25, Z25
+	VPSRLW        $0x02, 256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 20(SI), Z25, Z14
+	VPDPBUSD.BCST 20(SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST 20(SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST 20(DI), Z25, Z17
+	VPDPBUSD.BCST 20(DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST 20(DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST 20(R8), Z25, Z20
+	VPDPBUSD.BCST 20(R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST 20(R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST 20(R9), Z25, Z23
+	VPDPBUSD.BCST 20(R9)(BX*1), Z25, Z24
+	VMOVDQU64     128(CX), Z25
+	VPSRLW        $0x04, Z25, Z25
+	VPANDD        Z11, Z25, Z25
+	VPSLLW        $0x02, 320(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 24(SI), Z25, Z14
+	VPDPBUSD.BCST 24(SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST 24(SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST 24(DI), Z25, Z17
+	VPDPBUSD.BCST 24(DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST 24(DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST 24(R8), Z25, Z20
+	VPDPBUSD.BCST 24(R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST 24(R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST 24(R9), Z25, Z23
+	VPDPBUSD.BCST 24(R9)(BX*1), Z25, Z24
+	VMOVDQU64     192(CX), Z25
+	VPSRLW        $0x04, Z25, Z25
+	VPANDD        Z11, Z25, Z25
+	VPSRLW        $0x02, 320(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 28(SI), Z25, Z14
+	VPDPBUSD.BCST 28(SI)(BX*1), Z25, Z15
+	VPDPBUSD.BCST 28(SI)(BX*2), Z25, Z16
+	VPDPBUSD.BCST 28(DI), Z25, Z17
+	VPDPBUSD.BCST 28(DI)(BX*1), Z25, Z18
+	VPDPBUSD.BCST 28(DI)(BX*2), Z25, Z19
+	VPDPBUSD.BCST 28(R8), Z25, Z20
+	VPDPBUSD.BCST 28(R8)(BX*1), Z25, Z21
+	VPDPBUSD.BCST 28(R8)(BX*2), Z25, Z22
+	VPDPBUSD.BCST 28(R9), Z25, Z23
+	VPDPBUSD.BCST 28(R9)(BX*1), Z25, Z24
+	VPMOVSXBD     16(DX), Z25
+	VCVTDQ2PS     Z25, Z25
+	VMULPS        Z13, Z25, Z25
+	VMULPS.BCST   32(SI), Z25, Z26
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z26, Z14, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z14, Z15, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z25, Z14
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z14, Z16, Z2
+	VMULPS.BCST   32(DI), Z25, Z14
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z14, Z17, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z14, Z18, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z25, Z14
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z14, Z19, Z5
+	VMULPS.BCST   32(R8), Z25, Z14
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z14, Z20, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z14, Z21, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z25, Z14
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z14, Z22, Z8
+	VMULPS.BCST   32(R9), Z25, Z14
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z14, Z23, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z25, Z14
+	VCVTDQ2PS     Z24, Z24
+	VFMADD231PS   Z14, Z24, Z10
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R10
+	JNE           groups
+	SUBQ          $+8, R11
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z9, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z10, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x11(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z11
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z12
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	MOVQ    groups+56(FP), R10
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z13
+	VPADDD        Z13, Z13, Z13
+	VPBROADCASTD  44(SI)(BX*1), Z14
+	VPADDD        Z14, Z14, Z14
+	VPBROADCASTD  44(SI)(BX*2), Z15
+	VPADDD        Z15, Z15, Z15
+	VPBROADCASTD  44(DI), Z16
+	VPADDD        Z16, Z16, Z16
+	VPBROADCASTD  44(DI)(BX*1), Z17
+	VPADDD        Z17, Z17, Z17
+	VPBROADCASTD  44(DI)(BX*2), Z18
+	VPADDD        Z18, Z18, Z18
+	VPBROADCASTD  44(R8), Z19
+	VPADDD        Z19, Z19, Z19
+	VPBROADCASTD  44(R8)(BX*1), Z20
+	VPADDD        Z20, Z20, Z20
+	VPBROADCASTD  44(R8)(BX*2), Z21
+	VPADDD        Z21, Z21, Z21
+	VPBROADCASTD  44(R9), Z22
+	VPADDD        Z22, Z22, Z22
+	VPBROADCASTD  44(R9)(BX*1), Z23
+	VPADDD        Z23, Z23, Z23
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z24
+	VPANDD        Z11, Z24, Z25
+	VPSLLW        $0x04, 256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST (SI), Z25, Z13
+	VPDPBUSD.BCST (SI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST (SI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST (DI), Z25, Z16
+	VPDPBUSD.BCST (DI)(BX*1), Z25, Z17
+	VPDPBUSD.BCST (DI)(BX*2), Z25, Z18
+	VPDPBUSD.BCST (R8), Z25, Z19
+	VPDPBUSD.BCST (R8)(BX*1), Z25, Z20
+	VPDPBUSD.BCST (R8)(BX*2), Z25, Z21
+	VPDPBUSD.BCST (R9), Z25, Z22
+	VPDPBUSD.BCST (R9)(BX*1), Z25, Z23
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z11, Z24, Z24
+	VPSLLW        $0x03, 256(CX), Z25
+	VPTERNLOGD    $0xf8, Z12, Z25, Z24
+	VPDPBUSD.BCST 16(SI), Z24, Z13
+	VPDPBUSD.BCST 16(SI)(BX*1), Z24, Z14
+	VPDPBUSD.BCST 16(SI)(BX*2), Z24, Z15
+	VPDPBUSD.BCST 16(DI), Z24, Z16
+	VPDPBUSD.BCST 16(DI)(BX*1), Z24, Z17
+	VPDPBUSD.BCST 16(DI)(BX*2), Z24, Z18
+	VPDPBUSD.BCST 16(R8), Z24, Z19
+	VPDPBUSD.BCST 16(R8)(BX*1), Z24, Z20
+	VPDPBUSD.BCST 16(R8)(BX*2), Z24, Z21
+	VPDPBUSD.BCST 16(R9), Z24, Z22
+	VPDPBUSD.BCST 16(R9)(BX*1), Z24, Z23
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z24
+	VPANDD        Z11, Z24, Z25
+	VPSLLW        $0x02, 256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 4(SI), Z25, Z13
+	VPDPBUSD.BCST 4(SI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 4(SI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 4(DI), Z25, Z16
+	VPDPBUSD.BCST 4(DI)(BX*1), Z25, Z17
+	VPDPBUSD.BCST 4(DI)(BX*2), Z25, Z18
+	VPDPBUSD.BCST 4(R8), Z25, Z19
+	VPDPBUSD.BCST 4(R8)(BX*1), Z25, Z20
+	VPDPBUSD.BCST 4(R8)(BX*2), Z25, Z21
+	VPDPBUSD.BCST 4(R9), Z25, Z22
+	VPDPBUSD.BCST 4(R9)(BX*1), Z25, Z23
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z11, Z24, Z24
+	VPSLLW        $0x01, 256(CX), Z25
+	VPTERNLOGD    $0xf8, Z12, Z25, Z24
+	VPDPBUSD.BCST 20(SI), Z24, Z13
+	VPDPBUSD.BCST 20(SI)(BX*1), Z24, Z14
+	VPDPBUSD.BCST 20(SI)(BX*2), Z24, Z15
+	VPDPBUSD.BCST 20(DI), Z24, Z16
+	VPDPBUSD.BCST 20(DI)(BX*1), Z24, Z17
+	VPDPBUSD.BCST 20(DI)(BX*2), Z24, Z18
+	VPDPBUSD.BCST 20(R8), Z24, Z19
+	VPDPBUSD.BCST 20(R8)(BX*1), Z24, Z20
+	VPDPBUSD.BCST 20(R8)(BX*2), Z24, Z21
+	VPDPBUSD.BCST 20(R9), Z24, Z22
+	VPDPBUSD.BCST 20(R9)(BX*1), Z24, Z23
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z24
+	VPANDD        Z11, Z24, Z25
+	VMOVDQU64     256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 8(SI), Z25, Z13
+	VPDPBUSD.BCST 8(SI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 8(SI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 8(DI), Z25, Z16
+	VPDPBUSD.BCST 8(DI)(BX*1), Z25, Z17
+	VPDPBUSD.BCST 8(DI)(BX*2), Z25, Z18
+	VPDPBUSD.BCST 8(R8), Z25, Z19
+	VPDPBUSD.BCST 8(R8)(BX*1), Z25, Z20
+	VPDPBUSD.BCST 8(R8)(BX*2), Z25, Z21
+	VPDPBUSD.BCST 8(R9), Z25, Z22
+	VPDPBUSD.BCST 8(R9)(BX*1), Z25, Z23
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z11, Z24, Z24
+	VPSRLW        $0x01, 256(CX), Z25
+	VPTERNLOGD    $0xf8, Z12, Z25, Z24
+	VPDPBUSD.BCST 24(SI), Z24, Z13
+	VPDPBUSD.BCST 24(SI)(BX*1), Z24, Z14
+	VPDPBUSD.BCST 24(SI)(BX*2), Z24, Z15
+	VPDPBUSD.BCST 24(DI), Z24, Z16
+	VPDPBUSD.BCST 24(DI)(BX*1), Z24, Z17
+	VPDPBUSD.BCST 24(DI)(BX*2), Z24, Z18
+	VPDPBUSD.BCST 24(R8), Z24, Z19
+	VPDPBUSD.BCST 24(R8)(BX*1), Z24, Z20
+	VPDPBUSD.BCST 24(R8)(BX*2), Z24, Z21
+	VPDPBUSD.BCST 24(R9), Z24, Z22
+	VPDPBUSD.BCST 24(R9)(BX*1), Z24, Z23
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z24
+	VPANDD        Z11, Z24, Z25
+	VPSRLW        $0x02, 256(CX), Z26
+	VPTERNLOGD    $0xf8, Z12, Z26, Z25
+	VPDPBUSD.BCST 12(SI), Z25, Z13
+	VPDPBUSD.BCST 12(SI)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 12(SI)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 12(DI), Z25, Z16
+	VPDPBUSD.BCST 12(DI)(BX*1), Z25, Z17
+	VPDPBUSD.BCST 12(DI)(BX*2), Z25, Z18
+	VPDPBUSD.BCST 12(R8), Z25, Z19
+	VPDPBUSD.BCST 12(R8)(BX*1), Z25, Z20
+	VPDPBUSD.BCST 12(R8)(BX*2), Z25, Z21
+	VPDPBUSD.BCST 12(R9), Z25, Z22
+	VPDPBUSD.BCST 12(R9)(BX*1), Z25, Z23
+	VPSRLW        $0x04, Z24, Z24
+	VPANDD        Z11, Z24, Z24
+	VPSRLW        $0x03, 256(CX), Z25
+	VPTERNLOGD    $0xf8, Z12, Z25, Z24
+	VPDPBUSD.BCST 28(SI), Z24, Z13
+	VPDPBUSD.BCST 28(SI)(BX*1), Z24, Z14
+	VPDPBUSD.BCST 28(SI)(BX*2), Z24, Z15
+	VPDPBUSD.BCST 28(DI), Z24, Z16
+	VPDPBUSD.BCST 28(DI)(BX*1), Z24, Z17
+	VPDPBUSD.BCST 28(DI)(BX*2), Z24, Z18
+	VPDPBUSD.BCST 28(R8), Z24, Z19
+	VPDPBUSD.BCST 28(R8)(BX*1), Z24, Z20
+	VPDPBUSD.BCST 28(R8)(BX*2), Z24, Z21
+	VPDPBUSD.BCST 28(R9), Z24, Z22
+	VPDPBUSD.BCST 28(R9)(BX*1), Z24, Z23
+	VCVTPH2PS     (DX), Z24
+	VMULPS.BCST   32(SI), Z24, Z25
+	VCVTDQ2PS     Z13, Z13
+	VFMADD231PS   Z25, Z13, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z24, Z13
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z13, Z14, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z24, Z13
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z13, Z15, Z2
+	VMULPS.BCST   32(DI), Z24, Z13
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z13, Z16, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z24, Z13
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z13, Z17, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z24, Z13
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z13, Z18, Z5
+	VMULPS.BCST   32(R8), Z24, Z13
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z13, Z19, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z24, Z13
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z13, Z20, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z24, Z13
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z13, Z21, Z8
+	VMULPS.BCST   32(R9), Z24, Z13
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z13, Z22, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z24, Z13
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z13, Z23, Z10
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R10
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z9, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z10, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -20697,10 +26938,10 @@ groups:
 	VMULPS.BCST   32(R9)(BX*2), Z24, Z12
 	VCVTDQ2PS     Z23, Z23
 	VFMADD231PS   Z12, Z23, Z11
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
-	ADDQ          $+48, R9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
 	DECQ          R10
@@ -20946,10 +27187,10 @@ groups:
 	VMULPS.BCST   32(R9)(BX*2), Z25, Z13
 	VCVTDQ2PS     Z24, Z24
 	VFMADD231PS   Z13, Z24, Z11
-	ADDQ          $+48, SI
-	ADDQ          $+48, DI
-	ADDQ          $+48, R8
-	ADDQ          $+48, R9
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
 	DECQ          R10
@@ -21208,10 +27449,10 @@ groups:
 	VFMADD231PS.BCST 36(R9), Z25, Z9
 	VFMADD231PS.BCST 36(R9)(BX*1), Z25, Z10
 	VFMADD231PS.BCST 36(R9)(BX*2), Z25, Z11
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
-	ADDQ             $+48, R9
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
 	DECQ             R10
@@ -21288,16 +27529,16 @@ blocks:
 	VMOVUPS (R10), Z10
 	ADDQ    accStride+8(FP), R10
 	VMOVUPS (R10), Z11
-	MOVQ    groups+56(FP), R10
+	MOVQ    groups+56(FP), R11
 
 supers:
 	VCVTPH2PS    (DX), Z13
 	VCVTPH2PS    32(DX), Z14
-	MOVL         $0x80000000, R11
-	VPBROADCASTD R11, Z15
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z15
 	VPXORD       Z15, Z14, Z14
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, R11
+	MOVQ         $0x00000008, R10
 
 groups:
 	PREFETCHT0       512(DX)
@@ -21483,15 +27724,15 @@ groups:
 	VFMADD231PS.BCST 36(R9), Z15, Z9
 	VFMADD231PS.BCST 36(R9)(BX*1), Z15, Z10
 	VFMADD231PS.BCST 36(R9)(BX*2), Z15, Z11
-	ADDQ             $+48, SI
-	ADDQ             $+48, DI
-	ADDQ             $+48, R8
-	ADDQ             $+48, R9
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+32, DX
-	DECQ             R11
+	DECQ             R10
 	JNE              groups
-	SUBQ             $+8, R10
+	SUBQ             $+8, R11
 	JNE              supers
 	MOVQ             AX, SI
 	VMOVUPS          Z0, (SI)
@@ -21520,6 +27761,915 @@ groups:
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_Kx12(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z12
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z13
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z11
+	MOVQ    groups+56(FP), R11
+
+supers:
+	VCVTPH2PS    (DX), Z14
+	VCVTPH2PS    32(DX), Z15
+	MOVL         $0x80000000, R10
+	VPBROADCASTD R10, Z16
+	VPXORD       Z16, Z15, Z15
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, R10
+
+groups:
+	PREFETCHT0       512(DX)
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
+	VPXORD           Z20, Z20, Z20
+	VPXORD           Z21, Z21, Z21
+	VPXORD           Z22, Z22, Z22
+	VPXORD           Z23, Z23, Z23
+	VPXORD           Z24, Z24, Z24
+	VPXORD           Z25, Z25, Z25
+	VPXORD           Z26, Z26, Z26
+	VPXORD           Z27, Z27, Z27
+	VPXORD           Z28, Z28, Z28
+	PREFETCHT0       4096(CX)
+	PREFETCHT0       4352(CX)
+	VMOVDQU64        (CX), Z16
+	VPANDD           Z12, Z16, Z29
+	VPSLLW           $0x04, 256(CX), Z30
+	VPTERNLOGD       $0xf8, Z13, Z30, Z29
+	VPDPBUSD.BCST    (SI), Z29, Z17
+	VPDPBUSD.BCST    (SI)(BX*1), Z29, Z18
+	VPDPBUSD.BCST    (SI)(BX*2), Z29, Z19
+	VPDPBUSD.BCST    (DI), Z29, Z20
+	VPDPBUSD.BCST    (DI)(BX*1), Z29, Z21
+	VPDPBUSD.BCST    (DI)(BX*2), Z29, Z22
+	VPDPBUSD.BCST    (R8), Z29, Z23
+	VPDPBUSD.BCST    (R8)(BX*1), Z29, Z24
+	VPDPBUSD.BCST    (R8)(BX*2), Z29, Z25
+	VPDPBUSD.BCST    (R9), Z29, Z26
+	VPDPBUSD.BCST    (R9)(BX*1), Z29, Z27
+	VPDPBUSD.BCST    (R9)(BX*2), Z29, Z28
+	VPSRLW           $0x04, Z16, Z16
+	VPANDD           Z12, Z16, Z16
+	VPSLLW           $0x03, 256(CX), Z29
+	VPTERNLOGD       $0xf8, Z13, Z29, Z16
+	VPDPBUSD.BCST    16(SI), Z16, Z17
+	VPDPBUSD.BCST    16(SI)(BX*1), Z16, Z18
+	VPDPBUSD.BCST    16(SI)(BX*2), Z16, Z19
+	VPDPBUSD.BCST    16(DI), Z16, Z20
+	VPDPBUSD.BCST    16(DI)(BX*1), Z16, Z21
+	VPDPBUSD.BCST    16(DI)(BX*2), Z16, Z22
+	VPDPBUSD.BCST    16(R8), Z16, Z23
+	VPDPBUSD.BCST    16(R8)(BX*1), Z16, Z24
+	VPDPBUSD.BCST    16(R8)(BX*2), Z16, Z25
+	VPDPBUSD.BCST    16(R9), Z16, Z26
+	VPDPBUSD.BCST    16(R9)(BX*1), Z16, Z27
+	VPDPBUSD.BCST    16(R9)(BX*2), Z16, Z28
+	PREFETCHT0       4160(CX)
+	VMOVDQU64        64(CX), Z16
+	VPANDD           Z12, Z16, Z29
+	VPSLLW           $0x02, 256(CX), Z30
+	VPTERNLOGD       $0xf8, Z13, Z30, Z29
+	VPDPBUSD.BCST    4(SI), Z29, Z17
+	VPDPBUSD.BCST    4(SI)(BX*1), Z29, Z18
+	VPDPBUSD.BCST    4(SI)(BX*2), Z29, Z19
+	VPDPBUSD.BCST    4(DI), Z29, Z20
+	VPDPBUSD.BCST    4(DI)(BX*1), Z29, Z21
+	VPDPBUSD.BCST    4(DI)(BX*2), Z29, Z22
+	VPDPBUSD.BCST    4(R8), Z29, Z23
+	VPDPBUSD.BCST    4(R8)(BX*1), Z29, Z24
+	VPDPBUSD.BCST    4(R8)(BX*2), Z29, Z25
+	VPDPBUSD.BCST    4(R9), Z29, Z26
+	VPDPBUSD.BCST    4(R9)(BX*1), Z29, Z27
+	VPDPBUSD.BCST    4(R9)(BX*2), Z29, Z28
+	VPSRLW           $0x04, Z16, Z16
+	VPANDD           Z12, Z16, Z16
+	VPSLLW           $0x01, 256(CX), Z29
+	VPTERNLOGD       $0xf8, Z13, Z29, Z16
+	VPDPBUSD.BCST    20(SI), Z16, Z17
+	VPDPBUSD.BCST    20(SI)(BX*1), Z16, Z18
+	VPDPBUSD.BCST    20(SI)(BX*2), Z16, Z19
+	VPDPBUSD.BCST    20(DI), Z16, Z20
+	VPDPBUSD.BCST    20(DI)(BX*1), Z16, Z21
+	VPDPBUSD.BCST    20(DI)(BX*2), Z16, Z22
+	VPDPBUSD.BCST    20(R8), Z16, Z23
+	VPDPBUSD.BCST    20(R8)(BX*1), Z16, Z24
+	VPDPBUSD.BCST    20(R8)(BX*2), Z16, Z25
+	VPDPBUSD.BCST    20(R9), Z16, Z26
+	VPDPBUSD.BCST    20(R9)(BX*1), Z16, Z27
+	VPDPBUSD.BCST    20(R9)(BX*2), Z16, Z28
+	PREFETCHT0       4224(CX)
+	VMOVDQU64        128(CX), Z16
+	VPANDD           Z12, Z16, Z29
+	VMOVDQU64        256(CX), Z30
+	VPTERNLOGD       $0xf8, Z13, Z30, Z29
+	VPDPBUSD.BCST    8(SI), Z29, Z17
+	VPDPBUSD.BCST    8(SI)(BX*1), Z29, Z18
+	VPDPBUSD.BCST    8(SI)(BX*2), Z29, Z19
+	VPDPBUSD.BCST    8(DI), Z29, Z20
+	VPDPBUSD.BCST    8(DI)(BX*1), Z29, Z21
+	VPDPBUSD.BCST    8(DI)(BX*2), Z29, Z22
+	VPDPBUSD.BCST    8(R8), Z29, Z23
+	VPDPBUSD.BCST    8(R8)(BX*1), Z29, Z24
+	VPDPBUSD.BCST    8(R8)(BX*2), Z29, Z25
+	VPDPBUSD.BCST    8(R9), Z29, Z26
+	VPDPBUSD.BCST    8(R9)(BX*1), Z29, Z27
+	VPDPBUSD.BCST    8(R9)(BX*2), Z29, Z28
+	VPSRLW           $0x04, Z16, Z16
+	VPANDD           Z12, Z16, Z16
+	VPSRLW           $0x01, 256(CX), Z29
+	VPTERNLOGD       $0xf8, Z13, Z29, Z16
+	VPDPBUSD.BCST    24(SI), Z16, Z17
+	VPDPBUSD.BCST    24(SI)(BX*1), Z16, Z18
+	VPDPBUSD.BCST    24(SI)(BX*2), Z16, Z19
+	VPDPBUSD.BCST    24(DI), Z16, Z20
+	VPDPBUSD.BCST    24(DI)(BX*1), Z16, Z21
+	VPDPBUSD.BCST    24(DI)(BX*2), Z16, Z22
+	VPDPBUSD.BCST    24(R8), Z16, Z23
+	VPDPBUSD.BCST    24(R8)(BX*1), Z16, Z24
+	VPDPBUSD.BCST    24(R8)(BX*2), Z16, Z25
+	VPDPBUSD.BCST    24(R9), Z16, Z26
+	VPDPBUSD.BCST    24(R9)(BX*1), Z16, Z27
+	VPDPBUSD.BCST    24(R9)(BX*2), Z16, Z28
+	PREFETCHT0       4288(CX)
+	VMOVDQU64        192(CX), Z16
+	VPANDD           Z12, Z16, Z29
+	VPSRLW           $0x02, 256(CX), Z30
+	VPTERNLOGD       $0xf8, Z13, Z30, Z29
+	VPDPBUSD.BCST    12(SI), Z29, Z17
+	VPDPBUSD.BCST    12(SI)(BX*1), Z29, Z18
+	VPDPBUSD.BCST    12(SI)(BX*2), Z29, Z19
+	VPDPBUSD.BCST    12(DI), Z29, Z20
+	VPDPBUSD.BCST    12(DI)(BX*1), Z29, Z21
+	VPDPBUSD.BCST    12(DI)(BX*2), Z29, Z22
+	VPDPBUSD.BCST    12(R8), Z29, Z23
+	VPDPBUSD.BCST    12(R8)(BX*1), Z29, Z24
+	VPDPBUSD.BCST    12(R8)(BX*2), Z29, Z25
+	VPDPBUSD.BCST    12(R9), Z29, Z26
+	VPDPBUSD.BCST    12(R9)(BX*1), Z29, Z27
+	VPDPBUSD.BCST    12(R9)(BX*2), Z29, Z28
+	VPSRLW           $0x04, Z16, Z16
+	VPANDD           Z12, Z16, Z16
+	VPSRLW           $0x03, 256(CX), Z29
+	VPTERNLOGD       $0xf8, Z13, Z29, Z16
+	VPDPBUSD.BCST    28(SI), Z16, Z17
+	VPDPBUSD.BCST    28(SI)(BX*1), Z16, Z18
+	VPDPBUSD.BCST    28(SI)(BX*2), Z16, Z19
+	VPDPBUSD.BCST    28(DI), Z16, Z20
+	VPDPBUSD.BCST    28(DI)(BX*1), Z16, Z21
+	VPDPBUSD.BCST    28(DI)(BX*2), Z16, Z22
+	VPDPBUSD.BCST    28(R8), Z16, Z23
+	VPDPBUSD.BCST    28(R8)(BX*1), Z16, Z24
+	VPDPBUSD.BCST    28(R8)(BX*2), Z16, Z25
+	VPDPBUSD.BCST    28(R9), Z16, Z26
+	VPDPBUSD.BCST    28(R9)(BX*1), Z16, Z27
+	VPDPBUSD.BCST    28(R9)(BX*2), Z16, Z28
+	VPMOVZXBD        (DX), Z16
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z14, Z16, Z16
+	VMULPS.BCST      32(SI), Z16, Z29
+	VCVTDQ2PS        Z17, Z17
+	VFMADD231PS      Z29, Z17, Z0
+	VMULPS.BCST      32(SI)(BX*1), Z16, Z29
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z29, Z18, Z1
+	VMULPS.BCST      32(SI)(BX*2), Z16, Z29
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z29, Z19, Z2
+	VMULPS.BCST      32(DI), Z16, Z29
+	VCVTDQ2PS        Z20, Z20
+	VFMADD231PS      Z29, Z20, Z3
+	VMULPS.BCST      32(DI)(BX*1), Z16, Z29
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z29, Z21, Z4
+	VMULPS.BCST      32(DI)(BX*2), Z16, Z29
+	VCVTDQ2PS        Z22, Z22
+	VFMADD231PS      Z29, Z22, Z5
+	VMULPS.BCST      32(R8), Z16, Z29
+	VCVTDQ2PS        Z23, Z23
+	VFMADD231PS      Z29, Z23, Z6
+	VMULPS.BCST      32(R8)(BX*1), Z16, Z29
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z29, Z24, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z16, Z29
+	VCVTDQ2PS        Z25, Z25
+	VFMADD231PS      Z29, Z25, Z8
+	VMULPS.BCST      32(R9), Z16, Z29
+	VCVTDQ2PS        Z26, Z26
+	VFMADD231PS      Z29, Z26, Z9
+	VMULPS.BCST      32(R9)(BX*1), Z16, Z29
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z29, Z27, Z10
+	VMULPS.BCST      32(R9)(BX*2), Z16, Z16
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z16, Z28, Z11
+	VPMOVZXBD        16(DX), Z16
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z15, Z16, Z16
+	VFMADD231PS.BCST 36(SI), Z16, Z0
+	VFMADD231PS.BCST 36(SI)(BX*1), Z16, Z1
+	VFMADD231PS.BCST 36(SI)(BX*2), Z16, Z2
+	VFMADD231PS.BCST 36(DI), Z16, Z3
+	VFMADD231PS.BCST 36(DI)(BX*1), Z16, Z4
+	VFMADD231PS.BCST 36(DI)(BX*2), Z16, Z5
+	VFMADD231PS.BCST 36(R8), Z16, Z6
+	VFMADD231PS.BCST 36(R8)(BX*1), Z16, Z7
+	VFMADD231PS.BCST 36(R8)(BX*2), Z16, Z8
+	VFMADD231PS.BCST 36(R9), Z16, Z9
+	VFMADD231PS.BCST 36(R9)(BX*1), Z16, Z10
+	VFMADD231PS.BCST 36(R9)(BX*2), Z16, Z11
+	ADDQ             $+56, SI
+	ADDQ             $+56, DI
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+320, CX
+	ADDQ             $+32, DX
+	DECQ             R10
+	JNE              groups
+	SUBQ             $+8, R11
+	JNE              supers
+	MOVQ             AX, SI
+	VMOVUPS          Z0, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z1, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z2, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z3, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z4, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z5, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z6, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z7, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z8, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z9, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z10, (SI)
+	ADDQ             accStride+8(FP), SI
+	VMOVUPS          Z11, (SI)
+	ADDQ             $+64, AX
+	DECQ             blocks+32(FP)
+	JNE              blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q6_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q6_Kx12(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z12
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z13
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z11
+	MOVQ    groups+56(FP), R11
+
+supers:
+	VCVTPH2PS (DX), Z14
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, R10
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  48(SI), Z15
+	VPBROADCASTD  48(SI)(BX*1), Z16
+	VPBROADCASTD  48(SI)(BX*2), Z17
+	VPBROADCASTD  48(DI), Z18
+	VPBROADCASTD  48(DI)(BX*1), Z19
+	VPBROADCASTD  48(DI)(BX*2), Z20
+	VPBROADCASTD  48(R8), Z21
+	VPBROADCASTD  48(R8)(BX*1), Z22
+	VPBROADCASTD  48(R8)(BX*2), Z23
+	VPBROADCASTD  48(R9), Z24
+	VPBROADCASTD  48(R9)(BX*1), Z25
+	VPBROADCASTD  48(R9)(BX*2), Z26
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z27
+	VPANDD        Z12, Z27, Z27
+	VPSLLW        $0x04, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST (SI), Z27, Z15
+	VPDPBUSD.BCST (SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST (SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST (DI), Z27, Z18
+	VPDPBUSD.BCST (DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST (DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST (R8), Z27, Z21
+	VPDPBUSD.BCST (R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST (R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST (R9), Z27, Z24
+	VPDPBUSD.BCST (R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST (R9)(BX*2), Z27, Z26
+	PREFETCHT0    4160(CX)
+	PREFETCHT0    4416(CX)
+	VMOVDQU64     64(CX), Z27
+	VPANDD        Z12, Z27, Z27
+	VMOVDQU64     256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 4(SI), Z27, Z15
+	VPDPBUSD.BCST 4(SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST 4(SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST 4(DI), Z27, Z18
+	VPDPBUSD.BCST 4(DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST 4(DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST 4(R8), Z27, Z21
+	VPDPBUSD.BCST 4(R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST 4(R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST 4(R9), Z27, Z24
+	VPDPBUSD.BCST 4(R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST 4(R9)(BX*2), Z27, Z26
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z27
+	VPANDD        Z12, Z27, Z27
+	VPSLLW        $0x04, 320(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 8(SI), Z27, Z15
+	VPDPBUSD.BCST 8(SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST 8(SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST 8(DI), Z27, Z18
+	VPDPBUSD.BCST 8(DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST 8(DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST 8(R8), Z27, Z21
+	VPDPBUSD.BCST 8(R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST 8(R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST 8(R9), Z27, Z24
+	VPDPBUSD.BCST 8(R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST 8(R9)(BX*2), Z27, Z26
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z27
+	VPANDD        Z12, Z27, Z27
+	VMOVDQU64     320(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 12(SI), Z27, Z15
+	VPDPBUSD.BCST 12(SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST 12(SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST 12(DI), Z27, Z18
+	VPDPBUSD.BCST 12(DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST 12(DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST 12(R8), Z27, Z21
+	VPDPBUSD.BCST 12(R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST 12(R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST 12(R9), Z27, Z24
+	VPDPBUSD.BCST 12(R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST 12(R9)(BX*2), Z27, Z26
+	VPMOVSXBD     (DX), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        Z14, Z27, Z27
+	VMULPS.BCST   32(SI), Z27, Z28
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z28, Z15, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z15, Z16, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z15, Z17, Z2
+	VMULPS.BCST   32(DI), Z27, Z15
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z15, Z18, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z15, Z19, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z15, Z20, Z5
+	VMULPS.BCST   32(R8), Z27, Z15
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z15, Z21, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z15, Z22, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z15, Z23, Z8
+	VMULPS.BCST   32(R9), Z27, Z15
+	VCVTDQ2PS     Z24, Z24
+	VFMADD231PS   Z15, Z24, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z25, Z25
+	VFMADD231PS   Z15, Z25, Z10
+	VMULPS.BCST   32(R9)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z26, Z26
+	VFMADD231PS   Z15, Z26, Z11
+	VPBROADCASTD  52(SI), Z15
+	VPBROADCASTD  52(SI)(BX*1), Z16
+	VPBROADCASTD  52(SI)(BX*2), Z17
+	VPBROADCASTD  52(DI), Z18
+	VPBROADCASTD  52(DI)(BX*1), Z19
+	VPBROADCASTD  52(DI)(BX*2), Z20
+	VPBROADCASTD  52(R8), Z21
+	VPBROADCASTD  52(R8)(BX*1), Z22
+	VPBROADCASTD  52(R8)(BX*2), Z23
+	VPBROADCASTD  52(R9), Z24
+	VPBROADCASTD  52(R9)(BX*1), Z25
+	VPBROADCASTD  52(R9)(BX*2), Z26
+	VMOVDQU64     (CX), Z27
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z12, Z27, Z27
+	VPSLLW        $0x02, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 16(SI), Z27, Z15
+	VPDPBUSD.BCST 16(SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST 16(SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST 16(DI), Z27, Z18
+	VPDPBUSD.BCST 16(DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST 16(DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST 16(R8), Z27, Z21
+	VPDPBUSD.BCST 16(R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST 16(R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST 16(R9), Z27, Z24
+	VPDPBUSD.BCST 16(R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST 16(R9)(BX*2), Z27, Z26
+	VMOVDQU64     64(CX), Z27
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z12, Z27, Z27
+	VPSRLW        $0x02, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 20(SI), Z27, Z15
+	VPDPBUSD.BCST 20(SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST 20(SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST 20(DI), Z27, Z18
+	VPDPBUSD.BCST 20(DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST 20(DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST 20(R8), Z27, Z21
+	VPDPBUSD.BCST 20(R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST 20(R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST 20(R9), Z27, Z24
+	VPDPBUSD.BCST 20(R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST 20(R9)(BX*2), Z27, Z26
+	VMOVDQU64     128(CX), Z27
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z12, Z27, Z27
+	VPSLLW        $0x02, 320(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 24(SI), Z27, Z15
+	VPDPBUSD.BCST 24(SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST 24(SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST 24(DI), Z27, Z18
+	VPDPBUSD.BCST 24(DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST 24(DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST 24(R8), Z27, Z21
+	VPDPBUSD.BCST 24(R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST 24(R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST 24(R9), Z27, Z24
+	VPDPBUSD.BCST 24(R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST 24(R9)(BX*2), Z27, Z26
+	VMOVDQU64     192(CX), Z27
+	VPSRLW        $0x04, Z27, Z27
+	VPANDD        Z12, Z27, Z27
+	VPSRLW        $0x02, 320(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 28(SI), Z27, Z15
+	VPDPBUSD.BCST 28(SI)(BX*1), Z27, Z16
+	VPDPBUSD.BCST 28(SI)(BX*2), Z27, Z17
+	VPDPBUSD.BCST 28(DI), Z27, Z18
+	VPDPBUSD.BCST 28(DI)(BX*1), Z27, Z19
+	VPDPBUSD.BCST 28(DI)(BX*2), Z27, Z20
+	VPDPBUSD.BCST 28(R8), Z27, Z21
+	VPDPBUSD.BCST 28(R8)(BX*1), Z27, Z22
+	VPDPBUSD.BCST 28(R8)(BX*2), Z27, Z23
+	VPDPBUSD.BCST 28(R9), Z27, Z24
+	VPDPBUSD.BCST 28(R9)(BX*1), Z27, Z25
+	VPDPBUSD.BCST 28(R9)(BX*2), Z27, Z26
+	VPMOVSXBD     16(DX), Z27
+	VCVTDQ2PS     Z27, Z27
+	VMULPS        Z14, Z27, Z27
+	VMULPS.BCST   32(SI), Z27, Z28
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z28, Z15, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z15, Z16, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z15, Z17, Z2
+	VMULPS.BCST   32(DI), Z27, Z15
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z15, Z18, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z15, Z19, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z15, Z20, Z5
+	VMULPS.BCST   32(R8), Z27, Z15
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z15, Z21, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z15, Z22, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z15, Z23, Z8
+	VMULPS.BCST   32(R9), Z27, Z15
+	VCVTDQ2PS     Z24, Z24
+	VFMADD231PS   Z15, Z24, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z27, Z15
+	VCVTDQ2PS     Z25, Z25
+	VFMADD231PS   Z15, Z25, Z10
+	VMULPS.BCST   32(R9)(BX*2), Z27, Z15
+	VCVTDQ2PS     Z26, Z26
+	VFMADD231PS   Z15, Z26, Z11
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+384, CX
+	ADDQ          $+32, DX
+	DECQ          R10
+	JNE           groups
+	SUBQ          $+8, R11
+	JNE           supers
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z9, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z10, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z11, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
+	VZEROUPPER
+	RET
+
+// func avx512Q5_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q5_0x12(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), AX
+	MOVQ         data+16(FP), CX
+	MOVQ         scale+24(FP), DX
+	MOVQ         xStride+48(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z12
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z13
+
+blocks:
+	MOVQ    x+40(FP), SI
+	LEAQ    (SI)(BX*2), DI
+	ADDQ    BX, DI
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z7
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z8
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z9
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z10
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z11
+	MOVQ    groups+56(FP), R10
+
+groups:
+	PREFETCHT0    512(DX)
+	VPBROADCASTD  44(SI), Z14
+	VPADDD        Z14, Z14, Z14
+	VPBROADCASTD  44(SI)(BX*1), Z15
+	VPADDD        Z15, Z15, Z15
+	VPBROADCASTD  44(SI)(BX*2), Z16
+	VPADDD        Z16, Z16, Z16
+	VPBROADCASTD  44(DI), Z17
+	VPADDD        Z17, Z17, Z17
+	VPBROADCASTD  44(DI)(BX*1), Z18
+	VPADDD        Z18, Z18, Z18
+	VPBROADCASTD  44(DI)(BX*2), Z19
+	VPADDD        Z19, Z19, Z19
+	VPBROADCASTD  44(R8), Z20
+	VPADDD        Z20, Z20, Z20
+	VPBROADCASTD  44(R8)(BX*1), Z21
+	VPADDD        Z21, Z21, Z21
+	VPBROADCASTD  44(R8)(BX*2), Z22
+	VPADDD        Z22, Z22, Z22
+	VPBROADCASTD  44(R9), Z23
+	VPADDD        Z23, Z23, Z23
+	VPBROADCASTD  44(R9)(BX*1), Z24
+	VPADDD        Z24, Z24, Z24
+	VPBROADCASTD  44(R9)(BX*2), Z25
+	VPADDD        Z25, Z25, Z25
+	PREFETCHT0    4096(CX)
+	PREFETCHT0    4352(CX)
+	VMOVDQU64     (CX), Z26
+	VPANDD        Z12, Z26, Z27
+	VPSLLW        $0x04, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST (SI), Z27, Z14
+	VPDPBUSD.BCST (SI)(BX*1), Z27, Z15
+	VPDPBUSD.BCST (SI)(BX*2), Z27, Z16
+	VPDPBUSD.BCST (DI), Z27, Z17
+	VPDPBUSD.BCST (DI)(BX*1), Z27, Z18
+	VPDPBUSD.BCST (DI)(BX*2), Z27, Z19
+	VPDPBUSD.BCST (R8), Z27, Z20
+	VPDPBUSD.BCST (R8)(BX*1), Z27, Z21
+	VPDPBUSD.BCST (R8)(BX*2), Z27, Z22
+	VPDPBUSD.BCST (R9), Z27, Z23
+	VPDPBUSD.BCST (R9)(BX*1), Z27, Z24
+	VPDPBUSD.BCST (R9)(BX*2), Z27, Z25
+	VPSRLW        $0x04, Z26, Z26
+	VPANDD        Z12, Z26, Z26
+	VPSLLW        $0x03, 256(CX), Z27
+	VPTERNLOGD    $0xf8, Z13, Z27, Z26
+	VPDPBUSD.BCST 16(SI), Z26, Z14
+	VPDPBUSD.BCST 16(SI)(BX*1), Z26, Z15
+	VPDPBUSD.BCST 16(SI)(BX*2), Z26, Z16
+	VPDPBUSD.BCST 16(DI), Z26, Z17
+	VPDPBUSD.BCST 16(DI)(BX*1), Z26, Z18
+	VPDPBUSD.BCST 16(DI)(BX*2), Z26, Z19
+	VPDPBUSD.BCST 16(R8), Z26, Z20
+	VPDPBUSD.BCST 16(R8)(BX*1), Z26, Z21
+	VPDPBUSD.BCST 16(R8)(BX*2), Z26, Z22
+	VPDPBUSD.BCST 16(R9), Z26, Z23
+	VPDPBUSD.BCST 16(R9)(BX*1), Z26, Z24
+	VPDPBUSD.BCST 16(R9)(BX*2), Z26, Z25
+	PREFETCHT0    4160(CX)
+	VMOVDQU64     64(CX), Z26
+	VPANDD        Z12, Z26, Z27
+	VPSLLW        $0x02, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 4(SI), Z27, Z14
+	VPDPBUSD.BCST 4(SI)(BX*1), Z27, Z15
+	VPDPBUSD.BCST 4(SI)(BX*2), Z27, Z16
+	VPDPBUSD.BCST 4(DI), Z27, Z17
+	VPDPBUSD.BCST 4(DI)(BX*1), Z27, Z18
+	VPDPBUSD.BCST 4(DI)(BX*2), Z27, Z19
+	VPDPBUSD.BCST 4(R8), Z27, Z20
+	VPDPBUSD.BCST 4(R8)(BX*1), Z27, Z21
+	VPDPBUSD.BCST 4(R8)(BX*2), Z27, Z22
+	VPDPBUSD.BCST 4(R9), Z27, Z23
+	VPDPBUSD.BCST 4(R9)(BX*1), Z27, Z24
+	VPDPBUSD.BCST 4(R9)(BX*2), Z27, Z25
+	VPSRLW        $0x04, Z26, Z26
+	VPANDD        Z12, Z26, Z26
+	VPSLLW        $0x01, 256(CX), Z27
+	VPTERNLOGD    $0xf8, Z13, Z27, Z26
+	VPDPBUSD.BCST 20(SI), Z26, Z14
+	VPDPBUSD.BCST 20(SI)(BX*1), Z26, Z15
+	VPDPBUSD.BCST 20(SI)(BX*2), Z26, Z16
+	VPDPBUSD.BCST 20(DI), Z26, Z17
+	VPDPBUSD.BCST 20(DI)(BX*1), Z26, Z18
+	VPDPBUSD.BCST 20(DI)(BX*2), Z26, Z19
+	VPDPBUSD.BCST 20(R8), Z26, Z20
+	VPDPBUSD.BCST 20(R8)(BX*1), Z26, Z21
+	VPDPBUSD.BCST 20(R8)(BX*2), Z26, Z22
+	VPDPBUSD.BCST 20(R9), Z26, Z23
+	VPDPBUSD.BCST 20(R9)(BX*1), Z26, Z24
+	VPDPBUSD.BCST 20(R9)(BX*2), Z26, Z25
+	PREFETCHT0    4224(CX)
+	VMOVDQU64     128(CX), Z26
+	VPANDD        Z12, Z26, Z27
+	VMOVDQU64     256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 8(SI), Z27, Z14
+	VPDPBUSD.BCST 8(SI)(BX*1), Z27, Z15
+	VPDPBUSD.BCST 8(SI)(BX*2), Z27, Z16
+	VPDPBUSD.BCST 8(DI), Z27, Z17
+	VPDPBUSD.BCST 8(DI)(BX*1), Z27, Z18
+	VPDPBUSD.BCST 8(DI)(BX*2), Z27, Z19
+	VPDPBUSD.BCST 8(R8), Z27, Z20
+	VPDPBUSD.BCST 8(R8)(BX*1), Z27, Z21
+	VPDPBUSD.BCST 8(R8)(BX*2), Z27, Z22
+	VPDPBUSD.BCST 8(R9), Z27, Z23
+	VPDPBUSD.BCST 8(R9)(BX*1), Z27, Z24
+	VPDPBUSD.BCST 8(R9)(BX*2), Z27, Z25
+	VPSRLW        $0x04, Z26, Z26
+	VPANDD        Z12, Z26, Z26
+	VPSRLW        $0x01, 256(CX), Z27
+	VPTERNLOGD    $0xf8, Z13, Z27, Z26
+	VPDPBUSD.BCST 24(SI), Z26, Z14
+	VPDPBUSD.BCST 24(SI)(BX*1), Z26, Z15
+	VPDPBUSD.BCST 24(SI)(BX*2), Z26, Z16
+	VPDPBUSD.BCST 24(DI), Z26, Z17
+	VPDPBUSD.BCST 24(DI)(BX*1), Z26, Z18
+	VPDPBUSD.BCST 24(DI)(BX*2), Z26, Z19
+	VPDPBUSD.BCST 24(R8), Z26, Z20
+	VPDPBUSD.BCST 24(R8)(BX*1), Z26, Z21
+	VPDPBUSD.BCST 24(R8)(BX*2), Z26, Z22
+	VPDPBUSD.BCST 24(R9), Z26, Z23
+	VPDPBUSD.BCST 24(R9)(BX*1), Z26, Z24
+	VPDPBUSD.BCST 24(R9)(BX*2), Z26, Z25
+	PREFETCHT0    4288(CX)
+	VMOVDQU64     192(CX), Z26
+	VPANDD        Z12, Z26, Z27
+	VPSRLW        $0x02, 256(CX), Z28
+	VPTERNLOGD    $0xf8, Z13, Z28, Z27
+	VPDPBUSD.BCST 12(SI), Z27, Z14
+	VPDPBUSD.BCST 12(SI)(BX*1), Z27, Z15
+	VPDPBUSD.BCST 12(SI)(BX*2), Z27, Z16
+	VPDPBUSD.BCST 12(DI), Z27, Z17
+	VPDPBUSD.BCST 12(DI)(BX*1), Z27, Z18
+	VPDPBUSD.BCST 12(DI)(BX*2), Z27, Z19
+	VPDPBUSD.BCST 12(R8), Z27, Z20
+	VPDPBUSD.BCST 12(R8)(BX*1), Z27, Z21
+	VPDPBUSD.BCST 12(R8)(BX*2), Z27, Z22
+	VPDPBUSD.BCST 12(R9), Z27, Z23
+	VPDPBUSD.BCST 12(R9)(BX*1), Z27, Z24
+	VPDPBUSD.BCST 12(R9)(BX*2), Z27, Z25
+	VPSRLW        $0x04, Z26, Z26
+	VPANDD        Z12, Z26, Z26
+	VPSRLW        $0x03, 256(CX), Z27
+	VPTERNLOGD    $0xf8, Z13, Z27, Z26
+	VPDPBUSD.BCST 28(SI), Z26, Z14
+	VPDPBUSD.BCST 28(SI)(BX*1), Z26, Z15
+	VPDPBUSD.BCST 28(SI)(BX*2), Z26, Z16
+	VPDPBUSD.BCST 28(DI), Z26, Z17
+	VPDPBUSD.BCST 28(DI)(BX*1), Z26, Z18
+	VPDPBUSD.BCST 28(DI)(BX*2), Z26, Z19
+	VPDPBUSD.BCST 28(R8), Z26, Z20
+	VPDPBUSD.BCST 28(R8)(BX*1), Z26, Z21
+	VPDPBUSD.BCST 28(R8)(BX*2), Z26, Z22
+	VPDPBUSD.BCST 28(R9), Z26, Z23
+	VPDPBUSD.BCST 28(R9)(BX*1), Z26, Z24
+	VPDPBUSD.BCST 28(R9)(BX*2), Z26, Z25
+	VCVTPH2PS     (DX), Z26
+	VMULPS.BCST   32(SI), Z26, Z27
+	VCVTDQ2PS     Z14, Z14
+	VFMADD231PS   Z27, Z14, Z0
+	VMULPS.BCST   32(SI)(BX*1), Z26, Z14
+	VCVTDQ2PS     Z15, Z15
+	VFMADD231PS   Z14, Z15, Z1
+	VMULPS.BCST   32(SI)(BX*2), Z26, Z14
+	VCVTDQ2PS     Z16, Z16
+	VFMADD231PS   Z14, Z16, Z2
+	VMULPS.BCST   32(DI), Z26, Z14
+	VCVTDQ2PS     Z17, Z17
+	VFMADD231PS   Z14, Z17, Z3
+	VMULPS.BCST   32(DI)(BX*1), Z26, Z14
+	VCVTDQ2PS     Z18, Z18
+	VFMADD231PS   Z14, Z18, Z4
+	VMULPS.BCST   32(DI)(BX*2), Z26, Z14
+	VCVTDQ2PS     Z19, Z19
+	VFMADD231PS   Z14, Z19, Z5
+	VMULPS.BCST   32(R8), Z26, Z14
+	VCVTDQ2PS     Z20, Z20
+	VFMADD231PS   Z14, Z20, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z26, Z14
+	VCVTDQ2PS     Z21, Z21
+	VFMADD231PS   Z14, Z21, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z26, Z14
+	VCVTDQ2PS     Z22, Z22
+	VFMADD231PS   Z14, Z22, Z8
+	VMULPS.BCST   32(R9), Z26, Z14
+	VCVTDQ2PS     Z23, Z23
+	VFMADD231PS   Z14, Z23, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z26, Z14
+	VCVTDQ2PS     Z24, Z24
+	VFMADD231PS   Z14, Z24, Z10
+	VMULPS.BCST   32(R9)(BX*2), Z26, Z14
+	VCVTDQ2PS     Z25, Z25
+	VFMADD231PS   Z14, Z25, Z11
+	ADDQ          $+56, SI
+	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+320, CX
+	ADDQ          $+32, DX
+	DECQ          R10
+	JNE           groups
+	MOVQ          AX, SI
+	VMOVUPS       Z0, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z1, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z2, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z3, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z4, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z5, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z6, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z7, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z8, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z9, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z10, (SI)
+	ADDQ          accStride+8(FP), SI
+	VMOVUPS       Z11, (SI)
+	ADDQ          $+64, AX
+	DECQ          blocks+32(FP)
+	JNE           blocks
 	VZEROUPPER
 	RET
 
@@ -22868,15 +30018,16 @@ TEXT ·avx512UnpackQ4_K(SB), NOSPLIT, $0-32
 	VPBROADCASTD SI, Z0
 	MOVL         $0x000000ff, SI
 	VPBROADCASTD SI, Z1
+	MOVQ         BX, SI
 
 supers:
 	VCVTPH2PS    (DX), Z2
 	VCVTPH2PS    32(DX), Z3
-	MOVL         $0x80000000, SI
-	VPBROADCASTD SI, Z4
+	MOVL         $0x80000000, BX
+	VPBROADCASTD BX, Z4
 	VPXORD       Z4, Z3, Z3
 	ADDQ         $+64, DX
-	MOVQ         $0x00000008, SI
+	MOVQ         $0x00000008, BX
 
 groups:
 	VPMOVZXBD  (DX), Z4
@@ -23100,10 +30251,804 @@ groups:
 	ADDQ       $+2048, AX
 	ADDQ       $+256, CX
 	ADDQ       $+32, DX
-	DECQ       SI
+	DECQ       BX
 	JNE        groups
-	SUBQ       $+8, BX
+	SUBQ       $+8, SI
 	JNE        supers
+	VZEROUPPER
+	RET
+
+// func avx512UnpackQ5_K(dst *float32, data *byte, scale *uint16, groups int)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·avx512UnpackQ5_K(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         data+8(FP), CX
+	MOVQ         scale+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z0
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z1
+	MOVL         $0x000000ff, SI
+	VPBROADCASTD SI, Z2
+	MOVQ         BX, SI
+
+supers:
+	VCVTPH2PS    (DX), Z3
+	VCVTPH2PS    32(DX), Z4
+	MOVL         $0x80000000, BX
+	VPBROADCASTD BX, Z5
+	VPXORD       Z5, Z4, Z4
+	ADDQ         $+64, DX
+	MOVQ         $0x00000008, BX
+
+groups:
+	VPMOVZXBD  (DX), Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z3, Z5, Z5
+	VPMOVZXBD  16(DX), Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	PREFETCHT0 4096(CX)
+	PREFETCHT0 4352(CX)
+	VMOVDQU64  (CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VPSLLW     $0x04, 256(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, (AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 64(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 128(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 192(AX)
+	VPSRLW     $0x04, Z7, Z7
+	VPANDD     Z0, Z7, Z7
+	VPSLLW     $0x03, 256(CX), Z8
+	VPTERNLOGD $0xf8, Z1, Z8, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1024(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1088(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1152(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z2, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z5, Z7, Z7
+	VADDPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1216(AX)
+	PREFETCHT0 4160(CX)
+	VMOVDQU64  64(CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VPSLLW     $0x02, 256(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 256(AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 320(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 384(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 448(AX)
+	VPSRLW     $0x04, Z7, Z7
+	VPANDD     Z0, Z7, Z7
+	VPSLLW     $0x01, 256(CX), Z8
+	VPTERNLOGD $0xf8, Z1, Z8, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1280(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1344(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1408(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z2, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z5, Z7, Z7
+	VADDPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1472(AX)
+	PREFETCHT0 4224(CX)
+	VMOVDQU64  128(CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VMOVDQU64  256(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 512(AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 576(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 640(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 704(AX)
+	VPSRLW     $0x04, Z7, Z7
+	VPANDD     Z0, Z7, Z7
+	VPSRLW     $0x01, 256(CX), Z8
+	VPTERNLOGD $0xf8, Z1, Z8, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1536(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1600(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1664(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z2, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z5, Z7, Z7
+	VADDPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1728(AX)
+	PREFETCHT0 4288(CX)
+	VMOVDQU64  192(CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VPSRLW     $0x02, 256(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 768(AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 832(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VADDPS     Z6, Z9, Z9
+	VMOVUPS    Z9, 896(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 960(AX)
+	VPSRLW     $0x04, Z7, Z7
+	VPANDD     Z0, Z7, Z7
+	VPSRLW     $0x03, 256(CX), Z8
+	VPTERNLOGD $0xf8, Z1, Z8, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1792(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1856(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VADDPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1920(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z2, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z5, Z7, Z7
+	VADDPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1984(AX)
+	ADDQ       $+2048, AX
+	ADDQ       $+320, CX
+	ADDQ       $+32, DX
+	DECQ       BX
+	JNE        groups
+	SUBQ       $+8, SI
+	JNE        supers
+	VZEROUPPER
+	RET
+
+// func avx512UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·avx512UnpackQ6_K(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         data+8(FP), CX
+	MOVQ         scale+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z0
+	MOVL         $0x30303030, SI
+	VPBROADCASTD SI, Z1
+	MOVL         $0x000000ff, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x00000020, SI
+	VPBROADCASTD SI, Z3
+	MOVQ         BX, SI
+
+supers:
+	VCVTPH2PS (DX), Z4
+	ADDQ      $+32, DX
+	MOVQ      $0x00000008, BX
+
+groups:
+	VPMOVSXBD  (DX), Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z4, Z5, Z5
+	VPMOVSXBD  16(DX), Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	PREFETCHT0 4096(CX)
+	PREFETCHT0 4352(CX)
+	VMOVDQU64  (CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VPSLLW     $0x04, 256(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, (AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 64(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 128(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 192(AX)
+	VPSRLW     $0x04, Z7, Z7
+	VPANDD     Z0, Z7, Z7
+	VPSLLW     $0x02, 256(CX), Z8
+	VPTERNLOGD $0xf8, Z1, Z8, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1024(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1088(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1152(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1216(AX)
+	PREFETCHT0 4160(CX)
+	PREFETCHT0 4416(CX)
+	VMOVDQU64  64(CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VMOVDQU64  256(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 256(AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 320(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 384(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 448(AX)
+	VPSRLW     $0x04, Z7, Z7
+	VPANDD     Z0, Z7, Z7
+	VPSRLW     $0x02, 256(CX), Z8
+	VPTERNLOGD $0xf8, Z1, Z8, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1280(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1344(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1408(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1472(AX)
+	PREFETCHT0 4224(CX)
+	VMOVDQU64  128(CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VPSLLW     $0x04, 320(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 512(AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 576(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 640(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 704(AX)
+	VPSRLW     $0x04, Z7, Z7
+	VPANDD     Z0, Z7, Z7
+	VPSLLW     $0x02, 320(CX), Z8
+	VPTERNLOGD $0xf8, Z1, Z8, Z7
+	VPSRLD     $0x00, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1536(AX)
+	VPSRLD     $0x08, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1600(AX)
+	VPSRLD     $0x10, Z7, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z6, Z8, Z8
+	VMOVUPS    Z8, 1664(AX)
+	VPSRLD     $0x18, Z7, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1728(AX)
+	PREFETCHT0 4288(CX)
+	VMOVDQU64  192(CX), Z7
+	VPANDD     Z0, Z7, Z8
+	VMOVDQU64  320(CX), Z9
+	VPTERNLOGD $0xf8, Z1, Z9, Z8
+	VPSRLD     $0x00, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 768(AX)
+	VPSRLD     $0x08, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 832(AX)
+	VPSRLD     $0x10, Z8, Z9
+	VPANDD     Z2, Z9, Z9
+	VPSUBD     Z3, Z9, Z9
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z5, Z9, Z9
+	VMOVUPS    Z9, 896(AX)
+	VPSRLD     $0x18, Z8, Z8
+	VPANDD     Z2, Z8, Z8
+	VPSUBD     Z3, Z8, Z8
+	VCVTDQ2PS  Z8, Z8
+	VMULPS     Z5, Z8, Z8
+	VMOVUPS    Z8, 960(AX)
+	VPSRLW     $0x04, Z7, Z5
+	VPANDD     Z0, Z5, Z5
+	VPSRLW     $0x02, 320(CX), Z7
+	VPTERNLOGD $0xf8, Z1, Z7, Z5
+	VPSRLD     $0x00, Z5, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1792(AX)
+	VPSRLD     $0x08, Z5, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1856(AX)
+	VPSRLD     $0x10, Z5, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z6, Z7, Z7
+	VMOVUPS    Z7, 1920(AX)
+	VPSRLD     $0x18, Z5, Z5
+	VPANDD     Z2, Z5, Z5
+	VPSUBD     Z3, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMOVUPS    Z5, 1984(AX)
+	ADDQ       $+2048, AX
+	ADDQ       $+384, CX
+	ADDQ       $+32, DX
+	DECQ       BX
+	JNE        groups
+	SUBQ       $+8, SI
+	JNE        supers
+	VZEROUPPER
+	RET
+
+// func avx512UnpackQ5_0(dst *float32, data *byte, scale *uint16, groups int)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·avx512UnpackQ5_0(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         data+8(FP), CX
+	MOVQ         scale+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         $0x0f0f0f0f, SI
+	VPBROADCASTD SI, Z0
+	MOVL         $0x10101010, SI
+	VPBROADCASTD SI, Z1
+	MOVL         $0x000000ff, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x00000010, SI
+	VPBROADCASTD SI, Z3
+
+groups:
+	VCVTPH2PS  (DX), Z4
+	PREFETCHT0 4096(CX)
+	PREFETCHT0 4352(CX)
+	VMOVDQU64  (CX), Z5
+	VPANDD     Z0, Z5, Z6
+	VPSLLW     $0x04, 256(CX), Z7
+	VPTERNLOGD $0xf8, Z1, Z7, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, (AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 64(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 128(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 192(AX)
+	VPSRLW     $0x04, Z5, Z5
+	VPANDD     Z0, Z5, Z5
+	VPSLLW     $0x03, 256(CX), Z6
+	VPTERNLOGD $0xf8, Z1, Z6, Z5
+	VPSRLD     $0x00, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1024(AX)
+	VPSRLD     $0x08, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1088(AX)
+	VPSRLD     $0x10, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1152(AX)
+	VPSRLD     $0x18, Z5, Z5
+	VPANDD     Z2, Z5, Z5
+	VPSUBD     Z3, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z4, Z5, Z5
+	VMOVUPS    Z5, 1216(AX)
+	PREFETCHT0 4160(CX)
+	VMOVDQU64  64(CX), Z5
+	VPANDD     Z0, Z5, Z6
+	VPSLLW     $0x02, 256(CX), Z7
+	VPTERNLOGD $0xf8, Z1, Z7, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 256(AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 320(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 384(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 448(AX)
+	VPSRLW     $0x04, Z5, Z5
+	VPANDD     Z0, Z5, Z5
+	VPSLLW     $0x01, 256(CX), Z6
+	VPTERNLOGD $0xf8, Z1, Z6, Z5
+	VPSRLD     $0x00, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1280(AX)
+	VPSRLD     $0x08, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1344(AX)
+	VPSRLD     $0x10, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1408(AX)
+	VPSRLD     $0x18, Z5, Z5
+	VPANDD     Z2, Z5, Z5
+	VPSUBD     Z3, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z4, Z5, Z5
+	VMOVUPS    Z5, 1472(AX)
+	PREFETCHT0 4224(CX)
+	VMOVDQU64  128(CX), Z5
+	VPANDD     Z0, Z5, Z6
+	VMOVDQU64  256(CX), Z7
+	VPTERNLOGD $0xf8, Z1, Z7, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 512(AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 576(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 640(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 704(AX)
+	VPSRLW     $0x04, Z5, Z5
+	VPANDD     Z0, Z5, Z5
+	VPSRLW     $0x01, 256(CX), Z6
+	VPTERNLOGD $0xf8, Z1, Z6, Z5
+	VPSRLD     $0x00, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1536(AX)
+	VPSRLD     $0x08, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1600(AX)
+	VPSRLD     $0x10, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1664(AX)
+	VPSRLD     $0x18, Z5, Z5
+	VPANDD     Z2, Z5, Z5
+	VPSUBD     Z3, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z4, Z5, Z5
+	VMOVUPS    Z5, 1728(AX)
+	PREFETCHT0 4288(CX)
+	VMOVDQU64  192(CX), Z5
+	VPANDD     Z0, Z5, Z6
+	VPSRLW     $0x02, 256(CX), Z7
+	VPTERNLOGD $0xf8, Z1, Z7, Z6
+	VPSRLD     $0x00, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 768(AX)
+	VPSRLD     $0x08, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 832(AX)
+	VPSRLD     $0x10, Z6, Z7
+	VPANDD     Z2, Z7, Z7
+	VPSUBD     Z3, Z7, Z7
+	VCVTDQ2PS  Z7, Z7
+	VMULPS     Z4, Z7, Z7
+	VMOVUPS    Z7, 896(AX)
+	VPSRLD     $0x18, Z6, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 960(AX)
+	VPSRLW     $0x04, Z5, Z5
+	VPANDD     Z0, Z5, Z5
+	VPSRLW     $0x03, 256(CX), Z6
+	VPTERNLOGD $0xf8, Z1, Z6, Z5
+	VPSRLD     $0x00, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1792(AX)
+	VPSRLD     $0x08, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1856(AX)
+	VPSRLD     $0x10, Z5, Z6
+	VPANDD     Z2, Z6, Z6
+	VPSUBD     Z3, Z6, Z6
+	VCVTDQ2PS  Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVUPS    Z6, 1920(AX)
+	VPSRLD     $0x18, Z5, Z5
+	VPANDD     Z2, Z5, Z5
+	VPSUBD     Z3, Z5, Z5
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z4, Z5, Z5
+	VMOVUPS    Z5, 1984(AX)
+	ADDQ       $+2048, AX
+	ADDQ       $+320, CX
+	ADDQ       $+32, DX
+	DECQ       BX
+	JNE        groups
 	VZEROUPPER
 	RET
 
@@ -23145,29 +31090,36 @@ groups:
 	VCVTPS2DQ     Z3, Z3
 	VPMOVDB       Z2, (AX)
 	VPMOVDB       Z3, 16(AX)
-	VPADDD        Z3, Z2, Z2
-	VEXTRACTI64X4 $0x01, Z2, Y3
-	VPADDD        Y3, Y2, Y2
+	VEXTRACTI64X4 $0x01, Z2, Y4
+	VPADDD        Y4, Y2, Y2
+	VEXTRACTI64X4 $0x01, Z3, Y4
+	VPADDD        Y4, Y3, Y3
+	VPHADDD       Y3, Y2, Y2
+	VPHADDD       Y2, Y2, Y2
 	VEXTRACTI128  $0x01, Y2, X3
-	VPADDD        X3, X2, X2
-	VPSHUFD       $0x4e, X2, X3
-	VPADDD        X3, X2, X2
-	VPSHUFD       $0xb1, X2, X3
-	VPADDD        X3, X2, X2
-	VMOVD         X2, BX
+	VPADDD        X2, X3, X3
+	VMOVD         X3, BX
+	VPEXTRD       $0x01, X3, DI
 
 store:
+	LEAL       (BX)(DI*1), SI
+	NEGL       BX
+	SHLL       $0x05, BX
+	MOVL       BX, 48(AX)
+	NEGL       DI
+	SHLL       $0x05, DI
+	MOVL       DI, 52(AX)
 	VMOVSS     X5, 32(AX)
 	VXORPS     X2, X2, X2
-	VCVTSI2SSL BX, X2, X2
+	VCVTSI2SSL SI, X2, X2
 	VMULSS     X2, X5, X2
 	VMOVSS     X2, 36(AX)
-	NEGL       BX
-	SHLL       $0x03, BX
-	MOVL       BX, 44(AX)
-	SHLL       $0x04, BX
-	MOVL       BX, 40(AX)
-	ADDQ       $+48, AX
+	NEGL       SI
+	SHLL       $0x03, SI
+	MOVL       SI, 44(AX)
+	SHLL       $0x04, SI
+	MOVL       SI, 40(AX)
+	ADDQ       $+56, AX
 	ADDQ       $+128, CX
 	DECQ       DX
 	JNE        groups
@@ -23178,6 +31130,7 @@ special:
 	VPXOR   Y2, Y2, Y2
 	VMOVDQU Y2, (AX)
 	XORL    BX, BX
+	XORL    DI, DI
 	CMPL    SI, $0x03800000
 	JAE     store
 	VXORPS  X5, X5, X5

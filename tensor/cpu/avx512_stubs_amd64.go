@@ -54,6 +54,21 @@ func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q5_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512INT8x1 sets the products of 1 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -118,6 +133,21 @@ func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x2 sets the products of 2 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -184,6 +214,21 @@ func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q5_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512INT8x3 sets the products of 3 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -234,6 +279,21 @@ func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q5_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512INT8x4 sets the products of 4 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -278,6 +338,21 @@ func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x5 sets the products of 5 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -324,6 +399,21 @@ func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q5_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512INT8x6 sets the products of 6 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -368,6 +458,21 @@ func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x7 sets the products of 7 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -414,6 +519,21 @@ func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q5_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512INT8x8 sets the products of 8 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -459,6 +579,21 @@ func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //go:noescape
 func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q5_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512INT8x9 sets the products of 9 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -498,6 +633,21 @@ func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //
 //go:noescape
 func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x10 sets the products of 10 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -539,6 +689,21 @@ func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //go:noescape
 func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512Q5_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512INT8x11 sets the products of 11 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -578,6 +743,21 @@ func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //
 //go:noescape
 func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x12 sets the products of 12 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -619,10 +799,25 @@ func avx512UnpackQ4_0(dst *float32, data *byte, scale *uint16, groups int)
 //go:noescape
 func avx512UnpackQ4_1(dst *float32, data *byte, scale *uint16, groups int)
 
-// avx512UnpackQ4_K dequantises super-blocks of one block.
+// avx512UnpackQ4_K dequantises groups of one block, super-blocks whole.
 //
 //go:noescape
 func avx512UnpackQ4_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512UnpackQ5_K dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx512UnpackQ5_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512UnpackQ6_K dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx512UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512UnpackQ5_0 dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx512UnpackQ5_0(dst *float32, data *byte, scale *uint16, groups int)
 
 // avx512Quantise fills groups from 32 elements each.
 //

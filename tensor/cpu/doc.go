@@ -15,8 +15,13 @@
 //	            as unsigned bytes q+128; scales apart: [group][16 rows] float16
 //	q4_0, q4_1  block: [group][4 lines]; a byte of line c holds column 4c+i in its low and
 //	            column 16+4c+i in its high nibble; q4_1 has 16 scales and 16 minima a group
-//	q4_k        lines as of q4_0; scales apart: [8 groups][16 float16 scales, 16 float16
-//	            minima, then for each group 16 bytes of scales and 16 of minima]
+//	q5_0        lines as of q4_0, then one of fifth bits: those of line c are bit 2c of its
+//	            low and bit 2c+1 of its high nibbles; scales as of q4_0
+//	q4_k, q5_k  lines as of q4_0 and q5_0; scales apart: [8 groups][16 float16 scales, 16
+//	            float16 minima, then for each group 16 bytes of scales and 16 of minima]
+//	q6_k        lines as of q4_0, then two of upper pairs of bits, low and high of line 0,
+//	            of line 1, ...; scales apart: [8 groups][16 float16 scales, then for each
+//	            group 16 signed bytes of scales of its first half and 16 of its second]
 //	int8        block: a line for 4 columns, as in q8_0; columns padded to 16; magnitudes
 //	            apart: [16 rows] float32
 //	nf4         block: a line for 8 columns: 32 bits of each of 16 rows, column 8c+i in bits

@@ -13,11 +13,10 @@ var generic = kernels{
 	q8_0:       genericQ8_0,
 	q4_0:       genericQ4_0,
 	q4_1:       genericQ4_1,
-	q4_k:       genericQ4_K,
 	unpackQ8_0: genericUnpackQ8_0,
 	unpackQ4_0: genericUnpackQ4_0,
 	unpackQ4_1: genericUnpackQ4_1,
-	unpackQ4_K: genericUnpackQ4_K,
+	high:       genericHigh,
 	quantise:   genericQuantise,
 
 	int8:         genericINT8,

@@ -27,17 +27,19 @@ func genericQuantise(q []quantGroup, x []float32) {
 		case most < 0x7f800000:
 			id = 127 / amax
 		}
-		sum := int32(0)
+		var sums [2]int32
 		for i, e := range v {
 			n := int8(0)
 			if id != 0 {
 				n = int8(float32(float32(e*id)+rounder) - rounder)
 			}
 			out.q[i] = n
-			sum += int32(n)
+			sums[i/16] += int32(n)
 		}
+		sum := sums[0] + sums[1]
 		out.d, out.dsum = d, d*float32(sum)
 		out.off8, out.off4 = -128*sum, -8*sum
+		out.off32 = [2]int32{-32 * sums[0], -32 * sums[1]}
 	}
 }
 

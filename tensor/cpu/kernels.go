@@ -23,11 +23,12 @@ type kernels struct {
 
 	// q8_0, q4_0 and q4_1 continue quantised products.
 	q8_0, q4_0, q4_1 func(q *quantArgs)
-	q4_k             func(q *quantArgs) // groups in whole super-blocks
 
 	// unpackQ8_0 and so on dequantise groups of one block: dst is [groups*32][16].
 	unpackQ8_0, unpackQ4_0, unpackQ4_1 func(dst []float32, data []byte, scale []uint16, groups int)
-	unpackQ4_K                         func(dst []float32, data []byte, scale []uint16, groups int)
+
+	// high are the kernels of the formats with super-blocks, or with bits above nibbles.
+	high highKernels
 
 	// int8 sets products of INT8 weights, int8Outliers continues those of one row and block
 	// over the outlier columns, unpackINT8 dequantises columns, a multiple of 4, of a block.
@@ -72,6 +73,8 @@ type quantGroup struct {
 	dsum float32 // d*sum(q)
 	off8 int32   // -128*sum(q) and -8*sum(q): they undo the unsigned storage of weights
 	off4 int32
+	// off32 is -32*sum of the first and of the second half of q.
+	off32 [2]int32
 }
 
 // quantArgs describes a product of blocks of quantised weights with quantised rows:

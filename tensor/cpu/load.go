@@ -57,11 +57,22 @@ func layoutOf(t tensor.DType) layout {
 		return layout{kind: t, lineBytes: 256, scales: 2 * lanes}
 	case tensor.Q4_K: // 2 float16 numbers a super-block, 2 bytes a group
 		return layout{t, 256, lanes + 2*lanes/superGroups, true}
+	case tensor.Q5_K:
+		return layout{t, 320, lanes + 2*lanes/superGroups, true}
+	case tensor.Q6_K: // 1 float16 number a super-block, 2 bytes a group
+		return layout{t, 384, lanes + lanes/superGroups, true}
+	case tensor.Q5_0:
+		return layout{kind: t, lineBytes: 320, scales: lanes}
 	}
 	return layout{kind: tensor.F32}
 }
 
 func (l layout) quantised() bool { return l.lineBytes > 0 }
+
+// minimum tells whether groups have one.
+func (l layout) minimum() bool {
+	return l.kind == tensor.Q4_1 || l.kind == tensor.Q4_K || l.kind == tensor.Q5_K
+}
 
 // Load repacks m, on all threads.
 func (d *Device) Load(m tensor.Matrix) (tensor.Weight, error) {
@@ -133,6 +144,8 @@ func (op *repackOp) tile(_, b int) {
 		switch {
 		case w.layout.super:
 			w.repackSuper(row, b, j)
+		case w.layout.kind == tensor.Q5_0:
+			w.repackQ5_0(row, b, j)
 		case w.layout.quantised():
 			w.repackGroups(row, b, j)
 		case w.layout.kind == tensor.INT8:
@@ -229,6 +242,8 @@ func (w *weight) dequantise(dst []float32, r int) {
 			dst[i] = float32(int(lines[i%group/4*64+4*j+i%4])-128) * d
 		case tensor.Q4_0:
 			dst[i] = d * float32(int(nibbleAt(lines, i%group, j))-8)
+		case tensor.Q5_0:
+			dst[i] = d * float32(int(fiveAt(lines, i%group, j))-16)
 		case tensor.Q4_1:
 			dst[i] = float32(d*float32(nibbleAt(lines, i%group, j))) + quant.F16ToF32(scale[lanes+j])
 		}

@@ -232,8 +232,8 @@ func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, n
 		k.q4_0(q)
 	case tensor.Q4_1:
 		k.q4_1(q)
-	case tensor.Q4_K:
-		k.q4_k(q)
+	default:
+		k.high.of(l.kind).product(q)
 	}
 }
 
@@ -258,8 +258,8 @@ func (k *kernels) multiplyUnpacked(panel, acc []float32, accStride int, w *weigh
 				k.unpackQ4_0(dst, data, scale, n)
 			case tensor.Q4_1:
 				k.unpackQ4_1(dst, data, scale, n)
-			case tensor.Q4_K:
-				k.unpackQ4_K(dst, data, scale, n)
+			default:
+				k.high.of(l.kind).unpack(dst, data, scale, n)
 			}
 		}
 		k.f32(acc, accStride, panel, block, 2, x[g*group:], xStride, rows, n*group)

@@ -67,10 +67,36 @@ func TestPackKIsBetter(t *testing.T) {
 	}
 }
 
+// More bits, less error: about half of it for each bit.
+func TestPackBitsPay(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	x := make([]float32, 256*100)
+	for i := range x {
+		x[i] = float32(r.NormFloat64() * 0.02)
+	}
+	order := []tensor.DType{tensor.Q4_0, tensor.Q4_K, tensor.Q5_0, tensor.Q5_K, tensor.Q6_K, tensor.Q8_0}
+	for i := 1; i < len(order); i++ {
+		if e, more := packed(order[i-1], x), packed(order[i], x); !(more < 0.9*e) {
+			t.Errorf("%v errs by %.4f, %v by %.4f", order[i-1], e, order[i], more)
+		}
+	}
+	for d, most := range map[tensor.DType]float64{tensor.Q4_K: 0.075, tensor.Q5_K: 0.037, tensor.Q6_K: 0.022, tensor.Q5_0: 0.047} {
+		if e := packed(d, x); !(e < most) {
+			t.Errorf("%v errs by %.4f, want below %g", d, e, most)
+		}
+	}
+}
+
 // What has no good answer still has one: constants come back, nothing panics.
 func TestPackKEdges(t *testing.T) {
-	f, _ := Of(tensor.Q4_K)
-	buf, y := make([]byte, f.Bytes), make([]float32, 256)
+	for _, d := range []tensor.DType{tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q5_0} {
+		packEdges(t, d)
+	}
+}
+
+func packEdges(t *testing.T, d tensor.DType) {
+	f, _ := Of(d)
+	buf, y := make([]byte, 256/f.Group*f.Bytes), make([]float32, 256)
 	for _, v := range []float64{0, 1, -1, 1e-30, -1e-30, 1e-42, 3e38, math.Inf(1), math.Inf(-1), math.NaN()} {
 		for _, only := range []bool{false, true} {
 			x := make([]float32, 256)
@@ -85,8 +111,8 @@ func TestPackKEdges(t *testing.T) {
 				continue // beyond float16
 			}
 			for i := range x {
-				if math.Abs(float64(x[i]-y[i])) > 1e-3 {
-					t.Errorf("%v, alone %v: value %d became %v", v, only, i, y[i])
+				if math.Abs(float64(x[i]-y[i])) > 1e-3*math.Abs(v)+1e-7 {
+					t.Errorf("%v: %v, alone %v: value %d became %v", d, v, only, i, y[i])
 					break
 				}
 			}

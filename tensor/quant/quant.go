@@ -40,10 +40,12 @@ var formats = []Format{
 	{tensor.Q8_0, 32, 34, unpackQ8_0, packQ8_0, 0, nil},
 	{tensor.Q4_0, 32, 18, unpackQ4_0, packQ4_0, 0, nil},
 	{tensor.Q4_1, 32, 20, unpackQ4_1, packQ4_1, 0, nil},
-	{tensor.Q6_K, 256, 210, unpackQ6_K, nil, 0, nil},
+	{tensor.Q6_K, 256, 210, unpackQ6_K, packQ6_K, 0, nil},
 	{tensor.Q4_K, 256, 144, unpackQ4_K, packQ4_K, 0, nil},
 	{tensor.INT8, 1, 1, unpackINT8, packINT8, int8Head, nil},
 	{tensor.NF4, nf4Group, nf4Bytes, unpackNF4, packNF4, 0, finishNF4},
+	{tensor.Q5_K, 256, 176, unpackQ5_K, packQ5_K, 0, nil},
+	{tensor.Q5_0, 32, 22, unpackQ5_0, packQ5_0, 0, nil},
 }
 
 // All lists the formats in the order of their data types. The caller must not change it.

@@ -76,7 +76,7 @@ func linear(w *weight, bias vector, a *act, r int) []float64 {
 // eightBit tells the formats that have a quantised product.
 func eightBit(t tensor.DType) bool {
 	switch t {
-	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K:
+	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
 		return true
 	}
 	return false

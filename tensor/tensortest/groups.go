@@ -37,12 +37,27 @@ func readGroup(f quant.Format, row []byte, g int) ruleGroup {
 		out.minimum, out.offset = half(2), true
 	case tensor.Q4_K:
 		each(func(i int) int { return int(block[16+g/2*32+i] >> (g % 2 * 4) & 15) })
+	case tensor.Q5_K:
+		each(func(i int) int { return int(block[48+g/2*32+i]>>(g%2*4)&15) + int(block[16+i]>>g&1)*16 })
+	case tensor.Q6_K:
+		each(func(i int) int {
+			low := block[g/4*64+(g%2*32+i)] >> (g / 2 % 2 * 4) & 15
+			return int(low) + int(block[128+g/4*32+i]>>(g%4*2)&3)*16 - 32
+		})
+	case tensor.Q5_0:
+		each(func(i int) int { return int(block[6+i%16]>>(i/16*4)&15) + int(block[2+i/8]>>(i%8)&1)*16 - 16 })
 	}
-	out.scales = []float32{half(0)}
-	if f.DType == tensor.Q4_K {
+	switch f.DType {
+	case tensor.Q4_K, tensor.Q5_K:
 		sc, m := sixBits(block[4:16], g)
-		out.scales[0] *= float32(sc)
+		out.scales = []float32{float32(half(0) * float32(sc))}
 		out.minimum, out.offset = -float32(half(2)*float32(m)), true
+	case tensor.Q6_K:
+		for _, sc := range block[192+2*g:][:2] {
+			out.scales = append(out.scales, float32(half(208)*float32(int8(sc))))
+		}
+	default:
+		out.scales = []float32{half(0)}
 	}
 	return out
 }

@@ -54,7 +54,7 @@ func rules(t *testing.T, d tensor.Device) {
 // eightBit tells the formats whose products take groups of rows in 8 bits.
 func eightBit(t tensor.DType) bool {
 	switch t {
-	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K:
+	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
 		return true
 	}
 	return false

@@ -8,16 +8,27 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// superFormat is a format whose groups come in super-blocks of 8 (generic_kquant.go): 4
-// lines of nibbles a group, then lines of the bits above them; scales apart.
-type superFormat struct {
-	name    string
-	high    int  // bits of a value above its nibble, and lines of them
-	minimum bool // 6-bit scales and minima for each group; else signed scales for 16 columns
+// highFormat is a format of generic_kquant.go: a group has 4 lines of nibbles, then lines
+// of the bits above them. Scales are apart, and but for the plain ones in super-blocks.
+type highFormat struct {
+	name   string
+	high   int // bits of a value above its nibble, and lines of them
+	scales scaleKind
 }
 
-var superFormats = []superFormat{
-	{"Q4_K", 0, true},
+type scaleKind int
+
+const (
+	plain  scaleKind = iota // a float16 scale for each group, values less 16
+	minima                  // 6-bit scales and minima
+	halves                  // signed scales for each 16 columns, values less 32
+)
+
+var highFormats = []highFormat{
+	{"Q4_K", 0, minima},
+	{"Q5_K", 1, minima},
+	{"Q6_K", 2, halves},
+	{"Q5_0", 1, plain},
 }
 
 const (
@@ -25,18 +36,69 @@ const (
 	groupScales = 32 // bytes of the 16 lanes for each group
 )
 
-func (f superFormat) lineBytes() int { return 64 * (4 + f.high) }
-
 // headBytes are those of the float16 numbers of a super-block.
-func (f superFormat) headBytes() int {
-	if f.minimum {
-		return 64
+func (f highFormat) headBytes() int { return [...]int{minima: 64, halves: 32}[f.scales] }
+
+// head widens the float16 numbers of a super-block; that of the minima is negated.
+func (f highFormat) head(scale reg.GPVirtual) (d, m reg.VecVirtual) {
+	d = ZMM()
+	VCVTPH2PS(Mem{Base: scale}, d)
+	if f.scales == minima {
+		m = ZMM()
+		VCVTPH2PS(Mem{Base: scale, Disp: 32}, m)
+		VPXORD(broadcast(1<<31), m, m)
 	}
-	return 32
+	return d, m
 }
 
-// superKernel continues quantised products of a number of rows with blocks of weights.
-func superKernel(f superFormat, rows int) {
+// each walks groups, whose number is at n, with the float16 numbers of their super-block.
+func (f highFormat) each(n Op, data, scale reg.GPVirtual, body func(d, m reg.VecVirtual)) {
+	g, left := GP64(), GP64()
+	var d, m reg.VecVirtual
+	if f.scales == plain {
+		MOVQ(n, g)
+	} else {
+		MOVQ(n, left)
+		Label("supers")
+		d, m = f.head(scale)
+		ADDQ(I32(f.headBytes()), scale)
+		MOVQ(U32(superGroups), g)
+	}
+	Label("groups")
+	body(d, m)
+	ADDQ(I32(64*(4+f.high)), data)
+	ADDQ(I32(groupScales), scale)
+	DECQ(g)
+	JNE(LabelRef("groups"))
+	if f.scales != plain {
+		SUBQ(I32(superGroups), left)
+		JNE(LabelRef("supers"))
+	}
+}
+
+// scale gives the scales of a group; second those of its second half.
+func (f highFormat) scale(scale reg.GPVirtual, d reg.VecVirtual, second bool) reg.VecVirtual {
+	z := ZMM()
+	m := Mem{Base: scale}
+	if second {
+		m.Disp = 16
+	}
+	switch f.scales {
+	case plain:
+		VCVTPH2PS(m, z)
+		return z
+	case minima:
+		VPMOVZXBD(m, z)
+	case halves:
+		VPMOVSXBD(m, z)
+	}
+	VCVTDQ2PS(z, z)
+	VMULPS(d, z, z)
+	return z
+}
+
+// highKernel continues quantised products of a number of rows with blocks of weights.
+func highKernel(f highFormat, rows int) {
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
 	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
@@ -49,23 +111,15 @@ func superKernel(f superFormat, rows int) {
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
 	moveTile(acc, paramMem("accStride"), tile, true)
-	supers := GP64()
-	MOVQ(paramMem("groups"), supers)
-	Label("supers")
-	d, m := f.head(scale)
-	ADDQ(I32(f.headBytes()), scale)
-	g := GP64()
-	MOVQ(U32(superGroups), g)
-	Label("groups")
-	PREFETCHT0(Mem{Base: scale, Disp: prefetchAhead / 8})
-	f.minima(u, x, tile, scale, d, m)
-	x.advance(groupBytes)
-	ADDQ(I32(f.lineBytes()), data)
-	ADDQ(I32(groupScales), scale)
-	DECQ(g)
-	JNE(LabelRef("groups"))
-	SUBQ(I32(superGroups), supers)
-	JNE(LabelRef("supers"))
+	f.each(paramMem("groups"), data, scale, func(d, m reg.VecVirtual) {
+		PREFETCHT0(Mem{Base: scale, Disp: prefetchAhead / 8})
+		if f.scales == halves {
+			f.addHalves(u, x, tile, scale, d)
+		} else {
+			f.add(u, x, tile, scale, d, m)
+		}
+		x.advance(groupBytes)
+	})
 	moveTile(acc, paramMem("accStride"), tile, false)
 	ADDQ(I32(64), acc)
 	DECQ(blocks)
@@ -74,64 +128,79 @@ func superKernel(f superFormat, rows int) {
 	RET()
 }
 
-// head widens the float16 numbers of a super-block; that of the minima is negated.
-func (f superFormat) head(scale reg.GPVirtual) (d, m reg.VecVirtual) {
-	d = ZMM()
-	VCVTPH2PS(Mem{Base: scale}, d)
-	if f.minimum {
-		m = ZMM()
-		VCVTPH2PS(Mem{Base: scale, Disp: 32}, m)
-		VPXORD(broadcast(1<<31), m, m)
-	}
-	return d, m
-}
-
-// minima adds the products of a group with one scale and one minimum to the tile.
-func (f superFormat) minima(u unpacker, x rowPtrs, tile [][]reg.VecVirtual, scale reg.GPVirtual, d, m reg.VecVirtual) {
-	sums := make([]reg.VecVirtual, len(tile))
-	for r := range sums {
-		sums[r] = zero()
+// add adds the products of a group with one scale to the tile.
+func (f highFormat) add(u unpacker, x rowPtrs, tile [][]reg.VecVirtual, scale reg.GPVirtual, d, m reg.VecVirtual) {
+	sums := newTile(len(tile), 1)
+	for r, s := range sums {
+		if f.scales == minima {
+			VPXORD(s[0], s[0], s[0])
+		} else { // 16 is twice 8
+			VPBROADCASTD(x.at(r, groupOff4), s[0])
+			VPADDD(s[0], s[0], s[0])
+		}
 	}
 	for c := range 4 {
-		v := u.load(c)
+		v := u.load(c, true)
 		x.dot(u.value(v, c, 0), 4*c, sums)
 		x.dot(u.value(v, c, 1), 16+4*c, sums)
 	}
-	x.scaled(byteScale(Mem{Base: scale}, d, false), sums, tile)
-	mw := byteScale(Mem{Base: scale, Disp: 16}, m, false)
-	for r := range tile {
-		VFMADD231PS_BCST(x.at(r, groupSum), mw, tile[r][0])
+	x.scaled(f.scale(scale, d, false), sums, tile)
+	if f.scales == minima {
+		mw := f.scale(scale, m, true)
+		for r := range tile {
+			VFMADD231PS_BCST(x.at(r, groupSum), mw, tile[r][0])
+		}
+	}
+}
+
+// addHalves adds the products of a group with two scales to the tile: both sums together
+// where there are registers for them, otherwise one after the other.
+func (f highFormat) addHalves(u unpacker, x rowPtrs, tile [][]reg.VecVirtual, scale reg.GPVirtual, d reg.VecVirtual) {
+	var v [4]reg.VecVirtual
+	sums := func(half int) [][]reg.VecVirtual {
+		s := newTile(len(tile), 1)
+		for r := range s {
+			VPBROADCASTD(x.at(r, groupOff32+4*half), s[r][0])
+		}
+		return s
+	}
+	if 3*len(tile)+7 <= 32 {
+		lo, hi := sums(0), sums(1)
+		for c := range v {
+			v[c] = u.load(c, true)
+			x.dot(u.value(v[c], c, 0), 4*c, lo)
+			x.dot(u.value(v[c], c, 1), 16+4*c, hi)
+		}
+		x.scaled(f.scale(scale, d, false), lo, tile)
+		x.scaled(f.scale(scale, d, true), hi, tile)
+		return
+	}
+	for half := range 2 {
+		s := sums(half)
+		for c := range v {
+			x.dot(u.value(u.load(c, half == 0), c, half), 16*half+4*c, s)
+		}
+		x.scaled(f.scale(scale, d, half == 1), s, tile)
 	}
 }
 
 // dot adds the products of four columns of weights with those of all rows.
-func (p rowPtrs) dot(w reg.VecVirtual, column int, sums []reg.VecVirtual) {
+func (p rowPtrs) dot(w reg.VecVirtual, column int, sums [][]reg.VecVirtual) {
 	for r, s := range sums {
-		vpdpbusd(p.at(r, column), w, s)
+		vpdpbusd(p.at(r, column), w, s[0])
 	}
 }
 
 // scaled ends the sums of a group: they are added, times both scales, to the tile.
-func (p rowPtrs) scaled(dw reg.VecVirtual, sums []reg.VecVirtual, tile [][]reg.VecVirtual) {
-	for r, s := range sums {
-		d := ZMM()
-		VMULPS_BCST(p.at(r, groupScale), dw, d)
-		VCVTDQ2PS(s, s)
-		VFMADD231PS(d, s, tile[r][0])
+func (p rowPtrs) scaled(dw reg.VecVirtual, sums, tile [][]reg.VecVirtual) {
+	for r, row := range sums {
+		for b, s := range row {
+			d := ZMM()
+			VMULPS_BCST(p.at(r, groupScale), dw, d)
+			VCVTDQ2PS(s, s)
+			VFMADD231PS(d, s, tile[r][b])
+		}
 	}
-}
-
-// byteScale is d times the bytes of the 16 lanes at m.
-func byteScale(m Mem, d reg.VecVirtual, signed bool) reg.VecVirtual {
-	z := ZMM()
-	if signed {
-		VPMOVSXBD(m, z)
-	} else {
-		VPMOVZXBD(m, z)
-	}
-	VCVTDQ2PS(z, z)
-	VMULPS(d, z, z)
-	return z
 }
 
 // unpacker makes bytes of the values of a group: nibbles, and bits above them.
@@ -152,19 +221,20 @@ func newUnpacker(high int, data reg.GPVirtual) unpacker {
 	return u
 }
 
-// load reads line c of nibbles and asks for those that come later.
-func (u unpacker) load(c int) reg.VecVirtual {
+// load reads line c of nibbles and may ask for lines that come later.
+func (u unpacker) load(c int, prefetch bool) reg.VecVirtual {
 	v := ZMM()
-	PREFETCHT0(Mem{Base: u.data, Disp: 64*c + prefetchAhead})
-	if c < u.high {
-		PREFETCHT0(Mem{Base: u.data, Disp: 64*(4+c) + prefetchAhead})
+	if prefetch {
+		PREFETCHT0(Mem{Base: u.data, Disp: 64*c + prefetchAhead})
+		if c < u.high {
+			PREFETCHT0(Mem{Base: u.data, Disp: 64*(4+c) + prefetchAhead})
+		}
 	}
 	VMOVDQU64(Mem{Base: u.data, Disp: 64 * c}, v)
 	return v
 }
 
-// value is columns 4c..4c+3 of half 0 or 1 of the group; v is line c. The lines of high
-// bits hold those of line c in turn: first half, second half, next line.
+// value is columns 4c..4c+3 of half 0 or 1 of the group; v is line c.
 func (u unpacker) value(v reg.VecVirtual, c, half int) reg.VecVirtual {
 	q := ZMM()
 	if half == 0 {
@@ -190,49 +260,50 @@ func (u unpacker) value(v reg.VecVirtual, c, half int) reg.VecVirtual {
 	return q
 }
 
-// superUnpackKernel dequantises groups of one block into the float layout.
-func superUnpackKernel(f superFormat) {
+// unpackHighKernel dequantises groups of one block into the float layout.
+func unpackHighKernel(f highFormat) {
 	name := "avx512Unpack" + f.name
 	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
-	Doc(name + " dequantises super-blocks of one block.")
+	Doc(name + " dequantises groups of one block, super-blocks whole.")
 	Pragma("noescape")
 	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
 	u, low := newUnpacker(f.high, data), broadcast(0xff)
-	Label("supers")
-	d, m := f.head(scale)
-	ADDQ(I32(f.headBytes()), scale)
-	g := GP64()
-	MOVQ(U32(superGroups), g)
-	Label("groups")
-	dw, mw := byteScale(Mem{Base: scale}, d, false), byteScale(Mem{Base: scale, Disp: 16}, m, false)
-	for c := range 4 {
-		v := u.load(c)
-		for half := range 2 {
-			spread(u.value(v, c, half), low, func(q reg.VecVirtual, i int) {
-				VCVTDQ2PS(q, q)
-				VMULPS(dw, q, q)
-				VADDPS(mw, q, q)
-				VMOVUPS(q, Mem{Base: dst, Disp: 64 * (16*half + 4*c + i)})
-			})
-		}
+	var offset reg.VecVirtual
+	if f.scales != minima {
+		offset = broadcast(map[scaleKind]uint32{plain: 16, halves: 32}[f.scales])
 	}
-	ADDQ(I32(64*32), dst)
-	ADDQ(I32(f.lineBytes()), data)
-	ADDQ(I32(groupScales), scale)
-	DECQ(g)
-	JNE(LabelRef("groups"))
-	SUBQ(I32(superGroups), groups)
-	JNE(LabelRef("supers"))
+	f.each(groups, data, scale, func(d, m reg.VecVirtual) {
+		dw := [2]reg.VecVirtual{f.scale(scale, d, false)}
+		dw[1] = dw[0]
+		var mw reg.VecVirtual
+		switch f.scales {
+		case minima:
+			mw = f.scale(scale, m, true)
+		case halves:
+			dw[1] = f.scale(scale, d, true)
+		}
+		for c := range 4 {
+			v := u.load(c, true)
+			for half := range 2 {
+				w := u.value(v, c, half)
+				for i := range 4 {
+					q := ZMM()
+					VPSRLD(U8(8*i), w, q)
+					VPANDD(low, q, q)
+					if offset != nil {
+						VPSUBD(offset, q, q)
+					}
+					VCVTDQ2PS(q, q)
+					VMULPS(dw[half], q, q)
+					if mw != nil {
+						VADDPS(mw, q, q)
+					}
+					VMOVUPS(q, Mem{Base: dst, Disp: 64 * (16*half + 4*c + i)})
+				}
+			}
+		}
+		ADDQ(I32(64*32), dst)
+	})
 	VZEROUPPER()
 	RET()
-}
-
-// spread calls f with the four bytes of each lane of v, as 32-bit numbers.
-func spread(v, low reg.VecVirtual, f func(q reg.VecVirtual, i int)) {
-	for i := range 4 {
-		q := ZMM()
-		VPSRLD(U8(8*i), v, q)
-		VPANDD(low, q, q)
-		f(q, i)
-	}
 }

@@ -29,8 +29,8 @@ func main() {
 		for _, f := range quantFormats {
 			quantKernel(f, rows)
 		}
-		for _, f := range superFormats {
-			superKernel(f, rows)
+		for _, f := range highFormats {
+			highKernel(f, rows)
 		}
 		int8Kernel(rows)
 		if rows <= 3 {
@@ -47,8 +47,8 @@ func main() {
 	for _, f := range quantFormats {
 		unpackKernel(f)
 	}
-	for _, f := range superFormats {
-		superUnpackKernel(f)
+	for _, f := range highFormats {
+		unpackHighKernel(f)
 	}
 	quantiseKernel()
 	rmsNormKernel()

@@ -24,7 +24,8 @@ const (
 	groupSum   = 36
 	groupOff8  = 40
 	groupOff4  = 44
-	groupBytes = 48
+	groupOff32 = 48 // two: of the halves
+	groupBytes = 56
 )
 
 var quantFormats = []quantFormat{

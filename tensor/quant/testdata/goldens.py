@@ -24,8 +24,8 @@ for name,n in sizes.items():
         if name=="BF16" : b[1]&=0x3f
         y=dequantize(b.reshape(1,-1),T[name]).reshape(-1)
         print("unpack",name.lower(),"-",b.tobytes().hex(),hexf(y),file=out)
-# Formats with super-blocks that came later: their lines follow, so that those above stay.
-for name,n,halves in [("Q4_K",144,[0,2])]:
+# Formats that came later: their lines follow, so that those above stay.
+for name,n,halves in [("Q4_K",144,[0,2]),("Q5_K",176,[0,2]),("Q5_0",22,[0])]:
     for rep in range(3):
         b=rng.integers(0,256,n,dtype=np.uint8)
         for o in halves:
@@ -33,3 +33,9 @@ for name,n,halves in [("Q4_K",144,[0,2])]:
             b[o:o+2]=np.frombuffer(h.tobytes(),dtype=np.uint8)
         y=dequantize(b.reshape(1,-1),T[name]).reshape(-1)
         print("unpack",name.lower(),"-",b.tobytes().hex(),hexf(y),file=out)
+for scale in [1.0,1e-3,300.0]:
+    x=(rng.standard_normal(64)*scale).astype(np.float32)
+    if scale==1.0: x[32:]=np.round(x[32:]*4)/4
+    q=np.ascontiguousarray(quantize(x.reshape(1,64),T.Q5_0)).view(np.uint8).reshape(-1)
+    y=dequantize(q.reshape(1,-1),T.Q5_0).reshape(-1)
+    print("pack","q5_0",hexf(x),q.tobytes().hex(),hexf(y),file=out)

@@ -1,0 +1,61 @@
+package cpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"whorl/tensor"
+	"whorl/tensor/quant"
+)
+
+var highTypes = []tensor.DType{tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K}
+
+// randomHigh makes lines and scales of random bits; the float16 numbers are tame.
+func randomHigh(t tensor.DType, blocks, groups int) (data []byte, scale []uint16) {
+	l := layoutOf(t)
+	r := rand.New(rand.NewPCG(uint64(t), uint64(groups)))
+	data = make([]byte, blocks*groups*l.lineBytes)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	scale = make([]uint16, blocks*groups*l.scales)
+	for i := range scale {
+		scale[i] = quant.F32ToF16(float32(r.NormFloat64()) * 0.01)
+	}
+	if !l.super {
+		return data, scale
+	}
+	for s := range blocks * groups / superGroups {
+		head := map[bool]int{false: 1, true: 2}[l.minimum()] * lanes
+		run := scale[s*superGroups*l.scales:][:superGroups*l.scales]
+		for i := head; i < len(run); i++ {
+			run[i] = uint16(r.Uint32()) // two bytes of scales
+		}
+	}
+	return data, scale
+}
+
+func TestHighKernels(t *testing.T) {
+	for rows := 1; rows <= 14; rows++ {
+		for _, groups := range []int{1, 5, 8, 24} {
+			for _, d := range highTypes {
+				if layoutOf(d).super && groups%superGroups != 0 {
+					continue
+				}
+				const blocks, stride = 4, 4*lanes + 3
+				data, scale := randomHigh(d, blocks, groups)
+				x := make([]quantGroup, rows*groups)
+				generic.quantise(x, fill(make([]float32, rows*groups*group), 7, 2))
+				name := fmt.Sprintf("%v, %d rows, %d groups", d, rows, groups)
+				twins(t, name, func(k *kernels, mem func(int) []float32) {
+					acc := fill(mem((rows-1)*stride+blocks*lanes), 3, 1)
+					k.high.of(d).product(&quantArgs{acc: acc, accStride: stride, data: data, scale: scale, blocks: blocks, x: x, rows: rows, groups: groups})
+				})
+				twins(t, "unpack "+name, func(k *kernels, mem func(int) []float32) {
+					k.high.of(d).unpack(mem(groups*group*lanes), data, scale, groups)
+				})
+			}
+		}
+	}
+}
