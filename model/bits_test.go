@@ -18,6 +18,9 @@ var bitCases = []struct {
 	{"testdata/quants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 	{"testdata/mixed/model.gguf", []tensor.Activations{tensor.Act8}},
 	{"testdata/qwen2", []tensor.Activations{tensor.Act8}},
+	{"testdata/gemma2", []tensor.Activations{tensor.Act8}},
+	{"testdata/gemma2q/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
+	{"testdata/gemma3", []tensor.Activations{tensor.Act8}},
 	{"testdata/qwen3biased", []tensor.Activations{tensor.Act8}},
 }
 

@@ -31,6 +31,11 @@ var fixtures = []struct{ name, path, ref string }{
 	{"qwen3 GGUF", "testdata/qwen3/model.gguf", "testdata/qwen3/ref.json.gz"},
 	{"qwen3biased", "testdata/qwen3biased", "testdata/qwen3biased/ref.json.gz"},
 	{"mistral safetensors", "testdata/mistral", "testdata/mistral/ref.json.gz"},
+	{"gemma2 safetensors", "testdata/gemma2", "testdata/gemma2/ref.json.gz"},
+	{"gemma2 GGUF", "testdata/gemma2/model.gguf", "testdata/gemma2/ref.json.gz"},
+	{"gemma2 quantised GGUF", "testdata/gemma2q/model.gguf", "testdata/gemma2q/ref.json.gz"},
+	{"gemma3 safetensors", "testdata/gemma3", "testdata/gemma3/ref.json.gz"},
+	{"gemma3 GGUF", "testdata/gemma3/model.gguf", "testdata/gemma3/ref.json.gz"},
 	{"mistral GGUF", "testdata/mistral/model.gguf", "testdata/mistral/ref.json.gz"},
 }
 

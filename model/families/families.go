@@ -9,6 +9,8 @@ import (
 	"regexp"
 
 	"whorl/model"
+	"whorl/model/gemma2"
+	"whorl/model/gemma3"
 	"whorl/model/llama"
 	"whorl/model/mistral"
 	"whorl/model/qwen2"
@@ -18,6 +20,8 @@ import (
 // All lists the families; a new one is a new line.
 func All() []model.Family {
 	return []model.Family{
+		gemma2.Family(),
+		gemma3.Family(),
 		llama.Family(),
 		mistral.Family(),
 		qwen2.Family(),
