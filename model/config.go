@@ -86,6 +86,17 @@ const maxKinds = 64
 // specs are the distinct graphs of the model's blocks.
 func (c Config) specs() []nn.Spec { return append([]nn.Spec{c.Spec}, c.Others...) }
 
+// LongestSession is how many positions a session may have: the context, and where the
+// rotation stretches with the length, its factor times that.
+func (c Config) LongestSession() int {
+	for _, s := range c.specs() {
+		if s.Rope.Kind == nn.RopeDynamic && s.Rope.Factor > 1 {
+			return int(min(float32(c.MaxPositions)*s.Rope.Factor, math.MaxInt32/2))
+		}
+	}
+	return c.MaxPositions
+}
+
 // NewWorkspace allocates what blocks of this model need for steps of up to maxRows rows.
 func (c Config) NewWorkspace(dev tensor.Device, maxRows int) (*Workspace, error) {
 	return nn.NewWorkspace(dev, maxRows, c.specs()...)

@@ -113,7 +113,7 @@ func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*cl
 
 // connect makes the engine, for sessions of up to length tokens in each of so many beams.
 func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, length, beams int) error {
-	if longest := a.model.ck.Config.MaxPositions; length > longest {
+	if longest := a.model.ck.Config.LongestSession(); length > longest {
 		return usagef("prompt and answer take %d tokens, and %s holds at most %d: shorten the prompt or ask for fewer tokens", length, a.model.name, longest)
 	}
 	cfg := client.DefaultConfig()

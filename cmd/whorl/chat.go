@@ -47,7 +47,7 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 				return usagef("chat: %w", a.tokErr)
 			}
 			if !sourcesOf(cmd).given("max-length") {
-				length = min(length, a.model.ck.Config.MaxPositions)
+				length = min(length, a.model.ck.Config.LongestSession())
 			}
 			s, err := ask.session(cmd, a, length, answer.beams.Beams)
 			if err != nil {

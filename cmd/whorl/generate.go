@@ -43,7 +43,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 			if err != nil {
 				return err
 			}
-			if room := a.model.ck.Config.MaxPositions - len(ids); room > 0 && !sourcesOf(cmd).given("max-new-tokens") {
+			if room := a.model.ck.Config.LongestSession() - len(ids); room > 0 && !sourcesOf(cmd).given("max-new-tokens") {
 				answer.tokens = min(answer.tokens, room)
 			}
 			length := len(ids) + answer.tokens

@@ -147,6 +147,6 @@ func (m *openModel) engine(tok *tokenizer.Tokenizer, cfg client.Config) (*client
 		return nil, err
 	}
 	cfg.Manifest, cfg.Head, cfg.Tokenizer = man, m.head, tok
-	cfg.Vocab, cfg.MaxLength = m.head.Vocab(), m.ck.Config.MaxPositions
+	cfg.Vocab, cfg.MaxLength = m.head.Vocab(), m.ck.Config.LongestSession()
 	return client.New(cfg)
 }

@@ -151,7 +151,7 @@ func (f *serveFlags) configFor(m *openModel) (server.Config, error) {
 	}
 	cfg.Device = deviceName(m.dev.Info())
 	// No session is longer than the model's context, whatever the cache holds.
-	if context := m.ck.Config.MaxPositions; cfg.MaxLength == 0 || cfg.MaxLength > context {
+	if context := m.ck.Config.LongestSession(); cfg.MaxLength == 0 || cfg.MaxLength > context {
 		cfg.MaxLength = context
 	}
 	return cfg, usage(cfg.Validate())
