@@ -47,7 +47,19 @@ var avx512 = kernels{
 		avx512UnpackQ4_1(&dst[0], &data[0], &scale[0], groups)
 	},
 	high: avx512High,
-	int8: int8Products,
+	bytePanel: avx512BytePanel,
+	expandQ8_0: func(dst []panelGroup, data []byte, scale []uint16, groups int) {
+		avx512ExpandQ8_0(bytesOf(dst), &data[0], &scale[0], groups)
+	},
+	expandQ4_0: func(dst []panelGroup, data []byte, scale []uint16, groups int) {
+		avx512ExpandQ4_0(bytesOf(dst), &data[0], &scale[0], groups)
+	},
+	expandQ4_1: func(dst []panelGroup, data []byte, scale []uint16, groups int) {
+		avx512ExpandQ4_1(bytesOf(dst), &data[0], &scale[0], groups)
+	},
+	widenF16:  func(dst []float32, src []uint16) { avx512WidenF16(&dst[0], &src[0], len(dst)/lanes) },
+	widenBF16: func(dst []float32, src []uint16) { avx512WidenBF16(&dst[0], &src[0], len(dst)/lanes) },
+	int8:      int8Products,
 	int8Outliers: func(acc []float32, data []byte, scale, x []float32, cols []int32) {
 		avx512INT8Outliers(&acc[0], &data[0], &scale[0], &x[0], &cols[0], len(cols))
 	},
@@ -123,8 +135,9 @@ const floatAhead = 2048
 // floatRows cuts the rows to the kernels at hand. wStride and ahead are in bytes, the
 // others in floats.
 func floatRows[T float32 | uint16](f *floatKernels[T], acc []float32, accStride int, w []T, wStride, blocks int, x []float32, xStride, rows, k int, ahead uintptr) {
+	together := equalParts(rows, maxTileRows)
 	for r := 0; r < rows; {
-		n := min(rows-r, maxTileRows)
+		n := min(rows-r, together)
 		a, xr := &acc[r*accStride], &x[r*xStride]
 		if n <= len(f.quads) && blocks%4 == 0 {
 			f.quads[n-1](a, uintptr(4*accStride), &w[0], uintptr(wStride), blocks/4, xr, uintptr(4*xStride), k, ahead)
@@ -154,8 +167,9 @@ var (
 )
 
 func quantRows(f *quantKernels, q *quantArgs) {
+	together := equalParts(q.rows, maxTileRows)
 	for r := 0; r < q.rows; {
-		n := min(q.rows-r, maxTileRows)
+		n := min(q.rows-r, together)
 		f[n-1](&q.acc[r*q.accStride], uintptr(4*q.accStride), &q.data[0], &q.scale[0], q.blocks,
 			(*byte)(unsafe.Pointer(&q.x[r*q.groups])), uintptr(q.groups)*unsafe.Sizeof(quantGroup{}), q.groups)
 		r += n

@@ -819,6 +819,91 @@ func avx512UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
 //go:noescape
 func avx512UnpackQ5_0(dst *float32, data *byte, scale *uint16, groups int)
 
+// avx512Panelx1 continues the products of so many times 1 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512Panelx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelMinimumx1 continues the products of so many times 1 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512Panelx2 continues the products of so many times 2 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512Panelx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelMinimumx2 continues the products of so many times 2 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512Panelx3 continues the products of so many times 3 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512Panelx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelMinimumx3 continues the products of so many times 3 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512Panelx4 continues the products of so many times 4 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512Panelx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelMinimumx4 continues the products of so many times 4 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512Panelx5 continues the products of so many times 5 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512Panelx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelMinimumx5 continues the products of so many times 5 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512Panelx6 continues the products of so many times 6 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512Panelx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelMinimumx6 continues the products of so many times 6 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512ExpandQ8_0 expands groups of one block to a panel.
+//
+//go:noescape
+func avx512ExpandQ8_0(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ4_0 expands groups of one block to a panel.
+//
+//go:noescape
+func avx512ExpandQ4_0(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ4_1 expands groups of one block to a panel.
+//
+//go:noescape
+func avx512ExpandQ4_1(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512WidenF16 widens n times 16 values.
+//
+//go:noescape
+func avx512WidenF16(dst *float32, src *uint16, n int)
+
+// avx512WidenBF16 widens n times 16 values.
+//
+//go:noescape
+func avx512WidenBF16(dst *float32, src *uint16, n int)
+
 // avx512Quantise fills groups from 32 elements each.
 //
 //go:noescape

@@ -46,8 +46,8 @@ var _ tensor.Device = (*Device)(nil)
 
 // scratch is what one thread works in.
 type scratch struct {
-	acc, gate []float32 // tiles of products: [maxTileRows][maxTileCols]
-	panel     []float32 // dequantised weights: [panelGroups*32][16] of two blocks
+	acc, gate []float32 // tiles of products: [rowPanel][maxPanelCols]
+	panels    panels
 	quant     quantArgs
 	int8      int8Args
 	nf4       nf4Args
@@ -93,9 +93,9 @@ func open1(t namedTier, threads int) *Device {
 	d := &Device{tier: t.name, k: t.k, pool: newPool(threads), scratch: make([]scratch, threads)}
 	for i := range d.scratch {
 		d.scratch[i] = scratch{
-			acc:   make([]float32, maxTileRows*maxTileCols),
-			gate:  make([]float32, maxTileRows*maxTileCols),
-			panel: make([]float32, 2*panelGroups*group*lanes),
+			acc:    make([]float32, rowPanel*maxPanelCols),
+			gate:   make([]float32, rowPanel*maxPanelCols),
+			panels: newPanels(),
 		}
 	}
 	d.product.d, d.quant.d, d.norm.d, d.attend.d, d.experts.d = d, d, d, d, d

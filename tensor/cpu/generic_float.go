@@ -17,6 +17,12 @@ var generic = kernels{
 	unpackQ4_0: genericUnpackQ4_0,
 	unpackQ4_1: genericUnpackQ4_1,
 	high:       genericHigh,
+	bytePanel:  genericBytePanel,
+	expandQ8_0: genericExpandQ8_0,
+	expandQ4_0: genericExpandQ4_0,
+	expandQ4_1: genericExpandQ4_1,
+	widenF16:   genericWidenF16,
+	widenBF16:  genericWidenBF16,
 	quantise:   genericQuantise,
 
 	int8:         genericINT8,

@@ -11,7 +11,7 @@ var avx512INT8 = [maxTileRows]func(acc *float32, accStride uintptr, data *byte, 
 }
 
 func int8Products(a *int8Args) {
-	together := min(len(a.rows), maxTileRows)
+	together := equalParts(len(a.rows), maxTileRows)
 	for r := 0; r < len(a.rows); r += together {
 		n := min(together, len(a.rows)-r)
 		avx512INT8[n-1](&a.acc[r*a.accStride], uintptr(4*a.accStride), &a.data[0], &a.scale[0], a.blocks/2,

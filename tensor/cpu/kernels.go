@@ -30,6 +30,14 @@ type kernels struct {
 	// high are the kernels of the formats with super-blocks, or with bits above nibbles.
 	high highKernels
 
+	// bytePanel continues quantised products of rows, xStride groups apart, with a panel
+	// (panel.go); expandQ8_0 and so on fill one block of it.
+	bytePanel                          func(acc []float32, accStride int, panel []panelGroup, minimum bool, x []quantGroup, xStride, rows int)
+	expandQ8_0, expandQ4_0, expandQ4_1 func(dst []panelGroup, data []byte, scale []uint16, groups int)
+
+	// widenF16 and widenBF16 turn 16-bit floats into float32; the length is a multiple of 16.
+	widenF16, widenBF16 func(dst []float32, src []uint16)
+
 	// int8 sets products of INT8 weights, int8Outliers continues those of one row and block
 	// over the outlier columns, unpackINT8 dequantises columns, a multiple of 4, of a block.
 	int8         func(a *int8Args)

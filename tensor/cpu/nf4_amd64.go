@@ -16,7 +16,7 @@ var (
 )
 
 func nf4Products(a *nf4Args) {
-	together := min(a.rows, maxNF4Rows)
+	together := equalParts(a.rows, maxNF4Rows)
 	for r := 0; r < a.rows; r += together {
 		n := min(together, a.rows-r)
 		f, runs := avx512NF4Pairs[n-1], a.blocks/2

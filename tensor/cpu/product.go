@@ -12,12 +12,11 @@ const (
 	maxTileRows = 12
 	// maxTileCols is how many output features a tile has at most.
 	maxTileCols = 256
-	// rowPanel is how many activation rows a tile covers at most: a multiple of maxTileRows
-	// small enough that their quantised form stays in the second-level cache.
-	rowPanel = 8 * maxTileRows
-	// panelGroups is how many groups of columns are dequantised at a time for ActF32: a
-	// super-block, of which two blocks fit the first-level cache with the activations.
-	panelGroups = superGroups
+	// maxPanelCols is how many it has at most where more rows meet it.
+	maxPanelCols = 128
+	// rowPanel is how many activation rows a tile covers at most: the sums of a tile and a
+	// run of columns of its rows (see panel.go) stay in the second-level cache.
+	rowPanel = 256
 	// tilesPerThread is how many tiles a thread should find at least, so that the threads
 	// end together although one may be slower.
 	tilesPerThread = 6
@@ -102,9 +101,12 @@ func (op *productOp) share() int {
 		total += op.products[i].W.(*weight).blocks
 	}
 	op.panels = (op.a.n + rowPanel - 1) / rowPanel
-	want := op.d.pool.threads * tilesPerThread
+	want, most := op.d.pool.threads*tilesPerThread, maxTileCols/lanes
+	if op.a.n > maxTileRows {
+		most = maxPanelCols / lanes
+	}
 	blocks := total * op.panels / want &^ 1
-	blocks = min(max(blocks, 2), maxTileCols/lanes)
+	blocks = min(max(blocks, 2), most)
 	op.cuts = op.cuts[:0]
 	tiles := 0
 	for i := range op.products {
@@ -128,14 +130,9 @@ func (op *productOp) tile(worker, i int) {
 	w := p.W.(*weight)
 	b0 := (i - op.cuts[c].first) * op.cuts[c].blocks
 	nb := min(op.cuts[c].blocks, w.blocks-b0)
-	s := &op.d.scratch[worker]
-	end := min(op.a.n, (panel+1)*rows)
-	for r0 := panel * rows; r0 < end; {
-		// Equal chunks: 13 rows are 7 and 6, not 12 and 1.
-		chunks := (end - r0 + maxTileRows - 1) / maxTileRows
-		rows := (end - r0 + chunks - 1) / chunks
-		op.block(s, p, w, b0, nb, r0, rows)
-		r0 += rows
+	r0 := panel * rows
+	if rows = min(rows, op.a.n-r0); rows > 0 {
+		op.block(&op.d.scratch[worker], p, w, b0, nb, r0, rows)
 	}
 }
 
@@ -198,23 +195,24 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	a, k := op.a, op.d.k
 	stride, block := nb*lanes, w.cols*lanes
 	x := a.x[r0*a.cols:]
+	eight, few := w.layout.quantised() && a.mode == tensor.Act8, rows <= maxTileRows
 	switch {
 	case w.layout.kind == tensor.INT8 && a.mode == tensor.Act8:
 		op.multiplyINT8(&s.int8, acc, w, b0, nb, r0, rows)
-	case w.layout.kind == tensor.NF4:
+	case w.layout.kind == tensor.NF4 && rows <= maxNF4Rows:
 		op.multiplyNF4(&s.nf4, acc, w, b0, nb, r0, rows)
+	case eight && (few || k.expander(w.layout.kind) == nil):
+		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
+	case eight:
+		op.multiplyBytes(&s.panels, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.F32:
 		k.f32(acc, stride, w.f32[b0*block:], block, nb, x, a.cols, rows, w.cols)
-	case w.layout.kind == tensor.F16:
+	case few && w.layout.kind == tensor.F16:
 		k.f16(acc, stride, w.half[b0*block:], block, nb, x, a.cols, rows, w.cols)
-	case w.layout.kind == tensor.BF16:
+	case few && w.layout.kind == tensor.BF16:
 		k.bf16(acc, stride, w.half[b0*block:], block, nb, x, a.cols, rows, w.cols)
-	case a.mode == tensor.Act8:
-		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
 	default:
-		for b := 0; b < nb; b += 2 {
-			k.multiplyUnpacked(s.panel, acc[b*lanes:], stride, w, b0+b, x, a.cols, rows)
-		}
+		op.multiplyFloats(&s.panels, acc, w, b0, nb, r0, rows)
 	}
 }
 
@@ -234,47 +232,5 @@ func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, n
 		k.q4_1(q)
 	default:
 		k.high.of(l.kind).product(q)
-	}
-}
-
-// multiplyUnpacked continues the float product of two blocks of a quantised weight, a
-// panel of columns at a time.
-func (k *kernels) multiplyUnpacked(panel, acc []float32, accStride int, w *weight, b int, x []float32, xStride, rows int) {
-	l, groups := w.layout, w.cols/group
-	if l.kind == tensor.INT8 {
-		k.multiplyUnpackedINT8(panel, acc, accStride, w, b, x, xStride, rows)
-		return
-	}
-	for g := 0; g < groups; g += panelGroups {
-		n := min(panelGroups, groups-g)
-		block := n * group * lanes
-		for i := range 2 {
-			at := (b+i)*groups + g
-			data, scale := w.data[at*l.lineBytes:], w.scale[at*l.scales:]
-			switch dst := panel[i*block:]; l.kind {
-			case tensor.Q8_0:
-				k.unpackQ8_0(dst, data, scale, n)
-			case tensor.Q4_0:
-				k.unpackQ4_0(dst, data, scale, n)
-			case tensor.Q4_1:
-				k.unpackQ4_1(dst, data, scale, n)
-			default:
-				k.high.of(l.kind).unpack(dst, data, scale, n)
-			}
-		}
-		k.f32(acc, accStride, panel, block, 2, x[g*group:], xStride, rows, n*group)
-	}
-}
-
-// multiplyUnpackedINT8 is multiplyUnpacked for weights whose columns are in no groups.
-func (k *kernels) multiplyUnpackedINT8(panel, acc []float32, accStride int, w *weight, b int, x []float32, xStride, rows int) {
-	const step = panelGroups * group
-	for c := 0; c < w.cols; c += step {
-		n := min(step, w.cols-c)
-		for i := range 2 {
-			block := (b + i) * paddedINT8(w.cols)
-			k.unpackINT8(panel[i*step*lanes:], w.data[(block+c)*lanes:], w.scale32[(b+i)*lanes:][:lanes], (n+3)&^3)
-		}
-		k.f32(acc, accStride, panel, step*lanes, 2, x[c:], xStride, rows, n)
 	}
 }

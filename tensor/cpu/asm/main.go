@@ -50,6 +50,18 @@ func main() {
 	for _, f := range highFormats {
 		unpackHighKernel(f)
 	}
+	for rows := 1; rows <= maxPanelRows; rows++ {
+		panelKernel(rows, false)
+		panelKernel(rows, true)
+	}
+	for _, f := range quantFormats {
+		expandKernel(f)
+	}
+	for _, f := range floatFormats {
+		if f.bytes < 64 {
+			widenKernel(f)
+		}
+	}
 	quantiseKernel()
 	rmsNormKernel()
 	layerNormKernel()
