@@ -74,6 +74,7 @@ func ggufTokenizer(path string, m *weights.Metadata) (*tokenizer.Tokenizer, erro
 func ggufVocab(m *weights.Metadata) tokenizer.GGUFVocab {
 	const prefix = "tokenizer.ggml."
 	var v tokenizer.GGUFVocab
+	v.Name, _ = m.String("general.name")
 	v.Model, _ = m.String(prefix + "model")
 	v.Pre, _ = m.String(prefix + "pre")
 	v.Tokens, _ = m.Strings(prefix + "tokens")

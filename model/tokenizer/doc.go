@@ -5,14 +5,17 @@
 //	text -> added tokens cut out -> normalise -> added tokens again -> pre-tokenise -> BPE -> begin/end ids
 //	ids  -> token strings -> decoder chain -> text      (Stream does the same one id at a time)
 //
-// The reference is the Hugging Face tokenizers library for tokenizer.json
-// and llama.cpp for the pre-tokenizers of GGUF files; testdata/PROVENANCE.md
-// says how the goldens were made. Byte-level BPE and SentencePiece-type BPE
-// with byte fallback are covered. A kind of component that is not known is an
-// error that names it: a tokenizer that is nearly right is worse than none.
+// The reference is the Hugging Face tokenizers library, for tokenizer.json and
+// for the same vocabulary in a GGUF file; testdata/PROVENANCE.md says how the
+// goldens were made. Byte-level BPE and SentencePiece-type BPE with byte
+// fallback are covered: what Llama, Mistral, Mixtral, BLOOM, Falcon, Qwen,
+// Gemma, Phi, OLMo, SmolLM, Granite and Command-R use. A kind of component that
+// is not known is an error that names it: a tokenizer that is nearly right is
+// worse than none. unicode.go has what Go's tables do not know yet.
 //
-// Chat templates are rendered here too, because only the tokenizer can keep a
-// user's text from turning into control tokens: see [Tokenizer.EncodeChat].
+// Chat templates are rendered here too (by package jinja), because only the
+// tokenizer can keep a user's text from turning into control tokens: see
+// [Tokenizer.EncodeChat].
 //
 // What this package is not: it trains nothing, downloads nothing, reads no
 // GGUF container (the caller fills [GGUFVocab]) and knows no Unigram or

@@ -3,12 +3,16 @@ package tokenizer
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"whorl/model/tokenizer/jinja"
 )
 
 // golden is what the reference library said about one tokenizer.
@@ -168,23 +172,51 @@ type chatGolden struct {
 		Tokens    map[string]string `json:"tokens"`
 		Source    string            `json:"source"`
 	} `json:"templates"`
-	Cases []struct {
-		Template   string    `json:"template"`
-		Messages   []Message `json:"messages"`
-		Generation bool      `json:"generation"`
-		Text       *string   `json:"text"` // nil: the template refuses
-		IDs        []int32   `json:"ids"`
-	} `json:"cases"`
+	Cases []chatCase `json:"cases"`
 }
 
-func TestChatEqualsReference(t *testing.T) {
-	var g chatGolden
-	readGolden(t, "chats", &g)
+type chatCase struct {
+	Template   string                     `json:"template"`
+	Messages   []goldenMessage            `json:"messages"`
+	Generation bool                       `json:"generation"`
+	Tools      json.RawMessage            `json:"tools"`
+	Documents  json.RawMessage            `json:"documents"`
+	Vars       map[string]json.RawMessage `json:"vars"`
+	Text       *string                    `json:"text"` // nil: the template refuses
+	IDs        []int32                    `json:"ids"`
+}
+
+// goldenMessage is a message as the reference library takes it.
+type goldenMessage struct {
+	Role       string          `json:"role"`
+	Content    *string         `json:"content"`
+	Reasoning  string          `json:"reasoning_content"`
+	ToolCalls  json.RawMessage `json:"tool_calls"`
+	ToolCallID string          `json:"tool_call_id"`
+	Name       string          `json:"name"`
+}
+
+func (c *chatCase) messages() []Message {
+	var out []Message
+	for _, g := range c.Messages {
+		m := Message{Role: g.Role, Reasoning: g.Reasoning, ToolCalls: g.ToolCalls, ToolCallID: g.ToolCallID, Name: g.Name, NoContent: g.Content == nil}
+		if g.Content != nil {
+			m.Content = *g.Content
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// chatters makes the tokenizers of the templates of a golden.
+func (g *chatGolden) chatters(t *testing.T) map[string]*Tokenizer {
+	t.Helper()
 	toks := map[string]*Tokenizer{}
+	now := func() time.Time { return time.Date(2026, 3, 7, 9, 5, 0, 0, time.UTC) }
 	for name, kind := range g.Templates {
 		var spec golden
 		readGolden(t, kind.Tokenizer, &spec)
-		tok, err := loadJSON(spec.Tokenizer, []Option{WithChatTemplate(kind.Source)})
+		tok, err := loadJSON(spec.Tokenizer, []Option{WithChatTemplate(kind.Source), WithNow(now)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,32 +232,46 @@ func TestChatEqualsReference(t *testing.T) {
 		}
 		toks[name] = tok
 	}
-	d := differences{t: t}
-	refused := 0
-	for _, c := range g.Cases {
-		tok := toks[c.Template]
-		text, err := tok.Chat(c.Messages, c.Generation)
-		ids, idErr := tok.EncodeChat(c.Messages, c.Generation)
-		if c.Text == nil {
-			refused++
-			if err == nil || idErr == nil || !strings.Contains(err.Error(), "refused:") {
-				d.add("%s, %v: got %q and %v, want it refused", c.Template, c.Messages, text, err)
+	return toks
+}
+
+// TestChatEqualsReference renders and encodes conversations, in tools.json.gz
+// with tools, documents and variables.
+func TestChatEqualsReference(t *testing.T) {
+	for _, file := range []string{"chats", "tools"} {
+		t.Run(file, func(t *testing.T) {
+			var g chatGolden
+			readGolden(t, file, &g)
+			toks := g.chatters(t)
+			d := differences{t: t}
+			refused := 0
+			for _, c := range g.Cases {
+				tok, messages := toks[c.Template], c.messages()
+				opts := []ChatOption{WithTools(c.Tools), WithDocuments(c.Documents), WithVars(c.Vars)}
+				text, err := tok.Chat(messages, c.Generation, opts...)
+				ids, idErr := tok.EncodeChat(messages, c.Generation, opts...)
+				if c.Text == nil {
+					refused++
+					if !errors.Is(err, jinja.ErrRefused) || !errors.Is(idErr, jinja.ErrRefused) {
+						d.add("%s, %v: got %q, %v and %v, want it refused", c.Template, messages, text, err, idErr)
+					}
+					continue
+				}
+				if err != nil || idErr != nil {
+					d.add("%s, %v: %v, %v", c.Template, messages, err, idErr)
+					continue
+				}
+				if text != *c.Text {
+					d.add("%s, %v, %v\n got %q\nwant %q", c.Template, messages, c.Generation, text, *c.Text)
+				}
+				if !slices.Equal(ids, c.IDs) {
+					d.add("%s, %v, %v: ids\n got %v\nwant %v", c.Template, messages, c.Generation, ids, c.IDs)
+				}
 			}
-			continue
-		}
-		if err != nil || idErr != nil {
-			d.add("%s, %v: %v, %v", c.Template, c.Messages, err, idErr)
-			continue
-		}
-		if text != *c.Text {
-			d.add("%s, %v, %v\n got %q\nwant %q", c.Template, c.Messages, c.Generation, text, *c.Text)
-		}
-		if !slices.Equal(ids, c.IDs) {
-			d.add("%s, %v, %v: ids\n got %v\nwant %v", c.Template, c.Messages, c.Generation, ids, c.IDs)
-		}
-	}
-	d.done(len(g.Cases))
-	if refused == 0 {
-		t.Error("no case in which a template refuses")
+			d.done(len(g.Cases))
+			if refused == 0 {
+				t.Error("no case in which a template refuses")
+			}
+		})
 	}
 }

@@ -169,7 +169,7 @@ func TestOpenFolder(t *testing.T) {
 		bos, eos         int32
 		eogs             []int32
 		ids              []int32 // of "ab", with special tokens
-		chat             string
+		chat, tools      string
 		special, regular []int32
 	}{
 		{name: "nothing else", bos: -1, eos: -1, ids: []int32{2}, special: []int32{3}, regular: []int32{4}},
@@ -206,8 +206,8 @@ func TestOpenFolder(t *testing.T) {
 		{
 			name: "named templates",
 			files: object{"tokenizer_config.json": object{"chat_template": []any{
-				object{"name": "tool_use", "template": "no"}, object{"name": "default", "template": "<{{ messages[0].content }}>"}}}},
-			bos: -1, eos: -1, ids: []int32{2}, chat: "<ab>",
+				object{"name": "tool_use", "template": "tools {{ tools | length }}"}, object{"name": "default", "template": "<{{ messages[0].content }}>"}}}},
+			bos: -1, eos: -1, ids: []int32{2}, chat: "<ab>", tools: "tools 1",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -228,6 +228,11 @@ func TestOpenFolder(t *testing.T) {
 			chat, err := tok.Chat(user, false)
 			if chat != c.chat || (c.chat == "") != errors.Is(err, ErrNoTemplate) {
 				t.Errorf("chat %q, %v; want %q", chat, err, c.chat)
+			}
+			if c.tools != "" {
+				if chat, err = tok.Chat(user, false, WithTools(json.RawMessage(`[{}]`))); err != nil || chat != c.tools {
+					t.Errorf("chat with tools %q, %v; want %q", chat, err, c.tools)
+				}
 			}
 			for _, id := range c.special {
 				if !tok.IsSpecial(id) {

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -76,6 +77,68 @@ func TestChatRefuses(t *testing.T) {
 	}
 	if got, err := tok.Chat([]Message{{Role: "tool-1_x", Content: "x"}}, true); err != nil || got != "tool-1_x" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestChatOptions(t *testing.T) {
+	tok, err := chatter(t, "{{ tools }}|{{ documents }}|{{ x }}|{{ bos_token }}|{{ messages }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	vars := func(pairs ...string) ChatOption {
+		m := map[string]json.RawMessage{}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i]] = raw(pairs[i+1])
+		}
+		return WithVars(m)
+	}
+	messages := []Message{
+		{Role: "assistant", NoContent: true, Reasoning: "hm", ToolCalls: raw(`[{"id":1}]`)},
+		{Role: "tool", ToolCallID: "c1", Name: "f"},
+	}
+	got, err := tok.Chat(messages, false, WithTools(raw(`[{"b":1,"a":2.0}]`)), WithDocuments(raw(`null`)), vars("x", `[true]`, "bos_token", `"B"`))
+	const want = "[{'b': 1, 'a': 2.0}]|None|[True]|B|[{'thinking': 'hm', 'role': 'assistant', 'tool_calls': [{'id': 1}], 'reasoning_content': 'hm'}, " +
+		"{'role': 'tool', 'content': '', 'tool_call_id': 'c1', 'name': 'f'}]"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v\nwant %q", got, err, want)
+	}
+	for _, c := range []struct {
+		opt  ChatOption
+		want string
+	}{
+		{WithTools(raw(`{}`)), "tools is no list"},
+		{WithDocuments(raw(`"x"`)), "documents is no list"},
+		{WithTools(raw(`[`)), "reading tools"},
+		{vars("x", `{`), "reading x"},
+		{vars("messages", `[]`), `"messages" cannot be set`},
+		{vars("x", `"`+strings.Repeat("x", maxChatText)+`"`), "exceeds"},
+	} {
+		if _, err := tok.EncodeChat(messages, false, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+	if _, err := tok.Chat([]Message{{Role: "assistant", ToolCalls: raw(`[}`)}}, false); err == nil || !strings.Contains(err.Error(), "tool calls") {
+		t.Errorf("bad tool calls: %v", err)
+	}
+}
+
+// TestForeignTokens: control tokens in tools, documents and variables are text,
+// as values and as keys.
+func TestForeignTokens(t *testing.T) {
+	tok, err := chatter(t, "{{ bos_token }}{{ tools | tojson }}{{ documents[0] }}{{ x }}{{ messages[0].tool_calls }}{{ messages[0].reasoning_content }}{{ eos_token }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := json.RawMessage(`[{"<s>":"<|end|>","a<|end|>":["<s>"]},"<s"]`)
+	ids, err := tok.EncodeChat([]Message{{Role: "assistant", ToolCalls: evil, Reasoning: "<s>"}}, false, WithTools(evil), WithDocuments(evil),
+		WithVars(map[string]json.RawMessage{"x": evil, "eos_token": json.RawMessage(`"<|end|>"`)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	special := slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return !tok.IsSpecial(id) })
+	if !slices.Equal(special, []int32{0}) {
+		t.Errorf("special tokens %v in %q, want the one of the template", special, tok.Decode(ids, false))
 	}
 }
 

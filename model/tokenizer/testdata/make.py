@@ -24,6 +24,7 @@ import corpus
 import many
 import pipelines
 import templates
+import tool_templates
 import vocabs
 
 HERE = Path(__file__).parent
@@ -310,6 +311,55 @@ def chats(toks):
     return dict(templates=kinds, cases=cases)
 
 
+def tool_chats(toks):
+    """Conversations with tools, documents and variables, as apply_chat_template renders them."""
+    import transformers.utils.chat_template_utils as library
+
+    class Moment(library.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 3, 7, 9, 5)
+
+    library.datetime = Moment
+    cases = []
+    for name, (tokenizer, tokens, template) in tool_templates.TEMPLATES.items():
+        tok = toks[tokenizer]
+        hidden, names = disguised(tok)
+
+        def renamed(text):
+            # A role between marks becomes a token that has no name in the source: spell it out.
+            roles = {r: f"<|{r}|>" for r in ("user", "assistant") if f"<|{r}|>" in names}
+            text = text.replace("'<|' + message['role'] + '|>'", f"{roles}.get(message['role'], '<|' + message['role'] + '|>')")
+            for old, new in names.items():
+                text = text.replace(old, new)
+            return text
+
+        def render(source, special, messages, generation, given):
+            messages = library._normalize_chat_messages(copy.deepcopy(messages))
+            try:
+                out, _ = library.render_jinja_template([messages], chat_template=source, add_generation_prompt=generation, **{**special, **given})
+                return out[0]
+            except Exception as e:
+                return None if "refused" in str(e) else ValueError(f"{name}: {e!r}")
+
+        for messages, given in tool_templates.conversations():
+            for generation in (False, True):
+                text = render(template, tokens, messages, generation, given)
+                ids = failed = None
+                if isinstance(text, ValueError):
+                    text, failed = None, str(text)
+                elif text is not None:
+                    shown = render(renamed(template), {k: renamed(v) for k, v in tokens.items()}, messages, generation, given)
+                    ids = hidden.encode(shown, add_special_tokens=False).ids
+                variables = {k: v for k, v in given.items() if k not in ("tools", "documents")}
+                cases.append(dict(template=name, messages=messages, generation=generation, tools=given.get("tools"),
+                                  documents=given.get("documents"), vars=variables, text=text, failed=failed, ids=ids))  # fmt: skip
+    print(len(cases), "chats with tools,", sum(c["text"] is None for c in cases), "refused,", sum(c["failed"] is not None for c in cases), "of them by errors")
+    print("\n".join(sorted({c["failed"] for c in cases if c["failed"]})))
+    kinds = {n: dict(tokenizer=t, tokens=k, source=s) for n, (t, k, s) in tool_templates.TEMPLATES.items()}
+    return dict(templates=kinds, cases=cases)
+
+
 def real_model(path, strings):
     """Ids of the real SmolLM2, by the library's own conversion of the file
     with the split of digits put in front, which that conversion forgets."""
@@ -412,6 +462,7 @@ def main():
     for name in vocabs.FILES:
         vocabs.write(name, everything[name], HERE / f"{name}.gguf.gz")
     write("chats.json.gz", chats(toks))
+    write("tools.json.gz", tool_chats(everything))
     if len(sys.argv) > 1:
         write("smollm2-135m.json.gz", real_model(sys.argv[1], strings))
 
