@@ -22,6 +22,8 @@ var bitCases = []struct {
 	{"testdata/gemma2q/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 	{"testdata/gemma3", []tensor.Activations{tensor.Act8}},
 	{"testdata/qwen3biased", []tensor.Activations{tensor.Act8}},
+	{"testdata/mixtralwindow", []tensor.Activations{tensor.Act8}},
+	{"testdata/mixtralquants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 }
 
 func eachBitCase(t *testing.T, run func(t *testing.T, path string, mode tensor.Activations)) {

@@ -37,6 +37,10 @@ var fixtures = []struct{ name, path, ref string }{
 	{"gemma3 safetensors", "testdata/gemma3", "testdata/gemma3/ref.json.gz"},
 	{"gemma3 GGUF", "testdata/gemma3/model.gguf", "testdata/gemma3/ref.json.gz"},
 	{"mistral GGUF", "testdata/mistral/model.gguf", "testdata/mistral/ref.json.gz"},
+	{"mixtral safetensors", "testdata/mixtral", "testdata/mixtral/ref.json.gz"},
+	{"mixtral GGUF", "testdata/mixtral/model.gguf", "testdata/mixtral/ref.json.gz"},
+	{"mixtral with a window", "testdata/mixtralwindow", "testdata/mixtralwindow/ref.json.gz"},
+	{"mixtral quantised GGUF", "testdata/mixtralquants/model.gguf", "testdata/mixtralquants/ref.json.gz"},
 }
 
 func TestEqualsReference(t *testing.T) {

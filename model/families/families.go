@@ -13,6 +13,7 @@ import (
 	"whorl/model/gemma3"
 	"whorl/model/llama"
 	"whorl/model/mistral"
+	"whorl/model/mixtral"
 	"whorl/model/qwen2"
 	"whorl/model/qwen3"
 )
@@ -24,6 +25,7 @@ func All() []model.Family {
 		gemma3.Family(),
 		llama.Family(),
 		mistral.Family(),
+		mixtral.Family(),
 		qwen2.Family(),
 		qwen3.Family(),
 	}

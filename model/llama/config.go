@@ -21,11 +21,12 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	return c, f.Err()
 }
 
+// fromGGUF reads Mixtral too, which GGUF keeps as llama with experts.
 func fromGGUF(k *model.Keys) (model.Config, error) {
 	c := model.DecoderGGUF(k, "llama")
 	c.AttnBias = k.TensorShape("blk.0.attn_q.bias") != nil
 	c.MLPBias = k.TensorShape("blk.0.ffn_down.bias") != nil
-	k.NoExperts()
+	k.Experts(&c.Spec, true)
 	k.NoWindow()
 	k.Rest()
 	return c, k.Err()
