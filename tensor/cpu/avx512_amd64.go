@@ -46,7 +46,7 @@ var avx512 = kernels{
 	unpackQ4_1: func(dst []float32, data []byte, scale []uint16, groups int) {
 		avx512UnpackQ4_1(&dst[0], &data[0], &scale[0], groups)
 	},
-	high: avx512High,
+	high:      avx512High,
 	bytePanel: avx512BytePanel,
 	expandQ8_0: func(dst []panelGroup, data []byte, scale []uint16, groups int) {
 		avx512ExpandQ8_0(bytesOf(dst), &data[0], &scale[0], groups)

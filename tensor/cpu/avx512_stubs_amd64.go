@@ -804,20 +804,40 @@ func avx512UnpackQ4_1(dst *float32, data *byte, scale *uint16, groups int)
 //go:noescape
 func avx512UnpackQ4_K(dst *float32, data *byte, scale *uint16, groups int)
 
+// avx512ExpandQ4_K expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ4_K(dst *byte, data *byte, scale *uint16, groups int)
+
 // avx512UnpackQ5_K dequantises groups of one block, super-blocks whole.
 //
 //go:noescape
 func avx512UnpackQ5_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ5_K expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ5_K(dst *byte, data *byte, scale *uint16, groups int)
 
 // avx512UnpackQ6_K dequantises groups of one block, super-blocks whole.
 //
 //go:noescape
 func avx512UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
 
+// avx512ExpandQ6_K expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ6_K(dst *byte, data *byte, scale *uint16, groups int)
+
 // avx512UnpackQ5_0 dequantises groups of one block, super-blocks whole.
 //
 //go:noescape
 func avx512UnpackQ5_0(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ5_0 expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ5_0(dst *byte, data *byte, scale *uint16, groups int)
 
 // avx512Panelx1 continues the products of so many times 1 rows with a panel; strides are in bytes.
 //
@@ -829,6 +849,11 @@ func avx512Panelx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStrid
 //go:noescape
 func avx512PanelMinimumx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
 
+// avx512PanelHalvesx1 continues the products of so many times 1 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
 // avx512Panelx2 continues the products of so many times 2 rows with a panel; strides are in bytes.
 //
 //go:noescape
@@ -838,6 +863,11 @@ func avx512Panelx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStrid
 //
 //go:noescape
 func avx512PanelMinimumx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelHalvesx2 continues the products of so many times 2 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
 
 // avx512Panelx3 continues the products of so many times 3 rows with a panel; strides are in bytes.
 //
@@ -849,6 +879,11 @@ func avx512Panelx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStrid
 //go:noescape
 func avx512PanelMinimumx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
 
+// avx512PanelHalvesx3 continues the products of so many times 3 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
 // avx512Panelx4 continues the products of so many times 4 rows with a panel; strides are in bytes.
 //
 //go:noescape
@@ -858,6 +893,11 @@ func avx512Panelx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStrid
 //
 //go:noescape
 func avx512PanelMinimumx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelHalvesx4 continues the products of so many times 4 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
 
 // avx512Panelx5 continues the products of so many times 5 rows with a panel; strides are in bytes.
 //
@@ -869,6 +909,11 @@ func avx512Panelx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStrid
 //go:noescape
 func avx512PanelMinimumx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
 
+// avx512PanelHalvesx5 continues the products of so many times 5 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
 // avx512Panelx6 continues the products of so many times 6 rows with a panel; strides are in bytes.
 //
 //go:noescape
@@ -878,6 +923,11 @@ func avx512Panelx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStrid
 //
 //go:noescape
 func avx512PanelMinimumx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
+
+// avx512PanelHalvesx6 continues the products of so many times 6 rows with a panel; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
 
 // avx512ExpandQ8_0 expands groups of one block to a panel.
 //

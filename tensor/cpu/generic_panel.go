@@ -2,19 +2,20 @@ package cpu
 
 import "whorl/tensor/quant"
 
-func genericBytePanel(acc []float32, accStride int, panel []panelGroup, minimum bool, x []quantGroup, xStride, rows int) {
+func genericBytePanel(acc []float32, accStride int, panel []panelGroup, form panelForm, x []quantGroup, xStride, rows int) {
 	for g := range len(panel) / 2 {
 		for r := range rows {
 			v := &x[r*xStride+g]
 			for b := range 2 {
 				p, a := &panel[2*g+b], (*[lanes]float32)(acc[r*accStride+b*lanes:])
-				var s [lanes]int32
-				for j := range s {
-					s[j] = v.off8
+				if form == halfPanel {
+					dotHalves(a, p, v)
+					continue
 				}
+				s := splat(v.off8)
 				dot8(&s, p.lines[:], &v.q)
 				scaleAcc(a, &s, &p.scale, v.d)
-				if minimum {
+				if form == minimumPanel {
 					fmaLanes(a, &p.minimum, v.dsum)
 				}
 			}

@@ -9,6 +9,8 @@ type highFormat struct {
 	product func(q *quantArgs)
 	// unpack dequantises groups of one block: dst is [groups*32][16].
 	unpack func(dst []float32, data []byte, scale []uint16, groups int)
+	// expand brings groups of one block in the form of a panel (kernels.expander).
+	expand func(dst []panelGroup, data []byte, scale []uint16, groups int)
 }
 
 // highKernels are those of a tier.
@@ -32,8 +34,8 @@ func (k *highKernels) of(t tensor.DType) *highFormat {
 }
 
 var genericHigh = highKernels{
-	q5_0: highFormat{genericQ5_0, genericUnpackQ5_0},
-	q4_k: highFormat{genericQ4_K, genericUnpackQ4_K},
-	q5_k: highFormat{genericQ5_K, genericUnpackQ5_K},
-	q6_k: highFormat{genericQ6_K, genericUnpackQ6_K},
+	q5_0: highFormat{genericQ5_0, genericUnpackQ5_0, genericExpandQ5_0},
+	q4_k: highFormat{genericQ4_K, genericUnpackQ4_K, genericExpandQ4_K},
+	q5_k: highFormat{genericQ5_K, genericUnpackQ5_K, genericExpandQ5_K},
+	q6_k: highFormat{genericQ6_K, genericUnpackQ6_K, genericExpandQ6_K},
 }

@@ -27,7 +27,7 @@ func randomHigh(t tensor.DType, blocks, groups int) (data []byte, scale []uint16
 		return data, scale
 	}
 	for s := range blocks * groups / superGroups {
-		head := map[bool]int{false: 1, true: 2}[l.minimum()] * lanes
+		head := map[bool]int{false: 2, true: 1}[t == tensor.Q6_K] * lanes
 		run := scale[s*superGroups*l.scales:][:superGroups*l.scales]
 		for i := head; i < len(run); i++ {
 			run[i] = uint16(r.Uint32()) // two bytes of scales
@@ -55,7 +55,41 @@ func TestHighKernels(t *testing.T) {
 				twins(t, "unpack "+name, func(k *kernels, mem func(int) []float32) {
 					k.high.of(d).unpack(mem(groups*group*lanes), data, scale, groups)
 				})
+				highPanels(t, name, d, x, rows, groups, data, scale)
 			}
+		}
+	}
+}
+
+// highPanels: panels, and products with panels, are alike on all tiers, and those have the
+// bits of the products without.
+func highPanels(t *testing.T, name string, d tensor.DType, x []quantGroup, rows, groups int, data []byte, scale []uint16) {
+	const stride = 2*lanes + 5
+	l := layoutOf(d)
+	var want []float32
+	twins(t, "panel of "+name, func(k *kernels, mem func(int) []float32) {
+		panel := make([]panelGroup, 2*groups)
+		for b := range 2 {
+			k.high.of(d).expand(panel[b:], data[b*groups*l.lineBytes:], scale[b*groups*l.scales:], groups)
+		}
+		lines, scales := mem(len(panel)*len(panel[0].lines)), mem(len(panel)*2*lanes)
+		for i := range panel {
+			for c, v := range panel[i].lines {
+				lines[i*len(panel[i].lines)+c] = float32(v)
+			}
+			copy(scales[2*i*lanes:], panel[i].scale[:])
+			copy(scales[(2*i+1)*lanes:], panel[i].minimum[:])
+		}
+		acc := fill(mem((rows-1)*stride+2*lanes), 3, 1)
+		k.bytePanel(acc, stride, panel, l.panelForm(), x, groups, rows)
+		want = acc
+	})
+	acc := fill(make([]float32, (rows-1)*stride+2*lanes), 3, 1)
+	generic.high.of(d).product(&quantArgs{acc: acc, accStride: stride, data: data, scale: scale, blocks: 2, x: x, rows: rows, groups: groups})
+	for i := range acc {
+		if acc[i] != want[i] {
+			t.Errorf("%s: sum %d is %v with a panel, %v without", name, i, want[i], acc[i])
+			break
 		}
 	}
 }

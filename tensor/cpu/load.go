@@ -69,11 +69,6 @@ func layoutOf(t tensor.DType) layout {
 
 func (l layout) quantised() bool { return l.lineBytes > 0 }
 
-// minimum tells whether groups have one.
-func (l layout) minimum() bool {
-	return l.kind == tensor.Q4_1 || l.kind == tensor.Q4_K || l.kind == tensor.Q5_K
-}
-
 // Load repacks m, on all threads.
 func (d *Device) Load(m tensor.Matrix) (tensor.Weight, error) {
 	if err := quant.Check(m); err != nil {

@@ -22,6 +22,26 @@ type panelGroup struct {
 	minimum [lanes]float32 // of formats with one
 }
 
+// panelForm says what a panelGroup holds.
+type panelForm uint8
+
+const (
+	plainPanel   panelForm = iota // one scale
+	minimumPanel                  // a minimum too
+	halfPanel                     // value+32, and for minimum the scale of columns from 16 on
+)
+
+// panelForm is the form of the panels of a quantised layout.
+func (l layout) panelForm() panelForm {
+	switch l.kind {
+	case tensor.Q4_1, tensor.Q4_K, tensor.Q5_K:
+		return minimumPanel
+	case tensor.Q6_K:
+		return halfPanel
+	}
+	return plainPanel
+}
+
 // panels are the panels of a thread.
 type panels struct {
 	bytes  []panelGroup // [group][2]
@@ -60,7 +80,7 @@ func (op *productOp) multiplyBytes(p *panels, acc []float32, w *weight, b0, nb, 
 				data, scale := w.groupsOf(b0+b+i, g)
 				expand(panel[i:], data, scale, n)
 			}
-			k.bytePanel(acc[b*lanes:], stride, panel, w.layout.minimum(), op.a.eight[r0*groups+g:], groups, rows)
+			k.bytePanel(acc[b*lanes:], stride, panel, w.layout.panelForm(), op.a.eight[r0*groups+g:], groups, rows)
 		}
 	}
 }
@@ -75,6 +95,9 @@ func (k *kernels) expander(t tensor.DType) func(dst []panelGroup, data []byte, s
 		return k.expandQ4_0
 	case tensor.Q4_1:
 		return k.expandQ4_1
+	}
+	if f := k.high.of(t); f != nil {
+		return f.expand
 	}
 	return nil
 }

@@ -10,26 +10,27 @@ const maxPanelRows = 6
 // panelKernels holds the kernels of panels of bytes by rows, from 1.
 type panelKernels [maxPanelRows]func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int)
 
-var (
-	avx512Panel = panelKernels{
-		avx512Panelx1, avx512Panelx2, avx512Panelx3, avx512Panelx4, avx512Panelx5, avx512Panelx6,
-	}
-	avx512PanelMinimum = panelKernels{
+var avx512Panels = [...]panelKernels{
+	plainPanel: {
+		avx512Panelx1, avx512Panelx2, avx512Panelx3,
+		avx512Panelx4, avx512Panelx5, avx512Panelx6,
+	},
+	minimumPanel: {
 		avx512PanelMinimumx1, avx512PanelMinimumx2, avx512PanelMinimumx3,
 		avx512PanelMinimumx4, avx512PanelMinimumx5, avx512PanelMinimumx6,
-	}
-)
+	},
+	halfPanel: {
+		avx512PanelHalvesx1, avx512PanelHalvesx2, avx512PanelHalvesx3,
+		avx512PanelHalvesx4, avx512PanelHalvesx5, avx512PanelHalvesx6,
+	},
+}
 
-func avx512BytePanel(acc []float32, accStride int, panel []panelGroup, minimum bool, x []quantGroup, xStride, rows int) {
-	kernels := &avx512Panel
-	if minimum {
-		kernels = &avx512PanelMinimum
-	}
+func avx512BytePanel(acc []float32, accStride int, panel []panelGroup, form panelForm, x []quantGroup, xStride, rows int) {
 	together := equalParts(rows, maxPanelRows)
 	for r := 0; r < rows; {
 		n := min(rows-r, together)
 		times := (rows - r) / n
-		kernels[n-1](&acc[r*accStride], uintptr(4*accStride), bytesOf(panel), (*byte)(unsafe.Pointer(&x[r*xStride])),
+		avx512Panels[form][n-1](&acc[r*accStride], uintptr(4*accStride), bytesOf(panel), (*byte)(unsafe.Pointer(&x[r*xStride])),
 			uintptr(xStride)*unsafe.Sizeof(quantGroup{}), len(panel)/2, times)
 		r += n * times
 	}

@@ -52,7 +52,7 @@ func TestPanelKernels(t *testing.T) {
 				generic.quantise(x, fill(make([]float32, len(x)*group), 7, 2))
 				twins(t, fmt.Sprintf("panel of %v, %d groups, %d rows", format, groups, rows), func(k *kernels, mem func(int) []float32) {
 					acc := fill(mem((rows-1)*stride+2*lanes), 3, 1)
-					k.bytePanel(acc, stride, panelOf(k), l.minimum(), x, groups+1, rows)
+					k.bytePanel(acc, stride, panelOf(k), l.panelForm(), x, groups+1, rows)
 				})
 			}
 		}
@@ -74,7 +74,7 @@ func TestPanelIsDirect(t *testing.T) {
 			generic.expander(format)(panel[i:], data[i*groups*l.lineBytes:], scale[i*groups*l.scales:], groups)
 		}
 		acc := make([]float32, rows*stride)
-		generic.bytePanel(acc, stride, panel, l.minimum(), x, groups, rows)
+		generic.bytePanel(acc, stride, panel, l.panelForm(), x, groups, rows)
 		for i := range acc {
 			if acc[i] != q.acc[i] {
 				t.Fatalf("%v: product %d is %v by a panel, %v without", format, i, acc[i], q.acc[i])

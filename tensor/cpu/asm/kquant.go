@@ -307,3 +307,39 @@ func unpackHighKernel(f highFormat) {
 	VZEROUPPER()
 	RET()
 }
+
+// expandHighKernel brings groups of one block in the form of a panel (asm/panel.go).
+func expandHighKernel(f highFormat) {
+	name := "avx512Expand" + f.name
+	TEXT(name, NOSPLIT, "func(dst *byte, data *byte, scale *uint16, groups int)")
+	Doc(name + " expands groups of one block, super-blocks whole, to a panel.")
+	Pragma("noescape")
+	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
+	u := newUnpacker(f.high, data)
+	var offset reg.VecVirtual
+	if f.scales != halves {
+		offset = broadcast(map[scaleKind]uint32{minima: 0x80808080, plain: 0x70707070}[f.scales])
+	}
+	f.each(groups, data, scale, func(d, m reg.VecVirtual) {
+		VMOVUPS(f.scale(scale, d, false), Mem{Base: dst, Disp: panelScale})
+		switch f.scales {
+		case minima:
+			VMOVUPS(f.scale(scale, m, true), Mem{Base: dst, Disp: panelMinimum})
+		case halves:
+			VMOVUPS(f.scale(scale, d, true), Mem{Base: dst, Disp: panelMinimum})
+		}
+		for c := range 4 {
+			v := u.load(c, true)
+			for half := range 2 {
+				w := u.value(v, c, half)
+				if offset != nil {
+					VPADDB(offset, w, w)
+				}
+				VMOVDQU64(w, Mem{Base: dst, Disp: 64 * (4*half + c)})
+			}
+		}
+		ADDQ(I32(2*panelGroupBytes), dst)
+	})
+	VZEROUPPER()
+	RET()
+}

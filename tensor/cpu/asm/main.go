@@ -49,10 +49,12 @@ func main() {
 	}
 	for _, f := range highFormats {
 		unpackHighKernel(f)
+		expandHighKernel(f)
 	}
 	for rows := 1; rows <= maxPanelRows; rows++ {
-		panelKernel(rows, false)
-		panelKernel(rows, true)
+		for _, f := range panelForms {
+			panelKernel(f, rows)
+		}
 	}
 	for _, f := range quantFormats {
 		expandKernel(f)

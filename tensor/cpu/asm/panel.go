@@ -19,15 +19,31 @@ const (
 	panelGroupBytes = 640
 )
 
+// panelForm is one of cpu.panelForm: parts are the runs of columns with a scale.
+type panelForm struct {
+	name    string
+	parts   []panelPart
+	minimum bool
+}
+
+type panelPart struct {
+	lines int // of them
+	off   int // where a group of activations keeps what undoes the offset
+	scale int
+}
+
+var panelForms = []panelForm{
+	{"Panel", []panelPart{{8, groupOff8, panelScale}}, false},
+	{"PanelMinimum", []panelPart{{8, groupOff8, panelScale}}, true},
+	{"PanelHalves", []panelPart{{4, groupOff32, panelScale}, {4, groupOff32 + 4, panelMinimum}}, false},
+}
+
 // panelKernel continues quantised products of a number of rows with two blocks of an
 // expanded panel. A broadcast of activations serves both blocks, which leaves the loads
 // far below the arithmetic: per row, block and group 8 dot products and 3 or 4 more.
-func panelKernel(rows int, minimum bool) {
+func panelKernel(f panelForm, rows int) {
 	const blocks = 2
-	name := fmt.Sprintf("avx512Panelx%d", rows)
-	if minimum {
-		name = fmt.Sprintf("avx512PanelMinimumx%d", rows)
-	}
+	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
 	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int)")
 	Doc(fmt.Sprintf("%s continues the products of so many times %d rows with a panel; strides are in bytes.", name, rows))
 	Pragma("noescape")
@@ -41,36 +57,42 @@ func panelKernel(rows int, minimum bool) {
 	part := func(b, disp int) Mem { return Mem{Base: p, Disp: b*panelGroupBytes + disp} }
 
 	Label("groups")
-	sums := newTile(rows, blocks)
-	for r := range rows {
-		for b := range blocks {
-			VPBROADCASTD(x.at(r, groupOff8), sums[r][b])
-		}
-	}
-	for c := range 8 {
-		var w [blocks]reg.VecVirtual
-		for b := range w {
-			w[b] = ZMM()
-			VMOVDQU64(part(b, 64*c), w[b])
-		}
+	line := 0
+	for _, run := range f.parts {
+		sums := newTile(rows, blocks)
 		for r := range rows {
-			v := ZMM()
-			VPBROADCASTD(x.at(r, 4*c), v)
+			for b := range blocks {
+				VPBROADCASTD(x.at(r, run.off), sums[r][b])
+			}
+		}
+		for range run.lines {
+			var w [blocks]reg.VecVirtual
 			for b := range w {
-				vpdpbusdReg(v, w[b], sums[r][b])
+				w[b] = ZMM()
+				VMOVDQU64(part(b, 64*line), w[b])
+			}
+			for r := range rows {
+				v := ZMM()
+				VPBROADCASTD(x.at(r, 4*line), v)
+				for b := range w {
+					vpdpbusdReg(v, w[b], sums[r][b])
+				}
+			}
+			line++
+		}
+		for b := range blocks {
+			dw := ZMM()
+			VMOVUPS(part(b, run.scale), dw)
+			for r := range rows {
+				d := ZMM()
+				VMULPS_BCST(x.at(r, groupScale), dw, d)
+				VCVTDQ2PS(sums[r][b], sums[r][b])
+				VFMADD231PS(d, sums[r][b], tile[r][b])
 			}
 		}
 	}
-	for b := range blocks {
-		dw := ZMM()
-		VMOVUPS(part(b, panelScale), dw)
-		for r := range rows {
-			d := ZMM()
-			VMULPS_BCST(x.at(r, groupScale), dw, d)
-			VCVTDQ2PS(sums[r][b], sums[r][b])
-			VFMADD231PS(d, sums[r][b], tile[r][b])
-		}
-		if minimum {
+	if f.minimum {
+		for b := range blocks {
 			mw := ZMM()
 			VMOVUPS(part(b, panelMinimum), mw)
 			for r := range rows {
