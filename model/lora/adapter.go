@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"whorl/model"
-	"whorl/model/nn"
 	"whorl/model/weights"
 )
 
@@ -44,7 +43,7 @@ type Adapter struct {
 
 // change is one module of a block that the adapter changes.
 type change struct {
-	module module
+	module model.Module
 	a, b   string // tensors
 	rank   int
 	scale  float32
@@ -91,7 +90,7 @@ func (a *Adapter) open(ck *model.Checkpoint) error {
 
 // check settles which modules are changed, and compares that with the tensors of the file.
 func (a *Adapter) check(cfg *config, ck *model.Checkpoint) error {
-	names, list := ck.Names(), modules(ck)
+	names := ck.Names()
 	prefix := a.prefix(names)
 	if err := refuseHead(cfg, names, prefix); err != nil {
 		return err
@@ -99,8 +98,8 @@ func (a *Adapter) check(cfg *config, ck *model.Checkpoint) error {
 	found := 0
 	for block := range ck.Config.Layers {
 		var changes []change
-		for _, m := range list {
-			full := prefix.Body + fmt.Sprintf(names.Block, block) + m.name
+		for _, m := range ck.Modules(block) {
+			full := prefix.Body + fmt.Sprintf(names.Block, block) + m.Name
 			c, ok, err := a.change(cfg, full, m)
 			if err != nil {
 				return err
@@ -142,7 +141,7 @@ func refuseHead(cfg *config, names model.Names, prefix model.Prefix) error {
 }
 
 // change describes what is done to a module, by its full name; false if nothing is.
-func (a *Adapter) change(cfg *config, full string, m module) (change, bool, error) {
+func (a *Adapter) change(cfg *config, full string, m model.Module) (change, bool, error) {
 	c := change{
 		module: m, rank: cfg.rankOf(full),
 		a: tensorPrefix + full + ".lora_A.weight", b: tensorPrefix + full + ".lora_B.weight",
@@ -150,23 +149,27 @@ func (a *Adapter) change(cfg *config, full string, m module) (change, bool, erro
 	c.scale = cfg.scale(full, c.rank)
 	ia, hasA := a.file.Info(c.a)
 	ib, hasB := a.file.Info(c.b)
+	if m.Choice {
+		if hasA || hasB {
+			return c, false, fmt.Errorf("there are tensors for %s, which is not supported: experts and routers are served without adapters", full)
+		}
+		return c, false, nil // the library targets linear modules only: these are parameters
+	}
 	wanted := cfg.changes(full, true)
 	switch {
 	case !wanted && !hasA && !hasB:
 		return c, false, nil
 	case !wanted:
 		return c, false, fmt.Errorf("there are tensors for %s, but target_modules does not name it", full)
-	case !m.supported():
-		return c, false, fmt.Errorf("target_modules names %s, which is not supported: experts and routers are served without adapters", full)
 	case !hasA:
 		return c, false, fmt.Errorf("target_modules names %s, but tensor %q is missing", full, c.a)
 	case !hasB:
 		return c, false, fmt.Errorf("target_modules names %s, but tensor %q is missing", full, c.b)
 	}
-	if err := fits(ia, c.rank, m.in); err != nil {
+	if err := fits(ia, c.rank, m.Cols); err != nil {
 		return c, false, err
 	}
-	return c, true, fits(ib, m.out(), c.rank)
+	return c, true, fits(ib, m.Rows, c.rank)
 }
 
 func fits(info weights.Info, rows, cols int) error {
@@ -218,7 +221,7 @@ func (a *Adapter) digest() error {
 	sum := sha256.New()
 	for block, changes := range a.changes {
 		for _, c := range changes {
-			frame(sum, fmt.Appendf(nil, "%d %s %08x", block, c.module.name, math.Float32bits(c.scale)))
+			frame(sum, fmt.Appendf(nil, "%d %s %08x", block, c.module.Name, math.Float32bits(c.scale)))
 			for _, name := range []string{c.a, c.b} {
 				t, err := a.file.Tensor(name)
 				if err != nil {
@@ -247,43 +250,4 @@ func (a *Adapter) Close() error {
 		return nil
 	}
 	return a.file.Close()
-}
-
-// modules lists the linear modules of a block, as the library has them.
-func modules(ck *model.Checkpoint) []module {
-	names := ck.Names()
-	var list []module
-	for _, need := range ck.Config.Block(0).Needs() {
-		if need.Vector() {
-			continue
-		}
-		list = append(list, module{
-			name: names.Param[need.Param], in: need.Cols,
-			parts: []part{{need.Param, need.Rows}},
-		})
-	}
-	return list
-}
-
-// module is a matrix of a checkpoint: one parameter of a block, or several, row by row.
-type module struct {
-	name  string // inside the block, such as self_attn.q_proj
-	in    int
-	parts []part
-}
-
-type part struct {
-	param nn.Param
-	rows  int
-}
-
-func (m module) supported() bool { return true }
-
-// out is the number of rows of B.
-func (m module) out() int {
-	n := 0
-	for _, p := range m.parts {
-		n += p.rows
-	}
-	return n
 }

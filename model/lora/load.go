@@ -38,36 +38,24 @@ func (a *Adapter) LoadBlock(dev tensor.Device, block int) (*nn.LoRA, error) {
 }
 
 func (a *Adapter) load(dev tensor.Device, c change, l *nn.LoRA) error {
-	down, err := a.matrix(c.a)
+	ta, err := a.file.Tensor(c.a)
 	if err != nil {
 		return err
 	}
-	up, err := a.matrix(c.b)
+	tb, err := a.file.Tensor(c.b)
 	if err != nil {
 		return err
 	}
-	wa, err := dev.Load(down)
+	wa, err := dev.Load(tensor.Matrix{DType: ta.DType, Rows: c.rank, Cols: c.module.Cols, Data: ta.Data})
 	if err != nil {
 		return fmt.Errorf("tensor %s: %w", c.a, err)
 	}
-	size := len(up.Data) / up.Rows
-	row := 0
-	for _, p := range c.module.parts {
-		m := tensor.Matrix{DType: up.DType, Rows: p.rows, Cols: up.Cols, Data: up.Data[row*size:][:p.rows*size]}
-		wb, err := dev.Load(m)
+	for _, p := range c.module.Parts { // of a fused module: each takes its rows of B, and all of A
+		wb, err := dev.Load(tensor.Matrix{DType: tb.DType, Rows: p.Rows, Cols: c.rank, Data: p.Pick(tb)})
 		if err != nil {
 			return fmt.Errorf("tensor %s: %w", c.b, err)
 		}
-		l.A[p.param], l.B[p.param], l.Scale[p.param] = wa, wb, c.scale
-		row += p.rows
+		l.A[p.Param], l.B[p.Param], l.Scale[p.Param] = wa, wb, c.scale
 	}
 	return nil
-}
-
-func (a *Adapter) matrix(name string) (tensor.Matrix, error) {
-	t, err := a.file.Tensor(name)
-	if err != nil {
-		return tensor.Matrix{}, err
-	}
-	return t.Matrix()
 }

@@ -66,47 +66,60 @@ type pass struct {
 	kv    tensor.KV
 	layer int
 	mode  tensor.Activations
+
+	adapted []Adapted
 }
 
 // Forward advances the first len(batch.Rows) rows of x, [rows][Hidden], in place, and
 // writes their keys and values to layer `layer` of kv, counted from the span's first block.
 // It queues ops and returns; the device's Sync reports errors. len(batch.Rows) is at most
-// ws.MaxRows, and x is not one of ws's own buffers other than ws.X.
-func (b *Block) Forward(ws *Workspace, batch *tensor.Batch, x tensor.Buffer, kv tensor.KV, layer int, mode tensor.Activations) {
-	p := pass{b, ws, batch, len(batch.Rows), x, kv, layer, mode}
-	mlpIn := ws.inAct
+// ws.MaxRows, and x is not one of ws's own buffers other than ws.X. adapted lists the
+// adapters of rows; room for them was reserved in ws.
+func (b *Block) Forward(ws *Workspace, batch *tensor.Batch, x tensor.Buffer, kv tensor.KV, layer int, mode tensor.Activations, adapted ...Adapted) {
+	p := pass{b, ws, batch, len(batch.Rows), x, kv, layer, mode, adapted}
+	var mlp source
 	if b.spec.Parallel && !b.spec.OneNorm {
-		mlpIn = ws.mlpAct
-		p.read(mlpIn, MLPNorm) // before attention adds to x
+		mlp = p.read(ws.mlpNorm, ws.mlpAct, MLPNorm) // before attention adds to x
 	}
-	p.read(ws.inAct, AttnNorm)
-	p.attention()
-	if !b.spec.Parallel {
-		p.read(mlpIn, MLPNorm)
+	attn := p.read(ws.norm, ws.inAct, AttnNorm)
+	p.attention(attn)
+	switch {
+	case !b.spec.Parallel:
+		mlp = p.read(ws.norm, ws.inAct, MLPNorm)
+	case b.spec.OneNorm:
+		mlp = attn
 	}
 	if b.spec.Experts > 0 {
-		p.mixture(mlpIn)
+		p.mixture(mlp)
 	} else {
-		p.mlp(mlpIn)
+		p.mlp(mlp)
 	}
 }
 
-// read makes what attention or MLP reads ready in a: norm(x), left in ws.norm, or x itself.
-func (p *pass) read(a tensor.Act, norm Param) {
-	src := p.x
-	if !p.spec.NoInNorm {
-		src = p.ws.norm
-		p.dev.Norm(src, p.x, p.rows, p.norm(norm))
-	}
-	p.dev.Prepare(a, src, p.rows, p.mode)
+// source is rows that products read: the floats, and made ready.
+type source struct {
+	buf tensor.Buffer
+	act tensor.Act
 }
 
-func (p *pass) attention() {
+// read makes what attention or MLP reads ready: norm(x), left in dst, or x itself.
+func (p *pass) read(dst tensor.Buffer, a tensor.Act, norm Param) source {
+	if p.spec.NoInNorm {
+		dst = p.x
+	} else {
+		p.dev.Norm(dst, p.x, p.rows, p.norm(norm))
+	}
+	p.dev.Prepare(a, dst, p.rows, p.mode)
+	return source{dst, a}
+}
+
+func (p *pass) attention(in source) {
 	ws := p.ws
 	ws.products[0] = p.product(Q, ws.q)
 	ws.products[1] = p.product(K, ws.k)
 	ws.products[2] = p.product(V, ws.v)
-	p.dev.MatMul(ws.inAct, ws.products[:3])
+	p.dev.MatMul(in.act, ws.products[:3])
+	p.adapt(in.buf, target{Q, ws.q}, target{K, ws.k}, target{V, ws.v})
 	if p.spec.QKNorm || p.spec.QKNormWhole { // in place, in groups as long as the gains
 		p.dev.Norm(ws.q, ws.q, p.rows, p.norm(QNorm))
 		p.dev.Norm(ws.k, ws.k, p.rows, p.norm(KNorm))
@@ -115,47 +128,50 @@ func (p *pass) attention() {
 	spec.Layer = p.layer
 	p.dev.Attend(ws.attn, ws.q, ws.k, ws.v, p.kv, p.batch, spec)
 	p.dev.Prepare(ws.attnAct, ws.attn, p.rows, p.mode)
-	p.add(ws.attnAct, O, AttnOutNorm)
+	p.add(source{ws.attn, ws.attnAct}, O, AttnOutNorm)
 }
 
-func (p *pass) mlp(in tensor.Act) {
+func (p *pass) mlp(in source) {
 	ws := p.ws
 	ffn := ws.ffn(p.spec.FFN)
-	up := p.product(Up, ffn.buf)
-	up.Gate, up.GateBias, up.Act = p.p.Weight[Gate], p.p.Bias[Gate], p.spec.Activation
-	ws.products[0] = up
-	p.dev.MatMul(in, ws.products[:1])
+	if p.adapts(Gate) || p.adapts(Up) {
+		p.adaptInner(in, ffn.buf)
+	} else {
+		up := p.product(Up, ffn.buf)
+		up.Gate, up.GateBias, up.Act = p.p.Weight[Gate], p.p.Bias[Gate], p.spec.Activation
+		ws.products[0] = up
+		p.dev.MatMul(in.act, ws.products[:1])
+	}
 	p.dev.Prepare(ffn.act, ffn.buf, p.rows, p.mode)
-	p.add(ffn.act, Down, MLPOutNorm)
+	p.add(ffn, Down, MLPOutNorm)
 }
 
 // mixture adds the outputs of the experts that the router chooses.
-func (p *pass) mixture(in tensor.Act) {
+func (p *pass) mixture(in source) {
 	ws := p.ws
 	logits := ws.logits(p.spec.Experts)
 	ws.products[0] = p.product(Router, logits)
-	p.dev.MatMul(in, ws.products[:1])
+	p.dev.MatMul(in.act, ws.products[:1])
 	ws.experts = p.experts
 	ws.experts.Mode = p.mode
-	src := ws.norm
-	if p.spec.NoInNorm {
-		src = p.x
-	}
-	p.dev.Experts(p.x, src, logits, p.rows, &ws.experts)
+	p.dev.Experts(p.x, in.buf, logits, p.rows, &ws.experts)
 }
 
 // add adds W·a to x, normalised first where the Spec says so.
-func (p *pass) add(a tensor.Act, w, norm Param) {
+func (p *pass) add(in source, w, norm Param) {
 	ws := p.ws
-	if !p.spec.OutNorm {
+	if !p.spec.OutNorm && !p.adapts(w) {
 		ws.products[0] = p.product(w, p.x)
 		ws.products[0].Residual, ws.products[0].Scale = p.x, p.spec.ResidualGain
-		p.dev.MatMul(a, ws.products[:1])
+		p.dev.MatMul(in.act, ws.products[:1])
 		return
 	}
 	ws.products[0] = p.product(w, ws.out)
-	p.dev.MatMul(a, ws.products[:1])
-	p.dev.Norm(ws.out, ws.out, p.rows, p.norm(norm))
+	p.dev.MatMul(in.act, ws.products[:1])
+	p.adapt(in.buf, target{w, ws.out})
+	if p.spec.OutNorm {
+		p.dev.Norm(ws.out, ws.out, p.rows, p.norm(norm))
+	}
 	gain := p.spec.ResidualGain
 	if gain == 0 {
 		gain = 1

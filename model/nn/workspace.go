@@ -16,23 +16,19 @@ type Workspace struct {
 	MaxRows int
 
 	norm    tensor.Buffer // [rows][Hidden]: what a projection reads
-	out     tensor.Buffer // [rows][Hidden]: what attention or MLP put out, where it is normalised
+	out     tensor.Buffer // [rows][Hidden]: what attention or MLP put out, where more happens to it
 	q, attn tensor.Buffer // [rows][Heads*HeadDim]
 	k, v    tensor.Buffer // [rows][KVHeads*HeadDim]
 	inAct   tensor.Act    // [rows][Hidden]: norm made ready
-	mlpAct  tensor.Act    // [rows][Hidden]: of parallel blocks with two norms
+	mlpNorm tensor.Buffer // [rows][Hidden]: norm of the MLP in parallel blocks with two norms
+	mlpAct  tensor.Act    // mlpNorm made ready
 	attnAct tensor.Act    // attn made ready
 
-	inner    []inner            // one for each width of an MLP
+	inner    []source           // the middle of an MLP, [rows][FFN], one for each width
 	router   []tensor.Buffer    // [rows][Experts], one for each number of experts
+	lora     loraSpace          // see ReserveLoRA
 	experts  tensor.ExpertsSpec // scratch
 	products [3]tensor.Product  // scratch, so that a step allocates nothing
-}
-
-// inner is the middle of an MLP: [rows][FFN].
-type inner struct {
-	buf tensor.Buffer
-	act tensor.Act
 }
 
 // NewWorkspace allocates for steps of up to maxRows rows through blocks of the given Specs,
@@ -67,14 +63,14 @@ func NewWorkspace(dev tensor.Device, maxRows int, specs ...Spec) (*Workspace, er
 			ws.out = buffer(s.Hidden)
 		}
 		if s.Parallel && !s.OneNorm && ws.mlpAct == nil {
-			ws.mlpAct = act(s.Hidden)
+			ws.mlpNorm, ws.mlpAct = buffer(s.Hidden), act(s.Hidden)
 		}
 		if s.Experts > 0 {
 			if ws.logits(s.Experts) == nil {
 				ws.router = append(ws.router, buffer(s.Experts))
 			}
-		} else if !slices.ContainsFunc(ws.inner, func(i inner) bool { return i.buf.Cols() == s.FFN }) {
-			ws.inner = append(ws.inner, inner{buffer(s.FFN), act(s.FFN)})
+		} else if !slices.ContainsFunc(ws.inner, func(i source) bool { return i.buf.Cols() == s.FFN }) {
+			ws.inner = append(ws.inner, source{buffer(s.FFN), act(s.FFN)})
 		}
 		if failed != nil {
 			return nil, fmt.Errorf("workspace of %d rows: %w", maxRows, failed)
@@ -84,7 +80,7 @@ func NewWorkspace(dev tensor.Device, maxRows int, specs ...Spec) (*Workspace, er
 }
 
 // ffn is the middle of an MLP of the given width.
-func (ws *Workspace) ffn(width int) inner {
+func (ws *Workspace) ffn(width int) source {
 	for _, i := range ws.inner {
 		if i.buf.Cols() == width {
 			return i
