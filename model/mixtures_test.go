@@ -26,7 +26,7 @@ func TestMixturesQuantiseOnLoad(t *testing.T) {
 	dev := openDevice(t, 2)
 	prompt := ids(40, 3)
 	for _, path := range mixtures {
-		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.INT8} {
+		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1} {
 			back := newRig(t, dequantised(t, path, d), dev, model.LoadOptions{})
 			want := back.hidden(tensor.ActF32, nil, part{back.sequence(len(prompt)), prompt})
 			r := newRig(t, path, dev, model.LoadOptions{Quant: d.String()})
