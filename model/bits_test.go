@@ -23,6 +23,7 @@ var bitCases = []struct {
 	{"testdata/gemma3", []tensor.Activations{tensor.Act8}},
 	{"testdata/qwen3biased", []tensor.Activations{tensor.Act8}},
 	{"testdata/mixtralwindow", []tensor.Activations{tensor.Act8}},
+	{"testdata/qwen3moestep", []tensor.Activations{tensor.Act8}},
 	{"testdata/mixtralquants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // mixtures are models whose widths every format of 32 columns takes.
-var mixtures = []string{"testdata/mixtral"}
+var mixtures = []string{"testdata/mixtral", "testdata/qwen3moe"}
 
 // Experts quantised at load are those of a model that stores what the format makes of them,
 // and equal bits come out of any chunk; the router keeps its floats.
@@ -104,6 +104,8 @@ func TestMixturesNameWhatIsWrong(t *testing.T) {
 		{"mixtral", "model.gguf", "llama.expert_count", "llama.expert_kount", `metadata key "llama.expert_used_count" is 2, which is not supported in a llama model`},
 		{"mixtral", "model.safetensors", "layers.1.block_sparse_moe.experts.4.w2", "layers.1.block_sparse_moe.experts.4.w4",
 			`tensor "model.layers.1.block_sparse_moe.experts.4.w2.weight" is missing`},
+		{"qwen3moe", "model.gguf", "blk.1.ffn_down_exps", "blk.1.ffn_down_expz", `tensor "blk.1.ffn_down_exps.weight" is missing`},
+		{"qwen3moestep", "config.json", `"decoder_sparse_step": 2`, `"decoder_sparse_step": 1`, `tensor "model.layers.0.mlp.gate.weight" is missing`},
 		{"mixtral", "config.json", `"num_local_experts": 5`, `"num_local_experts": 4`,
 			`tensor "model.layers.0.block_sparse_moe.gate.weight" has the shape [5 32], but the configuration needs [4 32]`},
 	} {

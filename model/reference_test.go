@@ -41,6 +41,9 @@ var fixtures = []struct{ name, path, ref string }{
 	{"mixtral GGUF", "testdata/mixtral/model.gguf", "testdata/mixtral/ref.json.gz"},
 	{"mixtral with a window", "testdata/mixtralwindow", "testdata/mixtralwindow/ref.json.gz"},
 	{"mixtral quantised GGUF", "testdata/mixtralquants/model.gguf", "testdata/mixtralquants/ref.json.gz"},
+	{"qwen3moe safetensors", "testdata/qwen3moe", "testdata/qwen3moe/ref.json.gz"},
+	{"qwen3moe GGUF", "testdata/qwen3moe/model.gguf", "testdata/qwen3moe/ref.json.gz"},
+	{"qwen3moe with dense blocks", "testdata/qwen3moestep", "testdata/qwen3moestep/ref.json.gz"},
 }
 
 func TestEqualsReference(t *testing.T) {

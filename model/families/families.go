@@ -16,6 +16,7 @@ import (
 	"whorl/model/mixtral"
 	"whorl/model/qwen2"
 	"whorl/model/qwen3"
+	"whorl/model/qwen3moe"
 )
 
 // All lists the families; a new one is a new line.
@@ -28,6 +29,7 @@ func All() []model.Family {
 		mixtral.Family(),
 		qwen2.Family(),
 		qwen3.Family(),
+		qwen3moe.Family(),
 	}
 }
 
