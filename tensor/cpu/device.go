@@ -36,6 +36,7 @@ type Device struct {
 	slab    *slab     // where small weights go
 	product productOp
 	quant   quantOp
+	runs    runsOp
 	norm    normOp
 	point   pointOp
 	attend  attendOp

@@ -261,7 +261,7 @@ func (op *expertsOp) tile(worker, i int) {
 
 // quantise brings row i of a in 8 bits.
 func (op *expertsOp) quantise(a *act, worker, i int) {
-	quant := quantOp{op.d, a, a.quantised}
+	quant := quantOp{d: op.d, a: a, forms: a.quantised}
 	quant.tile(worker, i)
 }
 

@@ -31,13 +31,14 @@ func (b *buffer) row(i int) []float32 {
 	return b.data[i*b.cols : (i+1)*b.cols : (i+1)*b.cols]
 }
 
-// act holds prepared rows. Their forms in 8 bits are filled by the first product that
-// needs them.
+// act holds prepared rows. A form in 8 bits is filled by the first product that needs it,
+// and from then on with the rows.
 type act struct {
 	maxRows, cols int
 	n             int // rows prepared
 	mode          tensor.Activations
 	quantised     rowForm // which forms hold the n rows
+	asked         rowForm // which forms products asked for, ever
 
 	x     []float32    // [rows][cols]
 	eight []quantGroup // [rows][cols/32], where cols allows

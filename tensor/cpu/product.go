@@ -50,7 +50,7 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 		return
 	}
 	if missing := forms.under(a.mode) &^ a.quantised; missing != 0 {
-		d.quantise(a, missing)
+		d.fill(a, nil, missing)
 	}
 	op := &d.product
 	op.a, op.products = a, products
@@ -152,7 +152,7 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 	bias, gateBias := floatsOf(p.Bias), floatsOf(p.GateBias)
 	dst := p.Dst.(*buffer)
 	for r := range rows {
-		y := acc[r*stride:][:to-from]
+		y, out := acc[r*stride:][:to-from], dst.row(r0 + r)[from:to]
 		if bias != nil {
 			k.add(y, y, bias[from:to])
 		}
@@ -162,6 +162,10 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 				k.add(g, g, gateBias[from:to])
 			}
 			k.activate(p.Act, g)
+			if p.Scale == 0 && p.Residual == nil {
+				k.mul(out, g, y)
+				continue
+			}
 			k.mul(y, g, y)
 		} else {
 			k.activate(p.Act, y)
@@ -169,7 +173,6 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 		if p.Scale != 0 {
 			k.scale(y, y, p.Scale)
 		}
-		out := dst.row(r0 + r)[from:to]
 		if p.Residual != nil {
 			k.add(out, p.Residual.(*buffer).row(r0 + r)[from:to], y)
 		} else {

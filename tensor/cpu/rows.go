@@ -65,7 +65,8 @@ func (d *Device) Gather(to, from tensor.Buffer, rows []int32) {
 	}
 }
 
-// Prepare copies rows into an Act; quantising waits for a product that needs it.
+// Prepare copies rows into an Act and brings them in the 8-bit forms that products with it
+// asked for before; quantising for the first time waits for a product that needs it.
 func (d *Device) Prepare(to tensor.Act, from tensor.Buffer, n int, mode tensor.Activations) {
 	d.begin()
 	defer d.end()
@@ -73,31 +74,36 @@ func (d *Device) Prepare(to tensor.Act, from tensor.Buffer, n int, mode tensor.A
 	if !(src.cols == a.cols && n <= a.maxRows && n <= src.rows) {
 		bug("prepare %d rows of %d in room for %dx%d", n, src.cols, a.maxRows, a.cols)
 	}
-	copy(a.x, src.data[:n*src.cols])
 	a.n, a.mode, a.quantised = n, mode, 0
+	d.fill(a, src, a.asked.under(mode))
 }
 
-// quantOp quantises the rows of an Act; tile r is row r.
+// quantOp fills the rows of an Act; tile r is row r.
 type quantOp struct {
 	d     *Device
 	a     *act
 	forms rowForm
+	src   *buffer // nil: only quantise
 }
 
-// quantise fills the given forms of all rows.
-func (d *Device) quantise(a *act, forms rowForm) {
+// fill copies all rows from src, if there is one, and fills their given forms.
+func (d *Device) fill(a *act, src *buffer, forms rowForm) {
 	if forms&inRows != 0 {
 		a.int8.grow(a.maxRows, a.cols)
 	}
-	d.quant.a, d.quant.forms = a, forms
+	d.quant.a, d.quant.src, d.quant.forms = a, src, forms
 	d.rowwise(&d.quant, a.n)
-	d.quant.a = nil
+	d.quant.a, d.quant.src = nil, nil
 	a.quantised |= forms
+	a.asked |= forms
 }
 
 func (op *quantOp) tile(_, r int) {
 	a := op.a
 	x := a.x[r*a.cols : (r+1)*a.cols]
+	if op.src != nil {
+		copy(x, op.src.row(r))
+	}
 	if op.forms&inGroups != 0 {
 		groups := a.cols / group
 		op.d.k.quantise(a.eight[r*groups:(r+1)*groups], x)
@@ -116,7 +122,27 @@ func (d *Device) rowwise(t task, n int) {
 		}
 		return
 	}
-	d.pool.run(t, n)
+	op := &d.runs
+	op.task, op.n = t, n
+	op.each = min(max(n/(d.pool.threads*tilesPerThread), 1), maxRun)
+	d.pool.run(op, (n+op.each-1)/op.each)
+	op.task = nil
+}
+
+// maxRun is the greatest number of rows that a thread takes at once: taking one costs about
+// as much as a short row.
+const maxRun = 8
+
+// runsOp makes tiles of each rows of a task whose tiles are n rows.
+type runsOp struct {
+	task    task
+	n, each int
+}
+
+func (op *runsOp) tile(worker, i int) {
+	for r := i * op.each; r < min((i+1)*op.each, op.n); r++ {
+		op.task.tile(worker, r)
+	}
 }
 
 // normOp is the task of Norm; tile r is row r.
