@@ -15,7 +15,7 @@ func (s *Server) record() swarm.Record {
 	r := swarm.Record{
 		Protocol: wire.Version, Peer: s.deps.Self, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
 		Digests: s.digests, PublicName: s.cfg.PublicName, Version: s.cfg.Version,
-		Rates: s.rates, Throughput: s.offered, Relay: s.cfg.Relay,
+		Rates: s.rates, Throughput: s.offered, Relay: s.cfg.Relay, Adapters: s.adapters,
 	}
 	if s.deps.Addrs != nil {
 		r.Addrs = s.deps.Addrs()

@@ -17,7 +17,7 @@ import (
 // nullEngine does nothing.
 type nullEngine struct{ fakeEngine }
 
-func (nullEngine) Step(*tensor.Batch, int, int, tensor.Activations, []float32, []float32) error {
+func (nullEngine) Step(*tensor.Batch, []int, int, int, tensor.Activations, []float32, []float32) error {
 	return nil
 }
 

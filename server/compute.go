@@ -35,6 +35,7 @@ type computer struct {
 	jobs    []job
 	copies  pageCopies
 	batch   tensor.Batch
+	use     []int     // the adapter of each sequence of the batch
 	in, out []float32 // [StepRows][hidden]
 }
 
@@ -94,7 +95,7 @@ func (c *computer) compute(x *session) error {
 		}
 	}
 	n := len(c.batch.Rows) * c.hidden
-	return c.engine.Step(&c.batch, x.span.Start, x.span.End, x.mode, c.in[:n], c.out[:n])
+	return c.engine.Step(&c.batch, c.adapters(), x.span.Start, x.span.End, x.mode, c.in[:n], c.out[:n])
 }
 
 // begin turns grants into jobs; mu is held.
@@ -128,7 +129,7 @@ func (c *computer) spare() job {
 
 // gather builds the batch. Frames in work are not touched by others, so it needs no lock.
 func (c *computer) gather() {
-	c.batch.Rows, c.batch.Seqs = c.batch.Rows[:0], c.batch.Seqs[:0]
+	c.batch.Rows, c.batch.Seqs, c.use = c.batch.Rows[:0], c.batch.Seqs[:0], c.use[:0]
 	for i := range c.jobs {
 		j := &c.jobs[i]
 		from := j.f.done * c.hidden
@@ -142,7 +143,20 @@ func (c *computer) gather() {
 			}
 		}
 		c.batch.Seqs = append(c.batch.Seqs, j.views...)
+		for range j.views {
+			c.use = append(c.use, j.x.adapter)
+		}
 	}
+}
+
+// adapters is what Step is told of them: nil where no session has one.
+func (c *computer) adapters() []int {
+	for _, a := range c.use {
+		if a >= 0 {
+			return c.use
+		}
+	}
+	return nil
 }
 
 // encode makes the frames that carry the outputs.

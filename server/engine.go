@@ -14,6 +14,8 @@ import (
 type Loader interface {
 	// Sizes says what a block takes, for the memory plan.
 	Sizes() blocks.Sizes
+	// Adapters lists the adapters that loaded spans hold.
+	Adapters() []blocks.Adapter
 	// Load loads blocks [start, end) with a KV pool of the given pages; loaded, which may
 	// be called from several goroutines, hears of every block.
 	Load(ctx context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error)
@@ -31,8 +33,9 @@ func (l fromBlocks) Load(ctx context.Context, start, end, pages int, loaded func
 // Engine is a loaded span. *blocks.Span is one.
 type Engine interface {
 	// Step runs rows through blocks [from, to), which lie in the span: in and out are
-	// [len(b.Rows)][hidden] and may be the same. Not for concurrent use.
-	Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, out []float32) error
+	// [len(b.Rows)][hidden] and may be the same. use says which of the Loader's adapters
+	// each of b.Seqs has: -1 for none; nil: none has any. Not for concurrent use.
+	Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activations, in, out []float32) error
 	// CopyPages copies KV pages, all layers of them: src[i] to dst[i]. Not concurrently
 	// with Step.
 	CopyPages(dst, src []int32) error

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,7 @@ var manifest = swarm.Manifest{Name: "fake", Blocks: modelSize, Hidden: hidden,
 // fakeEngine has an arithmetic in which every row depends on the rows before it, read
 // through the session's pages: a lost, doubled, misplaced or foreign row changes the bits.
 type fakeEngine struct {
+	used       [][]int // adapters of the steps
 	start, end int
 	kv         [][]float32   // [layer][page*PageTokens+offset]
 	hold       chan struct{} // if not nil, a step takes one value first
@@ -56,7 +58,7 @@ func newFakeEngine(start, end, pages int) *fakeEngine {
 	return e
 }
 
-func (e *fakeEngine) Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, out []float32) error {
+func (e *fakeEngine) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activations, in, out []float32) error {
 	if e.began != nil {
 		e.began <- len(b.Rows)
 	}
@@ -67,6 +69,7 @@ func (e *fakeEngine) Step(b *tensor.Batch, from, to int, mode tensor.Activations
 		return e.fail
 	}
 	e.batches = append(e.batches, len(b.Rows))
+	e.used = append(e.used, slices.Clone(use))
 	e.ropes = append(e.ropes, b.Seqs[0].Rope)
 	copy(out, in)
 	for block := from; block < to; block++ {
@@ -146,7 +149,7 @@ func reference(rows []float32, from, to int) []float32 {
 		b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
 	}
 	out := make([]float32, len(rows))
-	e.Step(b, from, to, 0, rows, out)
+	e.Step(b, nil, from, to, 0, rows, out)
 	return out
 }
 
@@ -160,10 +163,13 @@ func input(seed, n int) []float32 {
 }
 
 type fakeLoader struct {
-	engine *fakeEngine
-	sizes  blocks.Sizes
-	err    error
+	adapters []blocks.Adapter
+	engine   *fakeEngine
+	sizes    blocks.Sizes
+	err      error
 }
+
+func (l *fakeLoader) Adapters() []blocks.Adapter { return l.adapters }
 
 func (l *fakeLoader) Sizes() blocks.Sizes { return l.sizes }
 
@@ -197,6 +203,7 @@ type node struct {
 	stop      context.CancelFunc
 	done      chan error
 	metricsTo prometheus.Registerer
+	adapters  []blocks.Adapter
 	pinger    Pinger
 	// accept, if set, takes push streams in place of the server.
 	accept func(from swarm.PeerID, s wire.Stream)
@@ -299,6 +306,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	if change != nil {
 		change(&cfg, n)
 	}
+	loader.adapters = n.adapters
 	var err error
 	n.Server, err = New(cfg, Deps{
 		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),

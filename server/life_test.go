@@ -196,6 +196,8 @@ func TestPlanMemory(t *testing.T) {
 	z := blocks.Sizes{Block: 100 << 20, Token: 1 << 10, Workspace: 50 << 20}
 	shared := z
 	shared.Shared = true
+	adapted := z
+	adapted.Adapters = 20 << 20
 	for _, c := range []struct {
 		name   string
 		z      blocks.Sizes
@@ -208,6 +210,7 @@ func TestPlanMemory(t *testing.T) {
 		{"shared heads, more cache", shared, 2 << 30, 0, 0, "15 blocks: weights 1.46 GiB, cache 240.0 MiB (16384 tokens), buffers 50.0 MiB, spare 258.0 MiB of 2.00 GiB"},
 		{"never more than the model has", z, 1 << 40, 0, 64, "30 blocks: weights 2.93 GiB, cache 1.9 MiB (64 tokens), buffers 50.0 MiB, spare 1021.02 GiB of 1024.00 GiB"},
 		{"cache in whole pages", z, 2 << 30, 1, 65, "1 blocks: weights 100.0 MiB, cache 0.1 MiB (128 tokens), buffers 50.0 MiB, spare 1.85 GiB of 2.00 GiB"},
+		{"adapters count", adapted, 2 << 30, 0, 0, "14 blocks: weights 1.37 GiB, adapters 280.0 MiB, cache 56.0 MiB (4096 tokens), buffers 50.0 MiB, spare 262.0 MiB of 2.00 GiB"},
 		{"too many by hand", z, 1 << 30, 10, 0, "not enough memory: 10 blocks need 1.22 GiB (weights 1000.0 MiB, cache of 4096 tokens 40.0 MiB, buffers 50.0 MiB, spare 160.0 MiB) and 1.00 GiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
 		{"not even one", z, 200 << 20, 0, 0, "not enough memory: 1 blocks need 314.0 MiB (weights 100.0 MiB, cache of 4096 tokens 4.0 MiB, buffers 50.0 MiB, spare 160.0 MiB) and 200.0 MiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
 	} {

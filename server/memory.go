@@ -16,16 +16,25 @@ type MemoryPlan struct {
 	Blocks     int
 	CacheToken int // tokens of whole sessions
 	Weights    int64
+	Adapters   int64
 	Cache      int64
 	Buffers    int64
 	Spare      int64 // kept free, and what is left over
 	Total      int64
 }
 
+// held is what the blocks take, with their adapters where there are any.
+func (p MemoryPlan) held() string {
+	if p.Adapters == 0 {
+		return "weights " + size(p.Weights)
+	}
+	return fmt.Sprintf("weights %s, adapters %s", size(p.Weights), size(p.Adapters))
+}
+
 // String is the plan as it is printed before anything is loaded.
 func (p MemoryPlan) String() string {
-	return fmt.Sprintf("%d blocks: weights %s, cache %s (%d tokens), buffers %s, spare %s of %s",
-		p.Blocks, size(p.Weights), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Spare), size(p.Total))
+	return fmt.Sprintf("%d blocks: %s, cache %s (%d tokens), buffers %s, spare %s of %s",
+		p.Blocks, p.held(), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Spare), size(p.Total))
 }
 
 func size(n int64) string {
@@ -52,7 +61,7 @@ func planMemory(z blocks.Sizes, total, spare int64, asked, modelBlocks, tokens i
 		}
 	}
 	tokens = kvcache.PagesFor(tokens) * tensor.PageTokens
-	perBlock := z.Block + z.Token*int64(tokens)
+	perBlock := z.Block + z.Adapters + z.Token*int64(tokens)
 	n := asked
 	if n == 0 {
 		n = int(min(max(0, (total-spare-z.Workspace)/max(perBlock, 1)), int64(modelBlocks)))
@@ -60,13 +69,13 @@ func planMemory(z blocks.Sizes, total, spare int64, asked, modelBlocks, tokens i
 	}
 	p := MemoryPlan{
 		Blocks: n, CacheToken: tokens, Total: total,
-		Weights: z.Block * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: z.Workspace,
+		Weights: z.Block * int64(n), Adapters: z.Adapters * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: z.Workspace,
 	}
-	p.Spare = total - p.Weights - p.Cache - p.Buffers
+	p.Spare = total - p.Weights - p.Adapters - p.Cache - p.Buffers
 	if p.Spare < spare {
 		need := total - p.Spare + spare
-		return p, fmt.Errorf("not enough memory: %d blocks need %s (weights %s, cache of %d tokens %s, buffers %s, spare %s) and %s is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)",
-			n, size(need), size(p.Weights), tokens, size(p.Cache), size(p.Buffers), size(spare), size(total))
+		return p, fmt.Errorf("not enough memory: %d blocks need %s (%s, cache of %d tokens %s, buffers %s, spare %s) and %s is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)",
+			n, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(spare), size(total))
 	}
 	return p, nil
 }

@@ -19,6 +19,10 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	if err != nil {
 		return nil, err
 	}
+	adapter, err := s.adapterOf(o)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mayServe(from, o); err != nil {
@@ -39,7 +43,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	now := time.Now()
 	s.keys++
 	x := &session{
-		srv: s, key: s.keys, id: o.Session, client: from, span: o.Span, mode: mode, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
+		srv: s, key: s.keys, id: o.Session, client: from, span: o.Span, mode: mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
 		opened: now, active: now, control: stream, route: o.Route,
 	}
 	x.out = newOutbox(x)
@@ -69,6 +73,26 @@ func (s *Server) checkOpen(o *wire.Open) (tensor.Activations, error) {
 		return 0, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "wait_ms %d: want 0 or more", o.WaitMillis)
 	}
 	return mode, checkRoute(&o.Route, s.deps.Self)
+}
+
+// adapterOf finds the adapter that a session asks for, -1 if none.
+func (s *Server) adapterOf(o *wire.Open) (int, error) {
+	if o.Adapter == nil {
+		return -1, nil
+	}
+	if err := o.Adapter.Validate(); err != nil {
+		return -1, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "%w", err)
+	}
+	self := s.deps.Self.Short()
+	for i, a := range s.adapters {
+		switch {
+		case a == *o.Adapter:
+			return i, nil
+		case a.Name == o.Adapter.Name:
+			return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s holds another adapter named %q than expected", self, a.Name)
+		}
+	}
+	return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s does not hold the adapter %q", self, o.Adapter.Name)
 }
 
 // checkRoute refuses places in a chain that cannot be.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"whorl/server/sched"
 	"whorl/swarm"
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
@@ -143,7 +144,11 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) error {
 	x.frames = append(x.frames, f)
 	x.queued[f.src] += f.bytes()
 	x.next, x.comes = end, after(h)
-	s.queue.Push(x.key, f.id, f.count-f.done)
+	class := sched.Prefill
+	if f.count == 1 || f.beams.N > 0 {
+		class = sched.Decode
+	}
+	s.queue.Push(x.key, f.id, f.count-f.done, class)
 	if x.ready() {
 		poke(s.work)
 	}

@@ -19,17 +19,18 @@ var ErrDryRun = errors.New("throughput measured, as asked by --throughput dry-ru
 // Server holds a span and computes it for sessions. Make one with New, then call Run once;
 // the other methods may be called from anywhere at any time.
 type Server struct {
-	cfg     Config
-	deps    Deps
-	uid     swarm.UID
-	log     *slog.Logger
-	metrics *metrics
-	started time.Time
-	ready   chan struct{} // closed when online
-	work    chan struct{} // the queue has something for the compute loop
-	publish chan struct{} // the record should be announced anew
-	frames  pool[frame]
-	packets pool[packet]
+	cfg      Config
+	deps     Deps
+	uid      swarm.UID
+	log      *slog.Logger
+	adapters []swarm.Adapter // in the Loader's order
+	metrics  *metrics
+	started  time.Time
+	ready    chan struct{} // closed when online
+	work     chan struct{} // the queue has something for the compute loop
+	publish  chan struct{} // the record should be announced anew
+	frames   pool[frame]
+	packets  pool[packet]
 
 	mu       sync.Mutex // guards all below, and all protocol state of sessions
 	state    swarm.State
@@ -72,6 +73,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		loading: map[int]swarm.BlockStatus{}, queue: sched.New(),
 		byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{},
 		killed: map[wire.SessionID]time.Time{}, hellos: map[swarm.PeerID]int{},
+	}
+	for _, a := range deps.Loader.Adapters() {
+		s.adapters = append(s.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
 	}
 	var err error
 	s.metrics, err = newMetrics(s, deps.Metrics)

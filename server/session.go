@@ -32,6 +32,7 @@ type session struct {
 	client    swarm.PeerID
 	span      swarm.Span
 	mode      tensor.Activations
+	adapter   int // -1 for none
 	maxLength int // positions of each sequence
 	sequences int
 	opened    time.Time

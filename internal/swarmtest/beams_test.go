@@ -2,6 +2,7 @@ package swarmtest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -49,16 +50,20 @@ func sameAnswers(t *testing.T, what string, got []client.Answer, want []sample.A
 // Every layout and chunking gives the answers of one machine that computes every sequence
 // from its start, also where prompts end inside, at and behind the edge of a page.
 func TestBeamsEqualOneMachine(t *testing.T) {
+	var engines []*client.Engine
 	for _, spans := range [][]string{{"0:6"}, {"0:2", "2:4", "4:6"}, {"0:4", "2:6"}} {
 		_, e := chain(t, 1, nil, spans...)
-		for i, n := range []int{1, 5, 62, 63, 64, 65, 130} {
-			p, b := prompt(n, 3), sample.BeamParams{Beams: 2 + i, LengthPenalty: 1, Return: 2, Early: sample.Early(i % 3)}
-			want := FakeBeams(p, 70, b, sample.Params{NoRepeatNGram: 3})
+		engines = append(engines, e)
+	}
+	for i, n := range []int{1, 5, 62, 63, 64, 65, 130} {
+		p, b := prompt(n, 3), sample.BeamParams{Beams: 2 + i, LengthPenalty: 1, Return: 2, Early: sample.Early(i % 3)}
+		want := FakeBeams(p, 70, b, sample.Params{NoRepeatNGram: 3})
+		for layout, e := range engines {
 			got := beamSearch(t, e, client.SessionOptions{MaxLength: n + 70, PrefillChunk: []int{0, 1, 3}[i%3]},
 				client.Request{Prompt: p, MaxNewTokens: 70, Beams: b, Sampling: sample.Params{NoRepeatNGram: 3}})
-			sameAnswers(t, spans[0], got.Answers, want)
+			sameAnswers(t, fmt.Sprint("layout ", layout), got.Answers, want)
 			if !slices.Equal(got.IDs, want[0].IDs) || got.Finish != client.FinishLength || got.Position != n+70 {
-				t.Errorf("%v: the result is %v at position %d, %s", spans, got.IDs, got.Position, got.Finish)
+				t.Errorf("layout %d: the result is %v at position %d, %s", layout, got.IDs, got.Position, got.Finish)
 			}
 		}
 	}

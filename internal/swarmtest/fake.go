@@ -38,6 +38,9 @@ func (FakeLoader) Sizes() blocks.Sizes {
 }
 
 // Load makes a span.
+// Adapters are none.
+func (FakeLoader) Adapters() []blocks.Adapter { return nil }
+
 func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
 	e := &fakeEngine{start: start, delay: l.Delay, lengths: l.Lengths, seen: make([][][fakeHidden]float32, end-start)}
 	for b := start; b < end; b++ {
@@ -58,7 +61,7 @@ type fakeEngine struct {
 	seen    [][][fakeHidden]float32
 }
 
-func (e *fakeEngine) Step(b *tensor.Batch, from, to int, _ tensor.Activations, in, out []float32) error {
+func (e *fakeEngine) Step(b *tensor.Batch, _ []int, from, to int, _ tensor.Activations, in, out []float32) error {
 	if e.delay > 0 {
 		<-time.After(e.delay)
 	}
@@ -157,7 +160,7 @@ func fakeLogits(ids []int32) []float32 {
 	for p := range ids {
 		b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
 	}
-	e.Step(b, 0, FakeBlocks, 0, rows, rows)
+	e.Step(b, nil, 0, FakeBlocks, 0, rows, rows)
 	FakeHead{}.Logits(logits, rows[(len(ids)-1)*fakeHidden:], 1, 0)
 	return logits
 }

@@ -122,7 +122,7 @@ func TestStepKeepsBits(t *testing.T) {
 				both = append(both, in[:20*hidden]...)
 			}
 			out := make([]float32, len(both))
-			if err := whole.Step(b, 0, n, mode, both, out); err != nil {
+			if err := whole.Step(b, nil, 0, n, mode, both, out); err != nil {
 				t.Fatal(err)
 			}
 			same(t, path+" first of two", out[:20*hidden], want[:20*hidden])
@@ -138,7 +138,7 @@ func step(t *testing.T, s *blocks.Span, first, end int, mode tensor.Activations,
 	for p := from; p < to; p++ {
 		b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
 	}
-	if err := s.Step(b, first, end, mode, in[from*hidden:to*hidden], out[from*hidden:to*hidden]); err != nil {
+	if err := s.Step(b, nil, first, end, mode, in[from*hidden:to*hidden], out[from*hidden:to*hidden]); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -170,14 +170,14 @@ func TestRefusals(t *testing.T) {
 	b := &tensor.Batch{Rows: make([]tensor.Row, 1), Seqs: []tensor.KVView{{Pages: []int32{0}}}}
 	row, many := make([]float32, hidden), make([]float32, (stepRows+1)*hidden)
 	for name, f := range map[string]func() error{
-		"before the span": func() error { return s.Step(b, 0, n, 0, row, row) },
-		"empty":           func() error { return s.Step(b, 1, 1, 0, row, row) },
-		"short rows":      func() error { return s.Step(b, 1, n, 0, row[1:], row) },
-		"short out":       func() error { return s.Step(b, 1, n, 0, row, row[1:]) },
+		"before the span": func() error { return s.Step(b, nil, 0, n, 0, row, row) },
+		"empty":           func() error { return s.Step(b, nil, 1, 1, 0, row, row) },
+		"short rows":      func() error { return s.Step(b, nil, 1, n, 0, row[1:], row) },
+		"short out":       func() error { return s.Step(b, nil, 1, n, 0, row, row[1:]) },
 		"too many rows": func() error {
-			return s.Step(&tensor.Batch{Rows: make([]tensor.Row, stepRows+1), Seqs: b.Seqs}, 1, n, 0, many, many)
+			return s.Step(&tensor.Batch{Rows: make([]tensor.Row, stepRows+1), Seqs: b.Seqs}, nil, 1, n, 0, many, many)
 		},
-		"no rows": func() error { return s.Step(&tensor.Batch{}, 1, n, 0, nil, nil) },
+		"no rows": func() error { return s.Step(&tensor.Batch{}, nil, 1, n, 0, nil, nil) },
 	} {
 		if f() == nil {
 			t.Errorf("stepped: %s", name)

@@ -19,6 +19,7 @@ type Rates struct {
 // Sizes is what blocks take, in bytes.
 type Sizes struct {
 	Block     int64 // the largest block, as loaded
+	Adapters  int64 // what all adapters add to a block at most
 	Token     int64 // keys and values of one position in one block
 	Workspace int64 // buffers of a step, shared by all blocks
 	Shared    bool  // query heads share key/value heads: cache is cheap

@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"whorl/model"
+	"whorl/model/lora"
 	"whorl/tensor"
 )
 
 // Options of a Loader.
 type Options struct {
 	Load     model.LoadOptions
-	StepRows int // most rows of one step
-	Parallel int // blocks loaded at once; 0: one per processor
+	Adapters []*lora.Adapter // of distinct names; the caller closes them after the last Load
+	StepRows int             // most rows of one step
+	Parallel int             // blocks loaded at once; 0: one per processor
 }
 
 // Loader loads spans of one model onto one device. It owns neither. Safe for concurrent
@@ -69,7 +71,7 @@ func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, err
 		Block: l.block.Bytes(), Token: one.PageBytes() / tensor.PageTokens,
 		Workspace: workspaceBytes(&ck.Config, o.StepRows), Shared: ck.Config.KVHeads < ck.Config.Heads,
 	}
-	return l, nil
+	return l, l.sizeAdapters()
 }
 
 // workspaceBytes are the buffers of nn.Workspace, the prepared copies of three of them,
@@ -90,6 +92,7 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 	}
 	n := end - start
 	s := &Span{dev: l.dev, ck: l.ck, start: start, hidden: l.ck.Config.Hidden, pages: pages, blocks: make([]*model.Block, n), infos: make([]Info, n)}
+	s.adapters = newAdapters(len(l.opt.Adapters), n, l.opt.StepRows)
 	l.mu.Lock()
 	tried := l.block
 	l.block = nil
@@ -113,8 +116,12 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 				}
 				took = 0
 			}
+			held, err := s.adapters.load(l.dev, l.opt.Adapters, start, i)
+			if err != nil {
+				return err
+			}
 			s.blocks[i] = b
-			s.infos[i] = Info{Index: start + i, Bytes: b.Bytes(), Load: time.Since(began) + took, Digest: digest}
+			s.infos[i] = Info{Index: start + i, Bytes: b.Bytes() + held, Load: time.Since(began) + took, Digest: digest}
 			if loaded != nil {
 				loaded(s.infos[i])
 			}
@@ -126,6 +133,9 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 	}
 	var err error
 	if s.ws, err = l.ck.Config.NewWorkspace(l.dev, l.opt.StepRows); err != nil {
+		return nil, err
+	}
+	if err := s.adapters.reserve(s); err != nil {
 		return nil, err
 	}
 	if s.kv, err = l.dev.NewKV(l.ck.Config.KVSpec(n, pages)); err != nil {

@@ -21,6 +21,8 @@ type Span struct {
 	ws     *model.Workspace
 	kv     tensor.KV
 	ck     *model.Checkpoint
+
+	adapters adapters
 }
 
 // SessionRope is the rotation of sessions of a length, nil where the model's does not
@@ -35,8 +37,9 @@ func (s *Span) PageBytes() int64 { return s.kv.PageBytes() }
 
 // Step runs the rows of a batch through blocks [from, to): in and out are
 // [len(b.Rows)][hidden] and may be the same. The batch's pages are pages of this span's
-// pool; blocks write keys and values there at each row's position.
-func (s *Span) Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, out []float32) error {
+// pool; blocks write keys and values there at each row's position. use says which adapter,
+// as the Loader lists them, each of b.Seqs has: -1 for none; nil: none has any.
+func (s *Span) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activations, in, out []float32) error {
 	n := len(b.Rows)
 	switch {
 	case from < s.start || from >= to || to > s.start+len(s.blocks):
@@ -46,9 +49,12 @@ func (s *Span) Step(b *tensor.Batch, from, to int, mode tensor.Activations, in, 
 	case len(in) != n*s.hidden || len(out) != n*s.hidden:
 		return fmt.Errorf("step of %d rows with %d values in and %d out, want %d", n, len(in), len(out), n*s.hidden)
 	}
+	if err := s.adapters.group(b, use); err != nil {
+		return err
+	}
 	s.dev.Upload(s.ws.X, 0, in)
 	for i := from - s.start; i < to-s.start; i++ {
-		s.blocks[i].Forward(s.ws, b, s.ws.X, s.kv, i, mode)
+		s.blocks[i].Forward(s.ws, b, s.ws.X, s.kv, i, mode, s.adapters.of(i)...)
 	}
 	s.dev.Download(out, s.ws.X, 0)
 	return s.dev.Sync()
@@ -96,7 +102,7 @@ func (s *Span) Measure(ctx context.Context, each time.Duration) (Rates, error) {
 				began = time.Now()
 			}
 			place(step)
-			if err := s.Step(b, s.start, s.start+len(s.blocks), tensor.Act8, in[:n*s.hidden], out[:n*s.hidden]); err != nil {
+			if err := s.Step(b, nil, s.start, s.start+len(s.blocks), tensor.Act8, in[:n*s.hidden], out[:n*s.hidden]); err != nil {
 				return 0, err
 			}
 			if err := ctx.Err(); err != nil {

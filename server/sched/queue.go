@@ -7,7 +7,7 @@ type Class uint8
 
 // The classes, in order of service.
 const (
-	Decode  Class = iota // one row: somebody waits for a token
+	Decode  Class = iota // a row, or one for each beam: somebody waits for a token
 	Prefill              // more rows: a chunk of a prompt or of a replay
 )
 
@@ -132,14 +132,10 @@ func (q *Queue) Ready(id Session, ready bool) {
 }
 
 // Push puts an item of at least one row behind the session's others.
-func (q *Queue) Push(id Session, itemID uint64, rows int) {
+func (q *Queue) Push(id Session, itemID uint64, rows int, class Class) {
 	s := q.sessions[id]
 	if s == nil || rows < 1 {
 		panic("sched: an item without session or rows")
-	}
-	class := Prefill
-	if rows == 1 {
-		class = Decode
 	}
 	if len(s.items) == 0 {
 		if s.peer.waiting++; s.peer.waiting == 1 {

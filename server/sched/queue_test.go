@@ -10,7 +10,7 @@ import (
 // A script has one command a line; "next BUDGET" prints the iteration it gives. Sessions
 // are named by a digit.
 //
-//	open SESSION PEER KEY | push SESSION ROWS... | stop SESSION | ready SESSION |
+//	open SESSION PEER KEY | push SESSION ROWS... | beams SESSION ROWS | stop SESSION | ready SESSION |
 //	clear SESSION | close SESSION | next BUDGET
 func play(t *testing.T, script string) string {
 	t.Helper()
@@ -35,8 +35,13 @@ func play(t *testing.T, script string) string {
 				var rows int
 				fmt.Sscan(r, &rows)
 				item++
-				q.Push(id, item, rows)
+				q.Push(id, item, rows, classOf(rows))
 			}
+		case "beams":
+			var rows int
+			fmt.Sscan(f[2], &rows)
+			item++
+			q.Push(id, item, rows, Decode)
 		case "stop":
 			q.Ready(id, false)
 		case "ready":
@@ -60,6 +65,14 @@ func play(t *testing.T, script string) string {
 		}
 	}
 	return out.String()
+}
+
+// classOf is that of rows of one sequence.
+func classOf(rows int) Class {
+	if rows == 1 {
+		return Decode
+	}
+	return Prefill
 }
 
 func TestNext(t *testing.T) {
@@ -92,6 +105,18 @@ func TestNext(t *testing.T) {
 			next 8
 			next 8
 			next 8`, "2:1 3:1 1:6+\n1:8+\n1:6\n"},
+		{"a step of beams is a decode, and may be taken in pieces", `
+			open 1 a 0
+			open 2 b 0
+			open 3 c 0
+			push 1 20
+			beams 2 5
+			push 3 1
+			next 16
+			next 16
+			beams 2 5
+			next 2
+			next 8`, "2:5 3:1 1:10+\n1:10\n2:2+\n2:3\n"},
 		{"an eighth is kept for prefill", `
 			open 1 a 0
 			open 2 b 0
@@ -202,7 +227,7 @@ func TestNothingIsLostAndNothingStarves(t *testing.T) {
 						rows = 1 + r.IntN(200)
 					}
 					next++
-					q.Push(Session(s), next, rows)
+					q.Push(Session(s), next, rows, classOf(rows))
 					queued[s] = append(queued[s], entry{next, rows})
 				}
 			}
@@ -261,7 +286,7 @@ func BenchmarkNext(b *testing.B) {
 	for b.Loop() {
 		for s := range 64 {
 			id++
-			q.Push(Session(s), id, 1)
+			q.Push(Session(s), id, 1, Decode)
 		}
 		q.Next(512)
 	}
