@@ -49,7 +49,7 @@ var arrows = []arrow{
 	{"client", []string{"client/sample", "client/plan", "model", "model/tokenizer", "swarm", "swarm/route", "swarm/wire", "swarm/codec", "tensor"},
 		"a user's side sees no network library and no server"},
 	{"server/kvcache", []string{"tensor"}, "hands out views of pages"},
-	{"server/blocks", []string{"model", "server/kvcache", "tensor", "tensor/quant"}, "blocks on one device"},
+	{"server/blocks", []string{"model", "model/lora", "model/nn", "server/kvcache", "tensor", "tensor/quant"}, "blocks on one device"},
 	{"server", []string{"server/sched", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/wire", "swarm/codec", "tensor", "tensor/quant"},
 		"a swarm server sees no network library and no client"},
 
