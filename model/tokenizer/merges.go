@@ -21,9 +21,11 @@ type mergeTable struct {
 
 type mergeSlot struct {
 	left, right int32
-	merge       merge
-	used        bool
+	rank        int32
+	id          int32 // plus one: 0 is an empty slot
 }
+
+func (s *mergeSlot) used() bool { return s.id != 0 }
 
 // newMergeTable makes a table for about n merges; it grows if there are more.
 func newMergeTable(n int) *mergeTable {
@@ -33,8 +35,9 @@ func newMergeTable(n int) *mergeTable {
 
 // find is the index of the slot where a pair is, or would be.
 func (t *mergeTable) find(left, right int32) int {
-	at := int((uint64(uint32(left))<<32 | uint64(uint32(right))) * t.multiplier >> t.shift)
-	for t.slots[at].used && (t.slots[at].left != left || t.slots[at].right != right) {
+	h := (uint64(uint32(left))<<32 | uint64(uint32(right))) * t.multiplier
+	at := int((h ^ h>>32) * t.multiplier >> t.shift)
+	for t.slots[at].used() && (t.slots[at].left != left || t.slots[at].right != right) {
 		at = (at + 1) & (len(t.slots) - 1)
 	}
 	return at
@@ -42,8 +45,8 @@ func (t *mergeTable) find(left, right int32) int {
 
 // rank returns the merge of a pair, one of noRank if there is none.
 func (t *mergeTable) rank(left, right int32) merge {
-	if s := &t.slots[t.find(left, right)]; s.used {
-		return s.merge
+	if s := &t.slots[t.find(left, right)]; s.used() {
+		return merge{s.rank, s.id - 1}
 	}
 	return merge{rank: noRank}
 }
@@ -52,12 +55,12 @@ func (t *mergeTable) rank(left, right int32) merge {
 // replace is set.
 func (t *mergeTable) put(left, right int32, m merge, replace bool) {
 	s := &t.slots[t.find(left, right)]
-	if !s.used {
+	if !s.used() {
 		if t.count++; 2*t.count > len(t.slots) {
 			old := t.slots
 			t.slots, t.shift = make([]mergeSlot, 2*len(old)), t.shift-1
 			for i := range old {
-				if old[i].used {
+				if old[i].used() {
 					t.slots[t.find(old[i].left, old[i].right)] = old[i]
 				}
 			}
@@ -66,5 +69,5 @@ func (t *mergeTable) put(left, right int32, m merge, replace bool) {
 	} else if !replace {
 		return
 	}
-	*s = mergeSlot{left: left, right: right, merge: m, used: true}
+	*s = mergeSlot{left, right, m.rank, m.id + 1}
 }

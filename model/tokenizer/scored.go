@@ -24,7 +24,7 @@ func scoredMerges(v GGUFVocab, vocab map[string]int32) *mergeTable {
 		slices.SortStableFunc(ids, best)
 	}
 	parts := newPartIndex(vocab)
-	merges := newMergeTable(2 * len(ids))
+	merges := newMergeTable(len(ids))
 	rank := int32(0)
 	for i, id := range ids {
 		if i > 0 && v.Scores[id] != v.Scores[ids[i-1]] {
@@ -51,14 +51,15 @@ type partIndex struct {
 	base   uint64
 	shift  uint // of a mixed hash: the index of a slot is left
 	slots  []partSlot
+	tokens []string // by id
 	powers []uint64 // of base
 	ahead  []uint64 // scratch: hashes of the beginnings of a token
 }
 
+// partSlot is small, for nearly all of its reads miss the cache.
 type partSlot struct {
-	hash  uint64
-	token string
-	id    int32 // plus one: 0 is an empty slot
+	tag uint32 // a part of the hash that the index does not tell
+	id  int32  // plus one: 0 is an empty slot
 }
 
 // mersenne61 is the prime 2^61 - 1.
@@ -67,16 +68,22 @@ const mersenne61 = 1<<61 - 1
 func newPartIndex(vocab map[string]int32) *partIndex {
 	width := uint(bits.Len(uint(2*len(vocab) + 1)))
 	x := &partIndex{base: 256 + rand.Uint64N(mersenne61-512), shift: 64 - width, slots: make([]partSlot, 1<<width), powers: []uint64{1}}
+	highest := int32(-1)
+	for _, id := range vocab {
+		highest = max(highest, id)
+	}
+	x.tokens = make([]string, highest+1)
 	for token, id := range vocab {
 		h := uint64(0)
 		for i := range len(token) {
 			h = x.push(h, token[i])
 		}
-		at := x.slot(h)
+		x.tokens[id] = token
+		at, tag := x.slot(h)
 		for x.slots[at].id != 0 {
 			at = (at + 1) & (len(x.slots) - 1)
 		}
-		x.slots[at] = partSlot{hash: h, token: token, id: id + 1}
+		x.slots[at] = partSlot{tag: tag, id: id + 1}
 	}
 	return x
 }
@@ -100,11 +107,14 @@ func (x *partIndex) push(h uint64, c byte) uint64 {
 	return sum
 }
 
-func (x *partIndex) slot(h uint64) int { return int(h * 0x9E3779B97F4A7C15 >> x.shift) }
+func (x *partIndex) slot(h uint64) (at int, tag uint32) {
+	mixed := h * 0x9E3779B97F4A7C15
+	return int(mixed >> x.shift), uint32(mixed)
+}
 
 func (x *partIndex) find(h uint64, part string) (int32, bool) {
-	for at := x.slot(h); x.slots[at].id != 0; at = (at + 1) & (len(x.slots) - 1) {
-		if s := &x.slots[at]; s.hash == h && s.token == part {
+	for at, tag := x.slot(h); x.slots[at].id != 0; at = (at + 1) & (len(x.slots) - 1) {
+		if s := x.slots[at]; s.tag == tag && x.tokens[s.id-1] == part {
 			return s.id - 1, true
 		}
 	}
