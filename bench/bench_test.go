@@ -196,6 +196,41 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Rows of INT8 begin with their magnitude, whatever the width of the matrix before.
+func TestRandomRowsHaveHeads(t *testing.T) {
+	dev, err := cpu.Open(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	r, err := newRandom(dev, tensor.INT8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cols := range []int{96, 33, 64} {
+		w, err := r.matrix(8, cols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := matrixBytes(tensor.INT8, 8, cols), int64(8*(4+cols)); got != want {
+			t.Errorf("%d columns: %d bytes, want %d", cols, got, want)
+		}
+		b, err := dev.NewBuffer(8, cols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev.Embed(b, w, []int32{0, 1, 2, 3, 4, 5, 6, 7})
+		values, square := make([]float32, 8*cols), 0.0
+		dev.Download(values, b, 0)
+		for _, v := range values {
+			square += float64(v) * float64(v)
+		}
+		if spread := math.Sqrt(square / float64(len(values))); !(spread > 0.015 && spread < 0.025) {
+			t.Errorf("%d columns: values spread by %g, want 0.02", cols, spread)
+		}
+	}
+}
+
 func TestKernels(t *testing.T) {
 	old := kernelShapes
 	kernelShapes = [][2]int{{64, 96}}

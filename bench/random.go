@@ -39,8 +39,11 @@ func newRandom(dev tensor.Device, format tensor.DType) (*random, error) {
 	for i := range values {
 		values[i] = float32(src.NormFloat64()) * 0.02
 	}
-	r := &random{dev: dev, format: format, tile: make([]byte, tileValues/f.Group*f.Bytes)}
+	r := &random{dev: dev, format: format, tile: make([]byte, f.Head+tileValues/f.Group*f.Bytes)}
 	f.Pack(r.tile, values)
+	if f.Finish != nil {
+		f.Finish(r.tile)
+	}
 	return r, nil
 }
 
@@ -50,12 +53,28 @@ func (r *random) matrix(rows, cols int) (tensor.Weight, error) {
 		return nil, err
 	}
 	n := rows * row
-	if n > len(r.data) {
-		r.data = make([]byte, n)
-		for i := 0; i < n; i += copy(r.data[i:], r.tile) {
+	f, _ := quant.Of(r.format)
+	switch {
+	case f.Head > 0: // every row begins with the tile's head, wherever rows end
+		if n > len(r.data) {
+			r.data = make([]byte, n)
 		}
+		for i := 0; i < n; i += row {
+			repeat(r.data[i:i+f.Head], r.tile[:f.Head])
+			repeat(r.data[i+f.Head:i+row], r.tile[f.Head:])
+		}
+	case n > len(r.data):
+		r.data = make([]byte, n)
+		repeat(r.data, r.tile)
 	}
 	return r.dev.Load(tensor.Matrix{DType: r.format, Rows: rows, Cols: cols, Data: r.data[:n]})
+}
+
+// repeat fills dst with src, over and over.
+func repeat(dst, src []byte) {
+	for len(dst) > 0 {
+		dst = dst[copy(dst, src):]
+	}
 }
 
 // ones is the gain of a norm.
@@ -153,6 +172,6 @@ func blockBytes(s nn.Spec, format tensor.DType) int64 {
 // matrixBytes is the size of a matrix as it lies in a file; Load has checked its format and
 // width.
 func matrixBytes(format tensor.DType, rows, cols int) int64 {
-	f, _ := quant.Of(format)
-	return int64(rows) * int64(cols/f.Group) * int64(f.Bytes)
+	row, _ := quant.RowBytes(format, cols)
+	return int64(rows) * int64(row)
 }

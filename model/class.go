@@ -38,7 +38,7 @@ type scheme struct {
 }
 
 // quantisers are the formats that float checkpoints can be quantised to at load.
-var quantisers = []tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K}
+var quantisers = []tensor.DType{tensor.INT8, tensor.NF4, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K}
 
 // Class resolves load options for this checkpoint; the error says what it can be had in.
 func (c *Checkpoint) Class(o LoadOptions) (Class, error) {

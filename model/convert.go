@@ -24,32 +24,27 @@ func round(v []float32, d tensor.DType) {
 }
 
 // convert changes the type of a float matrix, by way of the scheme's float type; the data is
-// a copy unless nothing changes. resolve has checked that rows are whole groups. Rows go one by one: a matrix of
-// billions of values never exists in float32.
+// a copy unless nothing changes. resolve has checked that rows are whole groups. Rows go one
+// by one: a matrix of billions of values never exists in float32.
 func convert(m tensor.Matrix, to tensor.DType, s scheme) (tensor.Matrix, error) {
 	if to == m.DType {
 		return m, nil
 	}
-	src, _ := quant.Of(m.DType)
-	dst, _ := quant.Of(to)
-	if m.DType.Quantised() || dst.Pack == nil {
+	if m.DType.Quantised() {
 		return m, fmt.Errorf("stored as %s, which is not converted to %s", m.DType, to)
 	}
-	from, size := m.Cols*src.Bytes, m.Cols/dst.Group*dst.Bytes
-	out := make([]byte, m.Rows*size)
 	row := make([]float32, m.Cols)
-	for i := range m.Rows {
-		src.Unpack(row, m.Data[i*from:(i+1)*from])
-		if s.quantise && !s.keep { // else Pack rounds
+	return quant.PackMatrix(to, m.Rows, m.Cols, func(i int) []float32 {
+		quant.UnpackRow(row, m, i)
+		if s.quantise && !s.keep { // else packing rounds
 			round(row, s.float)
 		}
-		dst.Pack(out[i*size:(i+1)*size], row)
-	}
-	return tensor.Matrix{DType: to, Rows: m.Rows, Cols: m.Cols, Data: out}, nil
+		return row
+	})
 }
 
-// matrixBytes is the size of a matrix in the layout of its type.
+// matrixBytes is the size of a matrix in the layout of its type; 0 if it does not fit.
 func matrixBytes(d tensor.DType, rows, cols int) int64 {
-	f, _ := quant.Of(d)
-	return int64(rows) * int64(cols/f.Group) * int64(f.Bytes)
+	row, _ := quant.RowBytes(d, cols)
+	return int64(rows) * int64(row)
 }

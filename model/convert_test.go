@@ -13,12 +13,10 @@ import (
 // pack stores values as a matrix of one type.
 func pack(t *testing.T, d tensor.DType, v []float32, cols int) tensor.Matrix {
 	t.Helper()
-	f, ok := quant.Of(d)
-	if !ok || f.Pack == nil {
-		t.Fatalf("%s cannot be packed", d)
+	m, err := quant.PackMatrix(d, len(v)/cols, cols, func(i int) []float32 { return v[i*cols : (i+1)*cols] })
+	if err != nil {
+		t.Fatal(err)
 	}
-	m := tensor.Matrix{DType: d, Rows: len(v) / cols, Cols: cols, Data: make([]byte, len(v)/f.Group*f.Bytes)}
-	f.Pack(m.Data, v)
 	return m
 }
 
@@ -37,6 +35,8 @@ func TestConvert(t *testing.T) {
 	}{
 		{"bf16", scheme{float: tensor.BF16}, pack(t, tensor.BF16, v, 64)},
 		{"f16", scheme{float: tensor.F16}, pack(t, tensor.F16, v, 64)},
+		{"int8", scheme{keep: true, quantise: true, quant: tensor.INT8}, pack(t, tensor.INT8, v, 64)},
+		{"nf4 by way of bf16", scheme{float: tensor.BF16, quantise: true, quant: tensor.NF4}, pack(t, tensor.NF4, rounded, 64)},
 		{"q8_0", scheme{keep: true, quantise: true, quant: tensor.Q8_0}, pack(t, tensor.Q8_0, v, 64)},
 		{"q4_1 by way of bf16", scheme{float: tensor.BF16, quantise: true, quant: tensor.Q4_1}, pack(t, tensor.Q4_1, rounded, 64)},
 	} {

@@ -65,11 +65,16 @@ func TestEqualsReference(t *testing.T) {
 // checkPrompts compares greedy ids up to the first undecided step that went the other way.
 func checkPrompts(t *testing.T, r *rig, prompts []prompt) {
 	t.Helper()
+	checkPromptsUnder(t, r, prompts, tensor.ActF32)
+}
+
+func checkPromptsUnder(t *testing.T, r *rig, prompts []prompt, mode tensor.Activations) {
+	t.Helper()
 	var in [][]int32
 	for _, p := range prompts {
 		in = append(in, p.IDs)
 	}
-	out := r.greedyAll(tensor.ActF32, in, len(prompts[0].New))
+	out := r.greedyAll(mode, in, len(prompts[0].New))
 	compared, all := 0, 0
 	for i, p := range prompts {
 		all += len(p.New)
@@ -114,12 +119,17 @@ const blockTolerance = 1e-5
 
 func checkBlocks(t *testing.T, r *rig, want ref) {
 	t.Helper()
-	h := r.hidden(tensor.ActF32, func(i int, rows []float32) {
+	checkBlocksUnder(t, r, want, tensor.ActF32)
+}
+
+func checkBlocksUnder(t *testing.T, r *rig, want ref, mode tensor.Activations) {
+	t.Helper()
+	h := r.hidden(mode, func(i int, rows []float32) {
 		if diff := farthest(rows, want.Blocks.Rows[i]); !(diff <= blockTolerance) {
 			t.Errorf("after block %d (0 is the embedding) rows are off by %g of their largest value", i, diff)
 		}
 	}, part{r.sequence(len(want.Blocks.IDs)), want.Blocks.IDs})
-	if diff := farthest(r.logits(tensor.ActF32, h), want.Blocks.Logits); !(diff <= blockTolerance) {
+	if diff := farthest(r.logits(mode, h), want.Blocks.Logits); !(diff <= blockTolerance) {
 		t.Errorf("logits are off by %g of their largest value", diff)
 	}
 }

@@ -115,7 +115,7 @@ counts products with weights against dot products.`,
 	f.add(fs, 2*time.Second)
 	f.model.add(fs)
 	fs.StringVar(&f.shape, "shape", "", "shape with random weights: "+strings.Join(bench.Shapes(), ", "))
-	fs.StringVar(&f.format, "format", "q4_0", "format of random weights: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q4_k, q5_k or q6_k")
+	fs.StringVar(&f.format, "format", "q4_0", "format of random weights: f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1 or q4_k")
 	fs.IntVar(&f.prefill, "prefill", 512, "positions of the prompt")
 	fs.IntVar(&f.decode, "decode", 128, "context at which tokens are decoded")
 	fs.IntSliceVar(&f.batch, "batch", []int{2, 4, 8, 16}, "`N`[,N...] numbers of sequences to decode at once, besides one")
@@ -209,7 +209,7 @@ func (f *benchModelFlags) randomSource() (*benchSource, error) {
 func randomFormat(name string) (tensor.DType, error) {
 	t, err := tensor.ParseDType(name)
 	if err != nil || !bench.CanMake(t) {
-		return 0, usagef("--format %q: no random weights are made in it: use one of f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q4_k, q5_k, q6_k", name)
+		return 0, usagef("--format %q: no random weights are made in it: use one of f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1, q4_k", name)
 	}
 	return t, nil
 }
@@ -314,7 +314,7 @@ are read from memory: each measurement walks through copies of its matrix.`,
 	}
 	fs := cmd.Flags()
 	f.add(fs, 200*time.Millisecond)
-	fs.StringSliceVar(&formats, "format", []string{"f32", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q4_k", "q5_k", "q6_k"}, "`FORMAT`[,FORMAT...] of weights")
+	fs.StringSliceVar(&formats, "format", []string{"f32", "bf16", "int8", "nf4", "q8_0", "q4_0", "q4_1", "q4_k"}, "`FORMAT`[,FORMAT...] of weights")
 	fs.IntSliceVar(&rows, "rows", []int{1, 4, 16, 512}, "`N`[,N...] rows of activations")
 	fs.Var(&weights, "weights", "`SIZE` of the weights that a measurement walks through")
 	return cmd

@@ -86,7 +86,7 @@ var serverFlags = []petalsFlag{
 	{"identity_path", honoured, "made if missing; without it the identity lasts for one run"},
 	{"balance_quality", warned, "this version does not move to other blocks once it serves"},
 	{"mean_balance_check_period", warned, "this version does not move to other blocks once it serves"},
-	{"quant_type", honoured, "written --quant here; default: as the file has it"},
+	{"quant_type", honoured, "written --quant here; default: as the file has it; `int8` and `nf4` have the numerics of LLM.int8() (threshold 6.0, outliers decided for each token) and QLoRA (blocks of 64, scales quantised twice), but routers of experts stay in float"},
 	{"tensor_parallel_devices", refused, "a block is computed by one device: start a server per device"},
 	{"skip_reachability_check", warned, "this version makes no reachability check"},
 	{"adapters", refused, "adapters are not supported yet, and answers without them would be wrong"},

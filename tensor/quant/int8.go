@@ -35,9 +35,9 @@ func packINT8(dst []byte, src []float32) {
 		clear(q)
 		return
 	}
-	unit := 127 / a
+	unit := float32(1/a) * 127 // the library's way; weights of few bits lie on ties
 	for i, v := range src {
-		// Limits matter only where 127/a overflows.
+		// Limits matter only where 1/a overflows.
 		n := math.RoundToEven(float64(float32(v * unit)))
 		q[i] = byte(int8(max(-127, min(127, n))))
 	}
