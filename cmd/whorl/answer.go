@@ -22,7 +22,6 @@ type answerFlags struct {
 	ignoreEOS bool
 	beams     sample.BeamParams
 	early     string
-	adapter   string
 }
 
 func (f *answerFlags) add(fs *pflag.FlagSet) {
@@ -45,7 +44,6 @@ func (f *answerFlags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.beams.LengthPenalty, "length-penalty", 1, "of a beam search: log-probabilities are divided by the length to this power")
 	fs.StringVar(&f.early, "early-stopping", "false", "when a beam search with enough answers ends: true (at once), false (when better ones are unlikely) or never (when there can be none)")
 	fs.IntVar(&f.beams.Return, "num-return-sequences", 1, "answers of a beam search to show, best first")
-	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter; none is supported yet")
 }
 
 func (f *answerFlags) check(cmd *cobra.Command) error {
@@ -54,8 +52,6 @@ func (f *answerFlags) check(cmd *cobra.Command) error {
 		return usagef("--max-new-tokens %d: want 1 or more", f.tokens)
 	case f.beams.Beams > 1 && f.params.Temperature != 0:
 		return usagef("--num-beams %d takes the best and --temperature %v draws: give one of them", f.beams.Beams, f.params.Temperature)
-	case f.adapter != "":
-		return usagef("--adapter %s: adapters are not supported yet, and an answer without it would be wrong", f.adapter)
 	}
 	if slices.Contains(f.stop, "") {
 		return usagef("--stop: an empty text would end every answer at once")

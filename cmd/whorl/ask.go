@@ -22,6 +22,7 @@ type askFlags struct {
 	model       modelFlags
 	compute     computeFlags
 	local       bool
+	adapter     string
 	activations string
 	chunk       int
 	stepTime    time.Duration
@@ -32,6 +33,7 @@ func (f *askFlags) add(fs *pflag.FlagSet) {
 	f.swarm.add(fs)
 	f.model.add(fs)
 	f.compute.add(fs)
+	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME` of one that servers hold, or a folder with --local")
 	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
 	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
 	f.stepTime = client.DefaultTimeouts().Step
@@ -100,11 +102,17 @@ func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
 // session makes the engine and opens a session of up to length tokens in each of so many
 // beams.
 func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*client.Session, error) {
-	ctx := cmd.Context()
+	ctx, adapter := cmd.Context(), f.adapter
+	if f.local && adapter != "" {
+		var err error
+		if adapter, err = a.model.openAdapters("--adapter", []string{adapter}); err != nil {
+			return nil, err
+		}
+	}
 	if err := f.connect(ctx, cmd, a, length, beams); err != nil {
 		return nil, err
 	}
-	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk})
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter})
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}

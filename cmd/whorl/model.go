@@ -11,6 +11,7 @@ import (
 	"whorl/client"
 	"whorl/model"
 	"whorl/model/families"
+	"whorl/model/lora"
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
 	"whorl/swarm"
@@ -24,6 +25,8 @@ type openModel struct {
 	load model.LoadOptions
 	name string
 	head *model.Head // after loadHead
+
+	adapters []*lora.Adapter
 }
 
 // open opens model and device; Close lets go of both.
@@ -58,7 +61,35 @@ func modelError(err error) error {
 
 // Close ends the device and unmaps the files.
 func (m *openModel) Close() error {
-	return errors.Join(m.dev.Close(), m.ck.Close())
+	errs := []error{m.dev.Close(), m.ck.Close()}
+	for _, a := range m.adapters {
+		errs = append(errs, a.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openAdapters opens the folders of adapters that a flag names, and gives the name of the
+// last.
+func (m *openModel) openAdapters(flag string, dirs []string) (string, error) {
+	name := ""
+	for _, dir := range dirs {
+		a, err := lora.Open(dir, m.ck)
+		if err != nil {
+			return "", usagef("%s: %w", flag, err)
+		}
+		m.adapters = append(m.adapters, a)
+		name = a.Name
+		for _, b := range m.adapters[:len(m.adapters)-1] {
+			if a.Name == b.Name {
+				return "", usagef("%s: two adapters are named %s, and users ask by that name: rename one", flag, a.Name)
+			}
+		}
+		if err := (swarm.Adapter{Name: a.Name, Digest: a.Digest}).Validate(); err != nil {
+			return "", usagef("%s %s: %w", flag, dir, err)
+		}
+		slog.Info("adapter", "name", a.Name, "digest", a.Digest[:12])
+	}
+	return name, nil
 }
 
 // manifest is what this node would serve the model as.

@@ -89,7 +89,7 @@ var serverFlags = []petalsFlag{
 	{"quant_type", honoured, "written --quant here; default: as the file has it; `int8` and `nf4` have the numerics of LLM.int8() (threshold 6.0, outliers decided for each token) and QLoRA (blocks of 64, scales quantised twice), but routers of experts stay in float"},
 	{"tensor_parallel_devices", refused, "a block is computed by one device: start a server per device"},
 	{"skip_reachability_check", warned, "this version makes no reachability check"},
-	{"adapters", refused, "adapters are not supported yet, and answers without them would be wrong"},
+	{"adapters", honoured, "folders on this machine, as the PEFT library saves them; users ask for MODEL:NAME, the name of the folder"},
 }
 
 // bootstrapFlags are those of run_dht that run_server lacks, or that mean something else
@@ -124,7 +124,6 @@ var takesValue = map[string]bool{
 	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true, "max_disk_space": true, "revision": true,
 	"request_timeout": true, "session_timeout": true, "increase_file_limit": true, "stats_report_interval": true,
 	"custom_module_path": true, "balance_quality": true, "mean_balance_check_period": true, "tensor_parallel_devices": true,
-	"adapters": true,
 }
 
 // checkInert refuses flags that cannot be obeyed and warns of those that change nothing.

@@ -36,6 +36,7 @@ type serveFlags struct {
 	idle         time.Duration
 	throughput   string
 	publicName   string
+	adapters     []string
 	compression  choice
 }
 
@@ -55,6 +56,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	secondsVar(fs, &f.maxWait, "max-alloc-timeout", "longest wait of a session for cache")
 	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends")
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto or eval (measure), dry-run (measure and exit) or a number of tokens per second")
+	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for by the name of their folder: `DIR[,DIR...]` as the PEFT library saves them; may be repeated")
 	fs.StringVar(&f.publicName, "public-name", "", "`NAME` shown on dashboards")
 	choiceVar(fs, &f.compression, "compression", "none", []string{"none"}, "how activations travel")
 	addInert(fs, serverFlags)
@@ -171,6 +173,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer m.Close()
+	if _, err := m.openAdapters("--adapters", f.adapters); err != nil {
+		return err
+	}
 	if _, err := f.configFor(m); err != nil {
 		return err
 	}
@@ -244,7 +249,7 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 	h := fnv.New64a()
 	h.Write([]byte(n.net.host.ID()))
 	cfg.Seed = h.Sum64()
-	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, StepRows: cfg.StepRows})
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, Adapters: m.adapters, StepRows: cfg.StepRows})
 	if err != nil {
 		return nil, usage(err)
 	}

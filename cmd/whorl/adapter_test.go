@@ -1,0 +1,97 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const adapterDir = "../../model/lora/testdata"
+
+// adapted is a prompt, and what the reference library gives for it with an adapter of TOY,
+// every id by a margin.
+func adapted(t *testing.T, name string) (ids, want []int32) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(adapterDir, name, "ref.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Prompts []struct {
+			IDs, New []int32
+			Margins  []float64
+		}
+	}
+	if err := json.NewDecoder(z).Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all.Prompts {
+		if len(p.IDs) > 2 && slices.Min(p.Margins) > 0.001 {
+			return p.IDs, p.New
+		}
+	}
+	t.Fatal("no prompt is decided")
+	return nil, nil
+}
+
+// An adapter is a folder in a local run, and a name in a swarm and in its HTTP API.
+func TestAdapters(t *testing.T) {
+	n := startRun(t, "serve", toy, "--new-swarm", "--http", "127.0.0.1:0", "--throughput", "100",
+		"--adapters", adapterDir+"/toy-list,"+adapterDir+"/toy-regex")
+	for _, name := range []string{"toy-list", "toy-regex"} {
+		ids, want := adapted(t, name)
+		common := []string{"--ids", listOf(ids), "--max-new-tokens", fmt.Sprint(len(want)), "--ignore-eos", "--json"}
+		var local, swarm answerObject
+		whorl(t, "", nil, append([]string{"generate", toy, "--local", "--adapter", filepath.Join(adapterDir, name)}, common...)...).last(t, &local)
+		if !slices.Equal(local.IDs, want) {
+			t.Errorf("%s, local: %v, want %v", name, local.IDs, want)
+		}
+		whorl(t, "", nil, append([]string{"generate", toy, "--initial-peers", n.Addrs[0], "--adapter", name}, common...)...).last(t, &swarm)
+		if !slices.Equal(swarm.IDs, want) {
+			t.Errorf("%s, through the swarm: %v, want %v", name, swarm.IDs, want)
+		}
+		body := fmt.Sprintf(`{"model":"toy:%s","prompt":[%s],"max_tokens":%d,"temperature":0,"ignore_eos":true,"return_token_ids":true}`, name, listOf(ids), len(want))
+		var c struct {
+			Model   string
+			Choices []struct {
+				IDs []int32 `json:"token_ids"`
+			}
+		}
+		request(t, "POST", n.HTTP+"/v1/completions", body, 200, &c)
+		if c.Model != "toy:"+name || !slices.Equal(c.Choices[0].IDs, want) {
+			t.Errorf("%s, over HTTP: model %s, %v, want %v", name, c.Model, c.Choices[0].IDs, want)
+		}
+	}
+	request(t, "POST", n.HTTP+"/v1/completions", `{"model":"toy:unheard","prompt":"a"}`, 404, nil)
+	r := whorl(t, "", nil, "generate", toy, "--initial-peers", n.Addrs[0], "--adapter", "unheard", "--ids", "1")
+	if r.code == exitDone || !strings.Contains(r.err, "unheard") || !strings.Contains(r.err, "toy-list") {
+		t.Errorf("exit code %d, %s", r.code, r.err)
+	}
+}
+
+func TestAdapterFoldersAreChecked(t *testing.T) {
+	twin := filepath.Join(t.TempDir(), "toy-list")
+	if err := os.CopyFS(twin, os.DirFS(filepath.Join(adapterDir, "toy-list"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ dirs, want string }{
+		{adapterDir + "/nowhere", "nowhere"},
+		{adapterDir + "/toy-list," + twin, "two adapters are named toy-list"},
+		{adapterDir + "/scaled-patterns", "has the shape"},
+	} {
+		r := whorl(t, "", nil, "serve", toy, "--new-swarm", "--http", "off", "--admin", "off", "--host-maddrs", loopback, "--adapters", c.dirs)
+		if r.code != exitUsage || !strings.Contains(r.err, c.want) {
+			t.Errorf("%s: exit code %d, %s, want %q", c.dirs, r.code, r.err, c.want)
+		}
+	}
+}
