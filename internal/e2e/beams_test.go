@@ -1,0 +1,60 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+	"time"
+)
+
+// A beam search through processes gives the answers of one process, from the command line
+// and over HTTP, also when a server of the route is killed while it runs.
+func TestBeams(t *testing.T) {
+	r := refs(t, 24)[0]
+	type answer struct {
+		IDs  []int32 `json:"ids"`
+		Text string  `json:"text"`
+	}
+	type answers struct {
+		IDs     []int32  `json:"ids"`
+		Answers []answer `json:"answers"`
+	}
+	args := []string{"generate", toy, "--ids", idList(r.PromptIDs), "--max-new-tokens", "60", "--ignore-eos", "--json", "--num-beams", "4",
+		"--num-return-sequences", "2", "--early-stopping", "never", "--no-repeat-ngram-size", "4"}
+	var local, through answers
+	lastJSON(t, run(t, "", append(args, "--local")...), &local)
+	if len(local.Answers) != 2 || len(local.IDs) != 60 {
+		t.Fatalf("%+v", local)
+	}
+	s := spawn(t, []string{"0:3", "3:6", "6:8", "3:6"})
+	lastJSON(t, run(t, "", append(args, "--initial-peers", s.peers())...), &through)
+	for i, a := range local.Answers {
+		equal(t, "through the swarm", through.Answers[i].IDs, a.IDs)
+	}
+	killed := make(chan bool)
+	go func() {
+		killed <- poll(5*time.Second, func() bool {
+			for _, i := range []int{1, 3} {
+				if s.servers[i].sessions(t) > 0 {
+					s.servers[i].kill()
+					return true
+				}
+			}
+			return false
+		})
+	}()
+	status, c := s.post(t, map[string]any{"prompt": r.PromptIDs, "max_tokens": 60, "ignore_eos": true, "num_beams": 4, "n": 2,
+		"early_stopping": "never", "no_repeat_ngram_size": 4, "return_token_ids": true})
+	if !<-killed {
+		t.Error("the search was over before a server could be killed")
+	}
+	if status != 200 || len(c.Choices) != 2 {
+		t.Fatalf("status %d: %+v", status, c)
+	}
+	for i, a := range local.Answers {
+		equal(t, "over HTTP, with a server killed", c.Choices[i].TokenIDs, a.IDs)
+		if c.Choices[i].Text != a.Text {
+			t.Errorf("choice %d: %q, want %q", i, c.Choices[i].Text, a.Text)
+		}
+	}
+}
