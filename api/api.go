@@ -21,7 +21,7 @@ import (
 type Engine interface {
 	Model() client.Model
 	Encode(text string, special bool) ([]int32, error)
-	EncodeChat(messages []client.Message) ([]int32, error)
+	EncodeChat(messages []client.Message, x client.ChatExtras) ([]int32, error)
 	BadWords(texts []string) ([][]int32, error)
 	TokenText(id int32) string
 	Open(ctx context.Context, o client.SessionOptions) (Session, error)

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"whorl/api/gen"
@@ -55,7 +57,15 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	if err := finishSampling(e, &base, o.badWords); err != nil {
 		return nil, nil, err
 	}
-	ids, err := e.EncodeChat(chatMessages(req.Messages))
+	messages, err := chatMessages(req.Messages)
+	if err != nil {
+		return nil, nil, err
+	}
+	extras := client.ChatExtras{Vars: req.ChatTemplateKwargs}
+	if req.ToolChoice != "none" {
+		extras.Tools = tools(req)
+	}
+	ids, err := e.EncodeChat(messages, extras)
 	if err != nil {
 		return nil, nil, encodeError("messages", err)
 	}
@@ -70,26 +80,72 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	return e, turns, err
 }
 
-func chatMessages(in []gen.ChatMessage) []client.Message {
+// tools are the tools of a request, nil for none: templates tell an empty list from that.
+func tools(req *gen.ChatRequest) json.RawMessage {
+	var list []json.RawMessage
+	if json.Unmarshal(req.Tools, &list) != nil || len(list) == 0 {
+		return nil
+	}
+	return req.Tools
+}
+
+func chatMessages(in []gen.ChatMessage) ([]client.Message, error) {
 	out := make([]client.Message, len(in))
 	for i, m := range in {
-		out[i].Role = string(m.Role)
-		if m.Role == gen.ChatMessageRoleDeveloper { // the newer name of the same thing
-			out[i].Role = "system"
+		o := client.Message{Role: string(m.Role), Reasoning: value(m.ReasoningContent, "")}
+		switch m.Role {
+		case gen.ChatMessageRoleDeveloper: // the newer name of the same thing
+			o.Role = "system"
+		case gen.ChatMessageRoleTool:
+			o.ToolCallID, o.Name = value(m.ToolCallId, ""), value(m.Name, "")
 		}
 		if m.Content != nil {
-			out[i].Content = string(*m.Content)
+			o.Content = string(*m.Content)
 		}
+		if len(m.ToolCalls) > 0 {
+			o.NoContent = m.Content == nil
+			var err error
+			if o.ToolCalls, err = toolCalls(m.ToolCalls); err != nil {
+				return nil, invalid(fmt.Sprintf("messages.%d.tool_calls", i), "%v", err)
+			}
+		}
+		out[i] = o
 	}
-	return out
+	return out, nil
+}
+
+// toolCalls is what a template gets of calls: where clients send arguments as a text that
+// spells an object, it gets the object.
+func toolCalls(calls []gen.ToolCall) (json.RawMessage, error) {
+	type function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	type call struct { // some templates print calls whole: in the order that clients have
+		ID       string   `json:"id,omitempty"`
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	out := make([]call, len(calls))
+	for i, c := range calls {
+		arguments := c.Function.Arguments
+		var text string
+		if json.Unmarshal(arguments, &text) == nil {
+			arguments = json.RawMessage(text)
+		}
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(arguments, &object); err != nil || object == nil {
+			return nil, fmt.Errorf("the arguments of call %d are no JSON object", i)
+		}
+		out[i] = call{value(c.Id, ""), "function", function{c.Function.Name, arguments}}
+	}
+	return json.Marshal(out)
 }
 
 // chatSupported refuses what would have to be ignored in silence.
 func chatSupported(req *gen.ChatRequest) error {
 	none := func(v any) bool { s, ok := v.(string); return v == nil || ok && (s == "none" || s == "auto") }
 	switch {
-	case len(req.Tools) > 0 && req.ToolChoice != "none":
-		return unsupported("tools", "tools are not supported")
 	case !none(req.ToolChoice):
 		return unsupported("tool_choice", "tool_choice is not supported")
 	case len(req.Functions) > 0 && req.FunctionCall != "none":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -80,13 +81,19 @@ func (e *fakeEngine) BadWords(texts []string) (out [][]int32, err error) {
 	return out, nil
 }
 
-func (e *fakeEngine) EncodeChat(ms []client.Message) ([]int32, error) {
+func (e *fakeEngine) EncodeChat(ms []client.Message, x client.ChatExtras) ([]int32, error) {
 	var sb strings.Builder
+	if x.Tools != nil {
+		fmt.Fprintf(&sb, "<tools>%s\n", x.Tools)
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.Vars)) {
+		fmt.Fprintf(&sb, "<%s>%s\n", name, x.Vars[name])
+	}
 	for _, m := range ms {
 		if m.Role == "system" && m.Content == "no template" {
 			return nil, fmt.Errorf("toy: %w", client.ErrNoTemplate)
 		}
-		fmt.Fprintf(&sb, "<%s>%s\n", m.Role[:1], m.Content)
+		fmt.Fprintf(&sb, "<%s>%s%s%s%s%s\n", m.Role[:1], m.Reasoning, m.Content, m.ToolCalls, m.ToolCallID, m.Name)
 	}
 	return e.Encode(sb.String()+"<a>", true)
 }

@@ -193,6 +193,41 @@ func TestSearchedChoicesFail(t *testing.T) {
 	}
 }
 
+// Tools, calls and variables reach the template as they came, but that arguments spelled as
+// a text become the object they spell.
+func TestTools(t *testing.T) {
+	const messages = `"messages":[{"role":"user","content":"a","name":"x"},{"role":"assistant","content":null,"reasoning_content":"hm",` +
+		`"tool_calls":[{"type":"function","function":{"arguments":"{\"z\":1, \"a\":[\"<\"]}","name":"f"},"id":"c1"}]},` +
+		`{"role":"tool","tool_call_id":"c1","name":"f","content":"7"}]`
+	const rest = "<u>a\n" + `<a>hm[{"id":"c1","type":"function","function":{"name":"f","arguments":{"z":1,"a":["\u003c"]}}}]` + "\n<t>7c1f\n<a>"
+	const tools = `"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"b":1,"a":2}}}]`
+	for _, c := range []struct{ more, want string }{
+		{``, ``},
+		{`,"tools":[]`, ``},
+		{`,"tools":null,"chat_template_kwargs":null`, ``},
+		{`,` + tools + `,"tool_choice":"none"`, ``},
+		{`,` + tools + `,"tool_choice":"auto"`, "<tools>" + strings.TrimPrefix(tools, `"tools":`) + "\n"},
+		{`,` + tools + `,"chat_template_kwargs":{"enable_thinking":false,"deep":{"z":1,"a":2}}`,
+			"<tools>" + strings.TrimPrefix(tools, `"tools":`) + "\n<deep>" + `{"z":1,"a":2}` + "\n<enable_thinking>false\n"},
+	} {
+		w := do(newBench(t, nil).api.Public(), "POST", "/v1/chat/completions", `{`+messages+c.more+`,"max_tokens":1,"return_token_ids":true}`)
+		var chat gen.ChatCompletion
+		if err := json.Unmarshal(w.Body.Bytes(), &chat); err != nil || len(chat.Choices) != 1 {
+			t.Errorf("%s: %v: %s", c.more, err, w.Body)
+			continue
+		}
+		var prompt []byte
+		for _, id := range chat.Choices[0].PromptTokenIds {
+			if id != fakeBOS {
+				prompt = append(prompt, byte(id))
+			}
+		}
+		if string(prompt) != c.want+rest {
+			t.Errorf("%s:\n got %q\nwant %q", c.more, prompt, c.want+rest)
+		}
+	}
+}
+
 // Each bad value is a 400 that names its field.
 func TestBadValues(t *testing.T) {
 	b := newBench(t, nil)
@@ -244,7 +279,11 @@ func TestBadValues(t *testing.T) {
 		{"chat/completions", `{"messages":[{"role":"user","content":[{"type":"image_url","text":"x"}]}]}`, "messages.0.content", "invalid_value", 400},
 		{"chat/completions", `{"messages":[{"role":"system","content":"no template"}]}`, "messages", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"n":5`), "n", "unsupported_parameter", 400},
-		{"chat/completions", chat(`"tools":[{"type":"function"}]`), "tools", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"tools":{"type":"function"}`), "tools", "invalid_value", 400},
+		{"chat/completions", chat(`"tool_choice":"required","tools":[{}]`), "tool_choice", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"chat_template_kwargs":[]`), "chat_template_kwargs", "invalid_value", 400},
+		{"chat/completions", `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"[1]"}}]}]}`, "messages.0.tool_calls", "invalid_value", 400},
+		{"chat/completions", `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{"}}]}]}`, "messages.0.tool_calls", "invalid_value", 400},
 		{"chat/completions", chat(`"tool_choice":{"type":"function"}`), "tool_choice", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"functions":[{"name":"f"}]`), "functions", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"response_format":{"type":"json_object"}`), "response_format", "unsupported_parameter", 400},
@@ -272,7 +311,7 @@ func TestTolerated(t *testing.T) {
 	b := newBench(t, nil)
 	for _, body := range []string{
 		`{"model":null,"messages":[{"role":"developer","content":"x"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"stop":null,"n":null,"max_tokens":null,"tools":[],"temperature":null,"user":null,"metadata":null,"service_tier":{},"tool_choice":null,"stream":null,"response_format":null,"logit_bias":{},"presence_penalty":0}`,
-		`{"model":"org/toy","messages":[{"role":"user","content":"a"},{"role":"assistant","content":null}],"tools":[{"type":"function"}],"tool_choice":"none","response_format":{"type":"text"},"top_k":-1,"top_p":0,"seed":-3,"stream_options":null}`,
+		`{"model":"org/toy","messages":[{"role":"user","content":"a"},{"role":"assistant","content":null}],"tools":[{"type":"function"}],"tool_choice":"none","chat_template_kwargs":{"x":null},"response_format":{"type":"text"},"top_k":-1,"top_p":0,"seed":-3,"stream_options":null}`,
 	} {
 		if w := do(b.api.Public(), "POST", "/v1/chat/completions", body); w.Code != 200 || len(w.Header().Values("X-Warning")) > 0 {
 			t.Errorf("%s: status %d, warnings %q, %s", body, w.Code, w.Header().Values("X-Warning"), w.Body)

@@ -199,7 +199,7 @@ func (t *talk) prepare(f *fields) (socketTurn, error) {
 func (t *talk) prompt(st *socketTurn, f *fields) error {
 	held := t.session.IDs()
 	if st.chat {
-		ids, err := t.engine.EncodeChat(st.messages)
+		ids, err := t.engine.EncodeChat(st.messages, client.ChatExtras{})
 		if err != nil {
 			return encodeError("messages", err)
 		}
@@ -240,7 +240,7 @@ func (t *talk) messages(f *fields) ([]client.Message, error) {
 	if _, err := t.api.decode(b, "ChatRequest", &req); err != nil {
 		return nil, err
 	}
-	return chatMessages(req.Messages), nil
+	return chatMessages(req.Messages)
 }
 
 // frames turns deltas into frames of a turn.

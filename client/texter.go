@@ -1,6 +1,7 @@
 package client
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -77,13 +78,19 @@ func (e *Engine) Encode(text string, special bool) ([]int32, error) {
 	return e.cfg.Tokenizer.Encode(text, tokenizer.EncodeOptions{Special: special})
 }
 
+// ChatExtras is what a template is given beside the messages. The zero value is nothing.
+type ChatExtras struct {
+	Tools json.RawMessage            // a list, see tokenizer.WithTools
+	Vars  map[string]json.RawMessage // more variables of the template, such as enable_thinking
+}
+
 // EncodeChat turns a conversation into ids through the model's template, ready for the
 // assistant's answer.
-func (e *Engine) EncodeChat(messages []Message) ([]int32, error) {
+func (e *Engine) EncodeChat(messages []Message, x ChatExtras) ([]int32, error) {
 	if e.cfg.Tokenizer == nil {
 		return nil, ErrNoTokenizer
 	}
-	return e.cfg.Tokenizer.EncodeChat(messages, true)
+	return e.cfg.Tokenizer.EncodeChat(messages, true, tokenizer.WithTools(x.Tools), tokenizer.WithVars(x.Vars))
 }
 
 // BadWords gives the ids of texts for sample.Params.BadWords, each as it is at the start

@@ -117,6 +117,7 @@ const (
 	ChatMessageRoleAssistant ChatMessageRole = "assistant"
 	ChatMessageRoleDeveloper ChatMessageRole = "developer"
 	ChatMessageRoleSystem    ChatMessageRole = "system"
+	ChatMessageRoleTool      ChatMessageRole = "tool"
 	ChatMessageRoleUser      ChatMessageRole = "user"
 )
 
@@ -128,6 +129,8 @@ func (e ChatMessageRole) Valid() bool {
 	case ChatMessageRoleDeveloper:
 		return true
 	case ChatMessageRoleSystem:
+		return true
+	case ChatMessageRoleTool:
 		return true
 	case ChatMessageRoleUser:
 		return true
@@ -547,6 +550,21 @@ func (e StopReason) Valid() bool {
 	}
 }
 
+// Defines values for ToolCallType.
+const (
+	ToolCallTypeFunction ToolCallType = "function"
+)
+
+// Valid indicates whether the value is a known member of the ToolCallType enum.
+func (e ToolCallType) Valid() bool {
+	switch e {
+	case ToolCallTypeFunction:
+		return true
+	default:
+		return false
+	}
+}
+
 // BlockCoverage defines model for BlockCoverage.
 type BlockCoverage struct {
 	Index   int `json:"index"`
@@ -664,9 +682,14 @@ type ChatMessage struct {
 	// Content Text, or text parts that are joined. Other parts are refused.
 	Content *Content `json:"content,omitempty"`
 
-	// Name Ignored.
-	Name *string         `json:"name,omitempty"`
-	Role ChatMessageRole `json:"role"`
+	// Name Of the tool that answers; ignored for others.
+	Name *string `json:"name,omitempty"`
+
+	// ReasoningContent Extension: what the assistant thought.
+	ReasoningContent *string         `json:"reasoning_content,omitempty"`
+	Role             ChatMessageRole `json:"role"`
+	ToolCallId       *string         `json:"tool_call_id,omitempty"`
+	ToolCalls        []ToolCall      `json:"tool_calls,omitempty"`
 }
 
 // ChatMessageRole defines model for ChatMessage.Role.
@@ -676,6 +699,9 @@ type ChatMessageRole string
 type ChatRequest struct {
 	// BadWords Extension: texts that the answer must not have.
 	BadWords []string `json:"bad_words,omitempty"`
+
+	// ChatTemplateKwargs Extension: more variables of the model's template, such as enable_thinking.
+	ChatTemplateKwargs Variables `json:"chat_template_kwargs,omitempty"`
 
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
@@ -761,11 +787,11 @@ type ChatRequest struct {
 	// Timeout Extension: deadline of the request in seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
 
-	// ToolChoice Anything but none and auto is refused.
+	// ToolChoice auto by default; none leaves the tools out, anything else is refused.
 	ToolChoice interface{} `json:"tool_choice,omitempty"`
 
-	// Tools Only empty is supported, or tool_choice none.
-	Tools []map[string]interface{} `json:"tools,omitempty"`
+	// Tools Go to the model's template as they are. What the model answers stays text: calls are not parsed.
+	Tools RawJSON `json:"tools,omitempty"`
 
 	// TopK 0 or -1 for all.
 	TopK        *int     `json:"top_k,omitempty"`
@@ -943,6 +969,13 @@ type FinishReason string
 
 // Flag A boolean, 0 or 1, or one of these as a string.
 type Flag = any
+
+// FunctionCall defines model for FunctionCall.
+type FunctionCall struct {
+	// Arguments An object, or a text that spells one.
+	Arguments RawJSON `json:"arguments"`
+	Name      string  `json:"name"`
+}
 
 // GenerateRequest defines model for GenerateRequest.
 type GenerateRequest struct {
@@ -1666,6 +1699,16 @@ type TokenLogprob struct {
 	Token       string         `json:"token"`
 	TopLogprobs []TokenLogprob `json:"top_logprobs,omitempty"`
 }
+
+// ToolCall defines model for ToolCall.
+type ToolCall struct {
+	Function FunctionCall  `json:"function"`
+	Id       *string       `json:"id,omitempty"`
+	Type     *ToolCallType `json:"type,omitempty"`
+}
+
+// ToolCallType defines model for ToolCall.Type.
+type ToolCallType string
 
 // Usage defines model for Usage.
 type Usage struct {

@@ -21,6 +21,12 @@ func (t *Texts) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(t))
 }
 
+// RawJSON is a value that is passed on as it came, the order of keys included.
+type RawJSON = json.RawMessage
+
+// Variables are values by name, passed on as they came (schema ChatRequest).
+type Variables map[string]json.RawMessage
+
 // Text is the text of a message, its parts joined (schema Content).
 type Text string
 
