@@ -65,5 +65,17 @@ func FuzzStreams(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 1, 4, 9}, []byte{255, 255, 255, 255, 11})
 	f.Add(cat(open, commit, wire.AppendFrame(nil, wire.TypeRoute, []byte(`{"epoch":4294967295,"truncate":-5}`))), hello)
 	f.Add(cat(open, commit, wire.AppendFrame(nil, wire.TypeRoute, []byte(`{"epoch":9,"next":"next","skip":16777216,"journal":16777216}`)), rows), hello)
+	several := openMsg(middle)
+	several.Sequences = 3
+	var searched []byte
+	for step, parents := range [][3]uint8{{}, {2, 0, 1}, {1, 1, 1}} {
+		h := wire.RowsHeader{Session: wire.SessionID{1}, Epoch: 1, Start: uint32(4 + 3*step), Count: 3, Codec: 1, Beams: wire.Beams{N: 3, Fork: 4}}
+		copy(h.Beams.Parents[:], parents[:])
+		searched = append(searched, rowsFrame(h, in[:3*hidden])...)
+	}
+	opened := wire.AppendJSON(nil, wire.TypeOpen, several)
+	back := wire.AppendJSON(nil, wire.TypeRoute, wire.Route{Epoch: 2, Truncate: 8, Next: "next", Journal: 0})
+	f.Add(cat(opened, commit, rows, searched, back, rows), cat(hello, pushed))
+	f.Add(cat(opened, commit, rows, searched, rows, searched), hello)
 	f.Fuzz(hostile)
 }
