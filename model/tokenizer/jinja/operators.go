@@ -323,7 +323,7 @@ func (r *run) order(op string, left, right Value, depth int) int {
 	case aWhole && bWhole:
 		return sign(a < b, a > b)
 	case aNumber && bNumber:
-		if x != x || y != y {
+		if math.IsNaN(x) || math.IsNaN(y) {
 			return unordered
 		}
 		return sign(x < y, x > y)
