@@ -25,6 +25,8 @@ var bitCases = []struct {
 	{"testdata/mixtralwindow", []tensor.Activations{tensor.Act8}},
 	{"testdata/qwen3moestep", []tensor.Activations{tensor.Act8}},
 	{"testdata/mixtralquants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
+	{"testdata/bloom", []tensor.Activations{tensor.Act8}},
+	{"testdata/bloomq/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 }
 
 func eachBitCase(t *testing.T, run func(t *testing.T, path string, mode tensor.Activations)) {

@@ -28,7 +28,7 @@ type Defaults struct {
 // result. What is left to the family: biases, norms of queries and keys, windows, its own
 // variants, and at last Fields.Rest and Fields.Err.
 func DecoderJSON(f *Fields, family string, d Defaults) Config {
-	f.Skip(bookkeeping...)
+	f.Common()
 	c := Config{
 		Family:       family,
 		Vocab:        f.Int("vocab_size"),
@@ -52,7 +52,6 @@ func DecoderJSON(f *Fields, family string, d Defaults) Config {
 		d.Activation = "silu"
 	}
 	c.Activation = ActivationOf(f, "hidden_act", d.Activation)
-	refuseVariants(f)
 	if !d.OwnRope {
 		c.Rope = RopeFields{Family: family, Theta: d.Theta, HeadDim: c.HeadDim, MaxPositions: c.MaxPositions, Partial: d.PartialRotary}.Read(f)
 	}
@@ -84,8 +83,10 @@ func headDim(f *Fields, c Config, def int) int {
 	return f.IntOr("head_dim", def)
 }
 
-// refuseVariants lets pass the switches, of any model of the library, that are off.
-func refuseVariants(f *Fields) {
+// Common passes over the fields of any model of the library that alter no result, and over
+// its switches that are off; it refuses those that are on. DecoderJSON begins with it.
+func (f *Fields) Common() {
+	f.Skip(bookkeeping...)
 	if q := f.Object("quantization_config"); q != nil {
 		f.Fail("quantization_config", "says that the weights are already quantised (%s): use the original checkpoint or a GGUF file",
 			q.StringOr("quant_method", "unknown method"))

@@ -111,6 +111,26 @@ func (f *Fields) IntOr(name string, def int) int {
 	return int(v)
 }
 
+// IntOf reads a required whole number that goes by any of several names; where a file has
+// two of them, they must agree.
+func (f *Fields) IntOf(names ...string) int {
+	first := ""
+	for _, name := range names {
+		switch {
+		case !f.Has(name):
+			f.Skip(name) // null
+		case first == "":
+			first = name
+		case f.Int(name) != f.Int(first):
+			f.Fail(name, "is %d, but %s is %d", f.Int(name), first, f.Int(first))
+		}
+	}
+	if first == "" {
+		first = names[0]
+	}
+	return f.Int(first)
+}
+
 // FloatOr reads a number.
 func (f *Fields) FloatOr(name string, def float64) float64 {
 	v := def

@@ -44,6 +44,10 @@ var fixtures = []struct{ name, path, ref string }{
 	{"qwen3moe safetensors", "testdata/qwen3moe", "testdata/qwen3moe/ref.json.gz"},
 	{"qwen3moe GGUF", "testdata/qwen3moe/model.gguf", "testdata/qwen3moe/ref.json.gz"},
 	{"qwen3moe with dense blocks", "testdata/qwen3moestep", "testdata/qwen3moestep/ref.json.gz"},
+	{"bloom safetensors", "testdata/bloom", "testdata/bloom/ref.json.gz"},
+	{"bloom GGUF", "testdata/bloom/model.gguf", "testdata/bloom/ref.json.gz"},
+	{"bloomq safetensors", "testdata/bloomq", "testdata/bloomq/ref.json.gz"},
+	{"bloomq GGUF", "testdata/bloomq/model.gguf", "testdata/bloomq/ref.json.gz"},
 }
 
 func TestEqualsReference(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 
 	"whorl/model"
+	"whorl/model/bloom"
 	"whorl/model/gemma2"
 	"whorl/model/gemma3"
 	"whorl/model/llama"
@@ -22,6 +23,7 @@ import (
 // All lists the families; a new one is a new line.
 func All() []model.Family {
 	return []model.Family{
+		bloom.Family(),
 		gemma2.Family(),
 		gemma3.Family(),
 		llama.Family(),

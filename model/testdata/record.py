@@ -28,15 +28,15 @@ def score(model, ids):
 
 
 def blocks(model, ids):
-    """Embeddings and the output of every block, [block + 1][token][hidden]."""
+    """What the first block reads and what every block puts out, [block + 1][token][hidden]."""
+    list_of = model.transformer.h if hasattr(model, "transformer") else model.model.layers
     seen = []
-    hooks = [b.register_forward_hook(lambda _m, _i, o: seen.append(o[0] if isinstance(o, tuple) else o))
-             for b in model.model.layers]
+    hooks = [list_of[0].register_forward_pre_hook(lambda _m, i: seen.append(i[0]))]
+    hooks += [b.register_forward_hook(lambda _m, _i, o: seen.append(o[0] if isinstance(o, tuple) else o)) for b in list_of]
     model(input_ids=torch.tensor([ids]))
     for h in hooks:
         h.remove()
-    rows = [model.model.embed_tokens(torch.tensor([ids]))] + seen
-    return [[[float(v) for v in row] for row in r[0]] for r in rows]
+    return [[[float(v) for v in row] for row in r[0]] for r in seen]
 
 
 def logits(model, ids):
