@@ -193,41 +193,6 @@ func TestSearchedChoicesFail(t *testing.T) {
 	}
 }
 
-// Tools, calls and variables reach the template as they came, but that arguments spelled as
-// a text become the object they spell.
-func TestTools(t *testing.T) {
-	const messages = `"messages":[{"role":"user","content":"a","name":"x"},{"role":"assistant","content":null,"reasoning_content":"hm",` +
-		`"tool_calls":[{"type":"function","function":{"arguments":"{\"z\":1, \"a\":[\"<\"]}","name":"f"},"id":"c1"}]},` +
-		`{"role":"tool","tool_call_id":"c1","name":"f","content":"7"}]`
-	const rest = "<u>a\n" + `<a>hm[{"id":"c1","type":"function","function":{"name":"f","arguments":{"z":1,"a":["\u003c"]}}}]` + "\n<t>7c1f\n<a>"
-	const tools = `"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"b":1,"a":2}}}]`
-	for _, c := range []struct{ more, want string }{
-		{``, ``},
-		{`,"tools":[]`, ``},
-		{`,"tools":null,"chat_template_kwargs":null`, ``},
-		{`,` + tools + `,"tool_choice":"none"`, ``},
-		{`,` + tools + `,"tool_choice":"auto"`, "<tools>" + strings.TrimPrefix(tools, `"tools":`) + "\n"},
-		{`,` + tools + `,"chat_template_kwargs":{"enable_thinking":false,"deep":{"z":1,"a":2}}`,
-			"<tools>" + strings.TrimPrefix(tools, `"tools":`) + "\n<deep>" + `{"z":1,"a":2}` + "\n<enable_thinking>false\n"},
-	} {
-		w := do(newBench(t, nil).api.Public(), "POST", "/v1/chat/completions", `{`+messages+c.more+`,"max_tokens":1,"return_token_ids":true}`)
-		var chat gen.ChatCompletion
-		if err := json.Unmarshal(w.Body.Bytes(), &chat); err != nil || len(chat.Choices) != 1 {
-			t.Errorf("%s: %v: %s", c.more, err, w.Body)
-			continue
-		}
-		var prompt []byte
-		for _, id := range chat.Choices[0].PromptTokenIds {
-			if id != fakeBOS {
-				prompt = append(prompt, byte(id))
-			}
-		}
-		if string(prompt) != c.want+rest {
-			t.Errorf("%s:\n got %q\nwant %q", c.more, prompt, c.want+rest)
-		}
-	}
-}
-
 // Each bad value is a 400 that names its field.
 func TestBadValues(t *testing.T) {
 	b := newBench(t, nil)
@@ -258,6 +223,7 @@ func TestBadValues(t *testing.T) {
 		{"completions", text(`"no_repeat_ngram_size":-1`), "no_repeat_ngram_size", "invalid_value", 400},
 		{"completions", text(`"min_tokens":-1`), "min_tokens", "invalid_value", 400},
 		{"completions", text(`"num_beams":33`), "num_beams", "invalid_value", 400},
+		{"completions", text(`"num_beams":9`), "num_beams", "unsupported_parameter", 400},
 		{"completions", text(`"num_beams":2,"n":3`), "n", "invalid_value", 400},
 		{"completions", text(`"num_beams":2,"temperature":1`), "temperature", "invalid_value", 400},
 		{"completions", text(`"num_beams":2,"logprobs":1`), "logprobs", "unsupported_parameter", 400},
