@@ -82,6 +82,7 @@ type Limits struct {
 	FrameBytes   int64         // of a WebSocket frame
 	Queue        int           // WebSocket frames waiting to be worked on
 	Choices      int           // answers of one request
+	Beams        int           // of one search: servers reserve cache for each
 	AnswerTokens int           // of a chat answer whose request sets no limit
 	Timeout      time.Duration // of a request that sets none
 	KeepAlive    time.Duration // of silence in an event stream before a comment
@@ -94,7 +95,7 @@ type Limits struct {
 // client libraries (10 min) otherwise.
 func DefaultLimits() Limits {
 	return Limits{
-		BodyBytes: 8 << 20, FrameBytes: 1 << 20, Queue: 16, Choices: 4, AnswerTokens: 512, Timeout: 10 * time.Minute,
+		BodyBytes: 8 << 20, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
 		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second,
 	}
 }
@@ -105,6 +106,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.FrameBytes, d.FrameBytes)
 	fill(&l.Queue, d.Queue)
 	fill(&l.Choices, d.Choices)
+	fill(&l.Beams, d.Beams)
 	fill(&l.AnswerTokens, d.AnswerTokens)
 	fill(&l.Timeout, d.Timeout)
 	fill(&l.KeepAlive, d.KeepAlive)

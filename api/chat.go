@@ -54,7 +54,7 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	} else if value(req.TopLogprobs, 0) > 0 {
 		return nil, nil, invalid("top_logprobs", "top_logprobs needs logprobs: true")
 	}
-	if err := finishSampling(e, &base, o.badWords); err != nil {
+	if err := a.finishSampling(e, &base, o.badWords); err != nil {
 		return nil, nil, err
 	}
 	messages, err := chatMessages(req.Messages)

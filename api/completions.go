@@ -60,7 +60,7 @@ func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, [
 	if req.Logprobs != nil {
 		base.TopLogprobs = *req.Logprobs
 	}
-	if err := finishSampling(e, &base, o.badWords); err != nil {
+	if err := a.finishSampling(e, &base, o.badWords); err != nil {
 		return nil, nil, err
 	}
 	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {

@@ -228,7 +228,7 @@ func (a *API) generateOnce(ctx context.Context, f *fields, header *string) (gen.
 	if err != nil {
 		return none, err
 	}
-	if err := finishSampling(e, &t.req, t.badWords); err != nil {
+	if err := a.finishSampling(e, &t.req, t.badWords); err != nil {
 		return none, err
 	}
 	prompt, err := e.Encode(t.inputs, true)

@@ -52,9 +52,17 @@ func fieldError(err error) error {
 	return err
 }
 
+// checkBeams refuses what would reserve more than one request should.
+func (a *API) checkBeams(n int) error {
+	if n > a.limits.Beams {
+		return unsupported("num_beams", "num_beams is %d: this gateway searches with at most %d", n, a.limits.Beams)
+	}
+	return nil
+}
+
 // finishSampling turns words into ids and checks the parameters against a model: what is
 // wrong with them is found before a session is opened.
-func finishSampling(e Engine, r *client.Request, badWords []string) error {
+func (a *API) finishSampling(e Engine, r *client.Request, badWords []string) error {
 	if len(badWords) > 0 {
 		words, err := e.BadWords(badWords)
 		if err != nil {
@@ -67,6 +75,9 @@ func finishSampling(e Engine, r *client.Request, badWords []string) error {
 	}
 	if r.Beams.Beams <= 1 {
 		return nil
+	}
+	if err := a.checkBeams(r.Beams.Beams); err != nil {
+		return err
 	}
 	if r.Beams.Return > r.Beams.Beams {
 		return invalid("n", "n is %d: want at most num_beams, which is %d", r.Beams.Return, r.Beams.Beams)

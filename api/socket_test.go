@@ -107,6 +107,15 @@ func (p *peer) open(limit int) {
 	p.want(fmt.Sprintf(`{"ok":true,"session_id":"00112233","model":"org/toy","max_length":%d,"protocol":2}`, limit))
 }
 
+func TestSocketManyBeams(t *testing.T) {
+	b := newBench(t, nil)
+	p := dial(t, b, nil)
+	p.send(`{"type":"open_inference_session","max_length":30,"num_beams":9}`)
+	if m := p.want(`{"ok":false}`); m["error"].(map[string]any)["param"] != "num_beams" || len(b.engine.opened) > 0 {
+		t.Errorf("%v", m)
+	}
+}
+
 // A session is opened for so many beams, and a turn may use as many; what is wrong with
 // one leaves the session as it was.
 func TestSocketSearch(t *testing.T) {

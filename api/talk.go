@@ -57,6 +57,9 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 	if f.err != nil {
 		return failed(f.err)
 	}
+	if err := t.api.checkBeams(beams); err != nil {
+		return failed(err)
+	}
 	e, err := t.api.engine(model)
 	if err != nil {
 		return failed(err)
@@ -152,7 +155,7 @@ func (t *talk) prepare(f *fields) (socketTurn, error) {
 		return socketTurn{}, err
 	}
 	st := socketTurn{legacyTurn: legacy}
-	if err := finishSampling(t.engine, &st.req, st.badWords); err != nil {
+	if err := t.api.finishSampling(t.engine, &st.req, st.badWords); err != nil {
 		return st, err
 	}
 	st.stream, _ = f.flag("stream", false)

@@ -749,7 +749,7 @@ type ChatRequest struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0 for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeams Extension: a beam search with so many beams, for the n best answers; temperature must be 0 or left out. The text comes at the end.
+	// NumBeams Extension: a beam search with so many beams, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
 	// ParallelToolCalls Ignored.
@@ -892,7 +892,7 @@ type CompletionRequest struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0 for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeams Extension: a beam search with so many beams, for the n best answers; temperature must be 0 or left out. The text comes at the end.
+	// NumBeams Extension: a beam search with so many beams, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
 	// PresencePenalty Taken from the logits of tokens that the answer has.
