@@ -8,7 +8,7 @@ import (
 // BenchmarkKernels times products on weights that stay in the second-level cache: what
 // the instructions cost, apart from memory. Ops count a multiplication and an addition.
 func BenchmarkKernels(b *testing.B) {
-	const blocks, groups = 8, 18
+	const blocks, groups = 8, 16 // whole super-blocks
 	data := make([]byte, blocks*groups*512)
 	scale := make([]uint16, blocks*groups*2*lanes)
 	for _, tier := range archTiers() {
@@ -32,6 +32,10 @@ func BenchmarkKernels(b *testing.B) {
 			report("q8_0", blocks*groups*544, func() { tier.k.q8_0(&q) })
 			report("q4_0", blocks*groups*288, func() { tier.k.q4_0(&q) })
 			report("q4_1", blocks*groups*320, func() { tier.k.q4_1(&q) })
+			for _, d := range highTypes {
+				l := layoutOf(d)
+				report(d.String(), blocks*groups*(l.lineBytes+2*l.scales), func() { tier.k.high.of(d).product(&q) })
+			}
 			report("f32", len(w)*4, func() {
 				tier.k.f32(q.acc, q.accStride, w, groups*group*lanes, blocks, x, groups*group, rows, groups*group)
 			})
