@@ -17,6 +17,7 @@ var bitCases = []struct {
 	{"testdata/scaled", []tensor.Activations{tensor.Act8}},
 	{"testdata/quants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 	{"testdata/mixed/model.gguf", []tensor.Activations{tensor.Act8}},
+	{"testdata/kquants/model.gguf", []tensor.Activations{tensor.Act8}},
 	{"testdata/qwen2", []tensor.Activations{tensor.Act8}},
 	{"testdata/gemma2", []tensor.Activations{tensor.Act8}},
 	{"testdata/gemma2q/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},

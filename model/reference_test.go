@@ -25,6 +25,7 @@ var fixtures = []struct{ name, path, ref string }{
 	{"pair GGUF", "testdata/pair/model.gguf", "testdata/pair/ref.json.gz"},
 	{"quants", "testdata/quants/model.gguf", "testdata/quants/ref.json.gz"},
 	{"mixed", "testdata/mixed/model.gguf", "testdata/mixed/ref.json.gz"},
+	{"kquants", "testdata/kquants/model.gguf", "testdata/kquants/ref.json.gz"},
 	{"qwen2 safetensors", "testdata/qwen2", "testdata/qwen2/ref.json.gz"},
 	{"qwen2 GGUF", "testdata/qwen2/model.gguf", "testdata/qwen2/ref.json.gz"},
 	{"qwen3 safetensors", "testdata/qwen3", "testdata/qwen3/ref.json.gz"},

@@ -10,7 +10,7 @@ if [ -z "${PYTHON:-}" ]; then
   PYTHON=$PWD/.venv/bin/python
 fi
 gguf=$PWD/$(scripts/get-model.sh)
-(cd model/testdata && "$PYTHON" make_tiny.py && "$PYTHON" make_toy.py && "$PYTHON" make_smollm2.py "$gguf")
+(cd model/testdata && "$PYTHON" make_tiny.py && "$PYTHON" make_kquants.py && "$PYTHON" make_toy.py && "$PYTHON" make_smollm2.py "$gguf")
 (cd model/lora/testdata && "$PYTHON" make_adapters.py)
 (cd model/tokenizer && "$PYTHON" testdata/make.py "$gguf")
 (cd internal/swarmtest/testdata && "$PYTHON" make_toy_searches.py && "$PYTHON" make_toy_ropes.py)

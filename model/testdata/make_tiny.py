@@ -219,6 +219,9 @@ def random_q6k(data):
     return np.concatenate([bits, scales, d], axis=-1).reshape(rows, blocks * 210)
 
 
+RANDOM = {T.Q6_K: random_q6k}  # what makes blocks of the types that the gguf package does not pack
+
+
 def save_gguf(path, weights, config, spec):
     """Writes the file, with the keys and names of llama.cpp's converter for the family, and gives back the weights
     as a reader dequantises them."""
@@ -251,7 +254,7 @@ def save_gguf(path, weights, config, spec):
             data = permute(data, heads)
         kind = T.F32 if data.ndim == 1 else spec["gguf"](gguf_name(name))
         data = np.ascontiguousarray(data)
-        raw = random_q6k(data) if kind == T.Q6_K else gguf.quantize(data, kind)
+        raw = RANDOM[kind](data) if kind in RANDOM else gguf.quantize(data, kind)
         w.add_tensor(gguf_name(name), raw, raw_dtype=kind)
         data = gguf.dequantize(raw, kind).reshape(data.shape)
         back[name] = torch.from_numpy((unpermute(data, heads) if heads else data).copy())
