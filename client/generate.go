@@ -10,8 +10,9 @@ import (
 	"whorl/swarm"
 )
 
-// Generate runs one turn: the prompt, then up to MaxNewTokens sampled tokens. emit is
-// called with each piece of text as it is known; an error from it ends the turn and is
+// Generate runs one turn: the prompt, then up to MaxNewTokens sampled tokens, or a beam
+// search for the best answer of so many. emit is called with each piece of text as it is
+// known, after a search once with all of it; an error from it ends the turn and is
 // returned. The last token of a turn is emitted but not computed; it becomes the first
 // position of the next turn.
 //
