@@ -14,7 +14,8 @@ import (
 // One model is one Config and one hash, in both forms of config.json, under other prefixes
 // and in GGUF; a digest is of stored bytes, and GGUF stores vectors as float32.
 func TestFormsOfAModelAgree(t *testing.T) {
-	for _, dir := range []string{"testdata/qwen2", "testdata/qwen3", "testdata/mistral", "testdata/mixtral", "testdata/qwen3moe", "testdata/gemma2", "testdata/gemma3", "testdata/bloom", "testdata/bloomq"} {
+	for _, dir := range []string{"testdata/qwen2", "testdata/qwen3", "testdata/mistral", "testdata/mixtral", "testdata/qwen3moe", "testdata/gemma2", "testdata/gemma3",
+		"testdata/phi3", "testdata/olmo2", "testdata/smollm3", "testdata/granite", "testdata/cohere", "testdata/bloom", "testdata/bloomq"} {
 		t.Run(dir, func(t *testing.T) {
 			base := open(t, dir)
 			wantDigest, err := base.BlockDigest(1)

@@ -126,6 +126,11 @@ func (r *rig) sequence(n int) *sequence {
 		r.pages = 0
 	}
 	s := &sequence{}
+	rope, err := r.ck.SessionRope(r.dev, n)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s.view.Rope = rope
 	for range pages {
 		s.view.Pages = append(s.view.Pages, r.pages)
 		r.pages++

@@ -16,6 +16,8 @@ type RopeFields struct {
 	// OldContext is original_max_position_embeddings where the family keeps it outside of
 	// the scaling's parameters; 0: it does not.
 	OldContext int
+	// OnlyLong: "yarn" is an old name of longrope, and other kinds of scaling are refused.
+	OnlyLong bool
 }
 
 // Read reads rope_parameters (transformers 5) or rope_theta with rope_scaling (4). A file
@@ -74,8 +76,16 @@ func (x RopeFields) Scaled(f *Fields) nn.Rope {
 	if x.OldContext != 0 {
 		old = x.OldContext
 	}
+	if x.OnlyLong && r.Kind != nn.RopeDefault {
+		if r.Kind != nn.RopeLong && r.Kind != "su" && r.Kind != nn.RopeYarn {
+			f.Fail("rope_type", "is %q, which is not supported in a %s model: default and longrope are", r.Kind, x.Family)
+			return r
+		}
+		r.Kind = nn.RopeLong
+	}
 	switch r.Kind {
 	case nn.RopeDefault:
+		f.Skip("original_max_position_embeddings") // it scales nothing
 	case nn.RopeLinear:
 		r.Factor = float("factor", 0)
 	case nn.RopeLlama3:

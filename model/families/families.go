@@ -10,28 +10,38 @@ import (
 
 	"whorl/model"
 	"whorl/model/bloom"
+	"whorl/model/cohere"
 	"whorl/model/gemma2"
 	"whorl/model/gemma3"
+	"whorl/model/granite"
 	"whorl/model/llama"
 	"whorl/model/mistral"
 	"whorl/model/mixtral"
+	"whorl/model/olmo2"
+	"whorl/model/phi3"
 	"whorl/model/qwen2"
 	"whorl/model/qwen3"
 	"whorl/model/qwen3moe"
+	"whorl/model/smollm3"
 )
 
 // All lists the families; a new one is a new line.
 func All() []model.Family {
 	return []model.Family{
 		bloom.Family(),
+		cohere.Family(),
 		gemma2.Family(),
 		gemma3.Family(),
+		granite.Family(),
 		llama.Family(),
 		mistral.Family(),
 		mixtral.Family(),
+		olmo2.Family(),
+		phi3.Family(),
 		qwen2.Family(),
 		qwen3.Family(),
 		qwen3moe.Family(),
+		smollm3.Family(),
 	}
 }
 
