@@ -44,7 +44,7 @@ type layout struct {
 	super     bool         // groups come in super-blocks
 }
 
-// layoutOf picks the layout for a format. One without its own becomes plain floats.
+// layoutOf picks the layout for a format. F32 is the zero value.
 func layoutOf(t tensor.DType) layout {
 	switch t {
 	case tensor.F16, tensor.BF16, tensor.INT8, tensor.NF4:
@@ -159,7 +159,7 @@ func (op *repackOp) tile(_, b int) {
 	runtime.KeepAlive(w)
 }
 
-// repackFloats unpacks a row of any format, a few groups at a time.
+// repackFloats moves a row of float32, a few columns at a time.
 func (w *weight) repackFloats(row []byte, b, j int) {
 	f, _ := quant.Of(w.dtype)
 	var chunk [256]float32 // a multiple of every format's group
