@@ -80,6 +80,7 @@ func ggufVocab(m *weights.Metadata) tokenizer.GGUFVocab {
 	v.Tokens, _ = m.Strings(prefix + "tokens")
 	v.Merges, _ = m.Strings(prefix + "merges")
 	v.ChatTemplate, _ = m.String("tokenizer.chat_template")
+	v.ToolTemplate, _ = m.String("tokenizer.chat_template.tool_use")
 	if types, ok := m.Ints(prefix + "token_type"); ok {
 		v.Types = make([]int32, len(types))
 		for i, t := range types {

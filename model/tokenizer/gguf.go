@@ -29,6 +29,7 @@ type GGUFVocab struct {
 	AddBOS, AddEOS, AddSpacePrefix *bool
 
 	ChatTemplate string // tokenizer.chat_template, empty for none
+	ToolTemplate string // tokenizer.chat_template.tool_use, for conversations with tools
 }
 
 // Token types of a GGUF file.
@@ -49,7 +50,7 @@ var endNames = []string{"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|
 func FromGGUF(v GGUFVocab, opts ...Option) (*Tokenizer, error) {
 	t := newTokenizer(opts)
 	if t.templateSource == "" {
-		t.templateSource = v.ChatTemplate
+		t.templateSource, t.toolSource = v.ChatTemplate, v.ToolTemplate
 	}
 	err := v.check()
 	if err == nil {
@@ -116,17 +117,11 @@ func (v *GGUFVocab) stripsRight(token string) bool {
 	return token == "</s>" || token != "<|endoftext|>" && strings.HasPrefix(token, "<|")
 }
 
-// vocab maps the tokens to ids; of equal tokens the first counts. Converters
-// write runs of spaces in SentencePiece vocabularies as such: the model itself
-// only knows them escaped.
-func (v *GGUFVocab) vocab() map[string]int32 {
-	m := make(map[string]int32, len(v.Tokens))
-	for id := len(v.Tokens) - 1; id >= 0; id-- {
-		token := v.Tokens[id]
-		if v.Model == "llama" {
-			token = strings.ReplaceAll(token, " ", "▁")
-		}
-		m[token] = int32(id)
+// idsOf maps tokens to ids; of equal tokens the first counts.
+func idsOf(tokens []string) map[string]int32 {
+	m := make(map[string]int32, len(tokens))
+	for id := len(tokens) - 1; id >= 0; id-- {
+		m[tokens[id]] = int32(id)
 	}
 	return m
 }
@@ -152,7 +147,7 @@ func (t *Tokenizer) fromByteLevel(v GGUFVocab) error {
 		return err
 	}
 	t.split = append(t.split, steps...)
-	vocab := v.vocab()
+	vocab := idsOf(v.Tokens)
 	pairs := make([][2]string, len(v.Merges))
 	for i, m := range v.Merges {
 		// The left part may begin with a space, never the right one.
@@ -178,8 +173,12 @@ func (t *Tokenizer) fromSentencePiece(v GGUFVocab) error {
 	if len(v.Scores) != len(v.Tokens) {
 		return fmt.Errorf("%d scores for %d tokens", len(v.Scores), len(v.Tokens))
 	}
-	vocab := v.vocab()
-	t.model = newBPE(vocab, scoredMerges(v, vocab))
+	// Converters write runs of spaces as such; the model knows them escaped.
+	escaped := make([]string, len(v.Tokens))
+	for id, token := range v.Tokens {
+		escaped[id] = strings.ReplaceAll(token, " ", "▁")
+	}
+	t.model = newBPE(idsOf(escaped), scoredMerges(v, escaped))
 	t.model.byteFallback, t.model.fuseUnk = true, true
 	t.model.unk = v.UNK
 	prefixed := v.AddSpacePrefix == nil || *v.AddSpacePrefix

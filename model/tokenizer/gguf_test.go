@@ -92,6 +92,7 @@ func TestGGUFRefuses(t *testing.T) {
 		{"eos outside", func(v *GGUFVocab) { v.EOS = 3 }, "eos_token_id"},
 		{"no scores", func(v *GGUFVocab) { v.Model = "llama" }, "scores"},
 		{"template", func(v *GGUFVocab) { v.ChatTemplate = "{% if %}" }, "chat template"},
+		{"template for tools", func(v *GGUFVocab) { v.ToolTemplate = "{% if %}" }, "tool_use"},
 	} {
 		v := base()
 		c.make(&v)

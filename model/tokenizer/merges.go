@@ -56,7 +56,7 @@ func (t *mergeTable) rank(left, right int32) merge {
 func (t *mergeTable) put(left, right int32, m merge, replace bool) {
 	s := &t.slots[t.find(left, right)]
 	if !s.used() {
-		if t.count++; 2*t.count > len(t.slots) {
+		if t.count++; 3*t.count > 2*len(t.slots) {
 			old := t.slots
 			t.slots, t.shift = make([]mergeSlot, 2*len(old)), t.shift-1
 			for i := range old {

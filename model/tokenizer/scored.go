@@ -5,14 +5,13 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
 // scoredMerges makes merges of scores. SentencePiece joins the two neighbours
 // whose union has the best score, so every way to cut a token in two is a
 // merge, ranked by the score of the token.
-func scoredMerges(v GGUFVocab, vocab map[string]int32) *mergeTable {
+func scoredMerges(v GGUFVocab, tokens []string) *mergeTable {
 	ids := make([]int32, 0, len(v.Tokens))
 	for id := range v.Tokens {
 		if k := v.kind(id); k == 1 || k == typeUserDefined || k == typeUnused {
@@ -23,19 +22,14 @@ func scoredMerges(v GGUFVocab, vocab map[string]int32) *mergeTable {
 	if !slices.IsSortedFunc(ids, best) { // most files list tokens by score
 		slices.SortStableFunc(ids, best)
 	}
-	parts := newPartIndex(vocab)
+	parts := newPartIndex(tokens)
 	merges := newMergeTable(len(ids))
 	rank := int32(0)
 	for i, id := range ids {
 		if i > 0 && v.Scores[id] != v.Scores[ids[i-1]] {
 			rank++ // equal scores, equal ranks: the leftmost pair goes first
 		}
-		token := strings.ReplaceAll(v.Tokens[id], " ", "▁")
-		whole := id
-		if len(vocab) < len(v.Tokens) { // of equal tokens the first counts
-			whole = vocab[token]
-		}
-		parts.cuts(token, func(left, right int32) {
+		parts.cuts(tokens[id], func(whole, left, right int32) {
 			merges.put(left, right, merge{rank: rank, id: whole}, false)
 		})
 	}
@@ -65,25 +59,20 @@ type partSlot struct {
 // mersenne61 is the prime 2^61 - 1.
 const mersenne61 = 1<<61 - 1
 
-func newPartIndex(vocab map[string]int32) *partIndex {
-	width := uint(bits.Len(uint(2*len(vocab) + 1)))
-	x := &partIndex{base: 256 + rand.Uint64N(mersenne61-512), shift: 64 - width, slots: make([]partSlot, 1<<width), powers: []uint64{1}}
-	highest := int32(-1)
-	for _, id := range vocab {
-		highest = max(highest, id)
-	}
-	x.tokens = make([]string, highest+1)
-	for token, id := range vocab {
+// newPartIndex makes an index of tokens, which it keeps; of equal ones the
+// first counts.
+func newPartIndex(tokens []string) *partIndex {
+	width := uint(bits.Len(uint(2*len(tokens) + 1)))
+	x := &partIndex{base: 256 + rand.Uint64N(mersenne61-512), shift: 64 - width, slots: make([]partSlot, 1<<width), tokens: tokens, powers: []uint64{1}}
+	for id, token := range tokens {
 		h := uint64(0)
 		for i := range len(token) {
 			h = x.push(h, token[i])
 		}
-		x.tokens[id] = token
-		at, tag := x.slot(h)
-		for x.slots[at].id != 0 {
-			at = (at + 1) & (len(x.slots) - 1)
+		if s := x.seek(h, token); s.id == 0 {
+			_, tag := x.slot(h)
+			*s = partSlot{tag: tag, id: int32(id) + 1}
 		}
-		x.slots[at] = partSlot{tag: tag, id: id + 1}
 	}
 	return x
 }
@@ -112,18 +101,18 @@ func (x *partIndex) slot(h uint64) (at int, tag uint32) {
 	return int(mixed >> x.shift), uint32(mixed)
 }
 
-func (x *partIndex) find(h uint64, part string) (int32, bool) {
-	for at, tag := x.slot(h); x.slots[at].id != 0; at = (at + 1) & (len(x.slots) - 1) {
-		if s := x.slots[at]; s.tag == tag && x.tokens[s.id-1] == part {
-			return s.id - 1, true
+// seek is the slot where a token is, or would be.
+func (x *partIndex) seek(h uint64, token string) *partSlot {
+	for at, tag := x.slot(h); ; at = (at + 1) & (len(x.slots) - 1) {
+		if s := &x.slots[at]; s.id == 0 || s.tag == tag && x.tokens[s.id-1] == token {
+			return s
 		}
 	}
-	return 0, false
 }
 
 // cuts calls found for each way to cut token between two characters into two
 // tokens, the shortest left part first.
-func (x *partIndex) cuts(token string, found func(left, right int32)) {
+func (x *partIndex) cuts(token string, found func(whole, left, right int32)) {
 	n := len(token)
 	x.ahead = append(x.ahead[:0], 0)
 	for i := range n {
@@ -132,20 +121,26 @@ func (x *partIndex) cuts(token string, found func(left, right int32)) {
 	for len(x.powers) <= n {
 		x.powers = append(x.powers, timesMod(x.powers[len(x.powers)-1], x.base))
 	}
+	whole := int32(-1)
 	for cut := 1; cut < n; cut++ {
 		if !utf8.RuneStart(token[cut]) {
 			continue
 		}
-		left, ok := x.find(x.ahead[cut], token[:cut])
-		if !ok {
+		left := x.seek(x.ahead[cut], token[:cut])
+		if left.id == 0 {
 			continue
 		}
 		rest := x.ahead[n] + mersenne61 - timesMod(x.ahead[cut], x.powers[n-cut])
 		if rest >= mersenne61 {
 			rest -= mersenne61
 		}
-		if right, ok := x.find(rest, token[cut:]); ok {
-			found(left, right)
+		right := x.seek(rest, token[cut:])
+		if right.id == 0 {
+			continue
 		}
+		if whole < 0 {
+			whole = x.seek(x.ahead[n], token).id - 1
+		}
+		found(whole, left.id-1, right.id-1)
 	}
 }
