@@ -29,7 +29,8 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
 
 # name: family (llama if none is given), configuration, what an old config.json says besides, type of the
 # safetensors (None: GGUF only), prefix of their names, shards, and the type of each GGUF tensor as a
-# function of its name (None: no GGUF). The seed is the place in the list: add at the end.
+# function of its name (None: no GGUF). Besides: the number of prompts, lengths of some more, and the number of ids
+# whose block outputs are kept. The seed is the place in the list: add at the end.
 MODELS = {
     # biases, tied head, odd head count, rope scaling that prompts of 60 tokens go beyond
     "scaled": dict(
@@ -95,6 +96,55 @@ MODELS = {
                     sliding_window=256, rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
         old=dict(sliding_window=None),
         dtype=torch.bfloat16, gguf=lambda name: T.BF16),
+    # a window over more than a page of the cache, and texts of which whole pages lie outside of it
+    "mistralwindow": dict(
+        family="mistral",
+        config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=3,
+                    num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-5, max_position_embeddings=512,
+                    sliding_window=70, rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        dtype=torch.bfloat16, more=[75, 150, 290], kept=75),
+    # a window in all blocks but the first
+    "qwen2window": dict(
+        family="qwen2",
+        config=dict(hidden_size=40, intermediate_size=48, num_hidden_layers=3, num_attention_heads=5,
+                    num_key_value_heads=1, rms_norm_eps=1e-6, max_position_embeddings=256, use_sliding_window=True,
+                    sliding_window=17, max_window_layers=1,
+                    rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        dtype=torch.float16, kept=30),
+    # a window in blocks that the configuration lists
+    "qwen3window": dict(
+        family="qwen3",
+        config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=6,
+                    num_key_value_heads=2, head_dim=12, rms_norm_eps=1e-6, max_position_embeddings=256,
+                    use_sliding_window=True, sliding_window=23, max_window_layers=3,
+                    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                    rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        old=dict(layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+        dtype=torch.bfloat16, kept=30),
+    # biases; rotations stretched in part, with a factor of cos and sin
+    "yarn": dict(
+        config=dict(hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
+                    num_key_value_heads=1, head_dim=16, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-5,
+                    max_position_embeddings=128,
+                    rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+                                     "original_max_position_embeddings": 32}),
+        dtype=torch.bfloat16, gguf=lambda name: T.BF16, prompts=50, kept=45),
+    # the same with every parameter given
+    "yarnfull": dict(
+        config=dict(hidden_size=40, intermediate_size=48, num_hidden_layers=2, num_attention_heads=5,
+                    num_key_value_heads=5, head_dim=12, mlp_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-5,
+                    max_position_embeddings=128,
+                    rope_parameters={"rope_type": "yarn", "rope_theta": 5000.0, "factor": 3.0, "beta_fast": 4.0,
+                                     "beta_slow": 0.5, "truncate": False, "attention_factor": 1.25,
+                                     "original_max_position_embeddings": 40}),
+        dtype=torch.float16, prompts=50, kept=45),
+    # biases; rotations that depend on the length of the session
+    "dynamic": dict(
+        config=dict(hidden_size=40, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                    num_key_value_heads=2, head_dim=12, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-5,
+                    max_position_embeddings=40,
+                    rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.5}),
+        dtype=torch.float16, prompts=50, more=[120], kept=45),
 }
 
 GGUF_NAMES = {
@@ -243,6 +293,11 @@ def save_gguf(path, weights, config, spec):
     if arch == "llama":
         w.add_vocab_size(config.vocab_size)
     w.add_eos_token_id(2)
+    rope = config.rope_parameters
+    if rope["rope_type"] == "yarn":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(rope["factor"])
+        w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     factors = rope_factors(config)
     if factors is not None:
         w.add_tensor("rope_freqs.weight", factors)
@@ -265,18 +320,57 @@ def save_gguf(path, weights, config, spec):
     return back
 
 
+def fresh_rotation(model):
+    """A rotation that depends on the length keeps that of the longest text so far, unless it is made anew."""
+    rotation = model.model.rotary_emb
+    model.model.rotary_emb = type(rotation)(model.config)
+
+
+def greedy_at_length(model, ids, n):
+    """As record.greedy, with all positions rotated as in one forward of the session's whole length: causal attention
+    sees nothing of the padding."""
+    fresh_rotation(model)
+    ids, out, margins, whole = list(ids), [], [], len(ids) + n
+    for _ in range(n):
+        logits = model(input_ids=torch.tensor([ids + [0] * (whole - len(ids))]), use_cache=False).logits[0, len(ids) - 1]
+        top = torch.topk(logits, 2)
+        out.append(int(top.indices[0]))
+        margins.append(round(float(top.values[0] - top.values[1]), 6))
+        ids.append(out[-1])
+    fresh_rotation(model)
+    return out, margins
+
+
+def short(v):
+    """Values of float32 in the digits that they need."""
+    if isinstance(v, dict):
+        return {k: short(x) for k, x in v.items()}
+    if isinstance(v, list):
+        return [short(x) for x in v]
+    return float(f"{v:.9g}") if isinstance(v, float) else v
+
+
 def measure(model, spec, seed):
     rng, vocab = np.random.default_rng(seed), model.config.vocab_size
-    count = 20 if family_of(spec) == "llama" else 50
-    lengths = [1, 2, 60] + [int(n) for n in rng.integers(3, 40, count - 3)]
+    count = spec.get("prompts", 20 if family_of(spec) == "llama" else 50)
+    lengths = [1, 2, 60] + [int(n) for n in rng.integers(3, 40, count - 3)] + spec.get("more", [])
     prompts = [[int(v) for v in rng.integers(0, vocab, n)] for n in lengths]
     ref = {"prompts": []}
+    dynamic = (getattr(model.config, "rope_parameters", None) or {}).get("rope_type") == "dynamic"
     for ids in prompts:
-        new, margins = record.greedy(model, ids, NEW)
+        new, margins = (greedy_at_length if dynamic else record.greedy)(model, ids, NEW)
         ref["prompts"].append({"ids": ids, "new": new, "margins": margins})
     one = prompts[3][:10]
+    if "kept" in spec:
+        one = next(p for p in prompts if len(p) >= spec["kept"])[:spec["kept"]]
     ref["blocks"] = {"ids": one, "rows": record.blocks(model, one), "logits": record.logits(model, one)}
-    ref["scores"] = [{"ids": ids, "logprobs": record.score(model, ids)} for ids in prompts[2:6]]
+    if "kept" in spec:
+        ref["blocks"] = short(ref["blocks"])
+    ref["scores"] = []
+    for ids in prompts[2:6] + prompts[count:]:
+        if dynamic:
+            fresh_rotation(model)
+        ref["scores"].append({"ids": ids, "logprobs": record.score(model, ids)})
     return ref
 
 
