@@ -217,7 +217,7 @@ func TestFromJSON(t *testing.T) {
 	if want := `{"b": 1, "a": [1.0, true, null, "xé"], "B": {"z": -5, "y": 1000.0}}`; err != nil || got != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
-	for _, bad := range []string{"", "{", "[1,]", "{} {}", "99999999999999999999", `{"a":}`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
+	for _, bad := range []string{"", "{", "[1,]", "{} {}", `""}`, "{}}", "99999999999999999999", `{"a":}`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
 		if v, err := FromJSON([]byte(bad)); err == nil {
 			t.Errorf("%.20q gave %v", bad, v)
 		}
@@ -258,6 +258,7 @@ func FuzzRender(f *testing.F) {
 // FuzzFromJSON compares with encoding/json on what is JSON.
 func FuzzFromJSON(f *testing.F) {
 	f.Add([]byte(`{"b":1,"a":[1.0,true,null,"x"]}`))
+	f.Add([]byte(`""}`))
 	f.Add([]byte(`[[],{},"\ud800",1e400,-0]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := FromJSON(data)

@@ -2,7 +2,9 @@ package jinja
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -114,8 +116,8 @@ func FromJSON(data []byte) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.More() {
-		return nil, fmt.Errorf("there is more behind the JSON value")
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more behind the JSON value")
 	}
 	return v, nil
 }
