@@ -144,40 +144,40 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 	if from >= to {
 		return // padding only
 	}
-	acc := s.acc[:rows*stride]
-	op.multiply(s, acc, w, b0, nb, r0, rows)
+	y := s.acc[:rows*stride]
+	op.multiply(s, y, w, b0, nb, r0, rows)
+	op.add(y, stride, p.Bias, from, to)
 	if p.Gate != nil {
-		op.multiply(s, s.gate[:rows*stride], p.Gate.(*weight), b0, nb, r0, rows)
+		g := s.gate[:rows*stride]
+		op.multiply(s, g, p.Gate.(*weight), b0, nb, r0, rows)
+		op.add(g, stride, p.GateBias, from, to)
+		k.activate(p.Act, g)
+		k.mul(y, g, y)
+	} else {
+		k.activate(p.Act, y)
 	}
-	bias, gateBias := floatsOf(p.Bias), floatsOf(p.GateBias)
+	if p.Scale != 0 {
+		k.scale(y, y, p.Scale)
+	}
 	dst := p.Dst.(*buffer)
 	for r := range rows {
-		y, out := acc[r*stride:][:to-from], dst.row(r0 + r)[from:to]
-		if bias != nil {
-			k.add(y, y, bias[from:to])
-		}
-		if p.Gate != nil {
-			g := s.gate[r*stride:][:to-from]
-			if gateBias != nil {
-				k.add(g, g, gateBias[from:to])
-			}
-			k.activate(p.Act, g)
-			if p.Scale == 0 && p.Residual == nil {
-				k.mul(out, g, y)
-				continue
-			}
-			k.mul(y, g, y)
-		} else {
-			k.activate(p.Act, y)
-		}
-		if p.Scale != 0 {
-			k.scale(y, y, p.Scale)
-		}
+		y, out := y[r*stride:][:to-from], dst.row(r0 + r)[from:to]
 		if p.Residual != nil {
 			k.add(out, p.Residual.(*buffer).row(r0 + r)[from:to], y)
 		} else {
 			copy(out, y)
 		}
+	}
+}
+
+// add adds elements [from, to) of a bias, if there is one, to each row of y.
+func (op *productOp) add(y []float32, stride int, bias tensor.Vector, from, to int) {
+	if bias == nil {
+		return
+	}
+	b := floatsOf(bias)[from:to]
+	for ; len(y) > 0; y = y[stride:] {
+		op.d.k.add(y[:len(b)], y[:len(b)], b)
 	}
 }
 
