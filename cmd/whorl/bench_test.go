@@ -69,7 +69,7 @@ func TestBenchWrongUse(t *testing.T) {
 		{"bench model --shape 135m --format q2_k", []string{"q2_k", "q4_0"}},
 		{"bench model --shape 135m " + toy, []string{"--shape", "MODEL"}},
 		{"bench model " + toy + " --format q4_0", []string{"--format", "--quant"}},
-		{"bench model " + toy + " --quant nf4", []string{"nf4", "q8_0"}},
+		{"bench model " + toy + " --quant q2_k", []string{"q2_k", "int8", "q8_0"}},
 		{"bench model nowhere", []string{"nowhere"}},
 		{"bench model " + toy + " --prefill 100000", []string{"100000"}},
 		{"bench model " + toy + " --prefill 8 --decode 0", []string{"context 0"}},

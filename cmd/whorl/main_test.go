@@ -123,7 +123,7 @@ func TestWrongUse(t *testing.T) {
 		{"generate " + toy + " --ids 1 --local --cpu-tier neon", []string{"neon", "generic"}},
 		{"generate " + toy + " --ids 1 --local --threads -1", []string{"--threads"}},
 		{"generate " + toy + " --ids 1 --local --dtype f8", []string{"f8", "bfloat16"}},
-		{"generate " + toy + " --ids 1 --local --quant nf4", []string{"nf4", "q8_0"}},
+		{"generate " + toy + " --ids 1 --local --quant q2_k", []string{"q2_k", "int8", "q8_0"}},
 		{"generate " + toy + " --ids 1 --local --stop ''", []string{"--stop"}},
 		{"score " + toy + " --ids 1 --local --next", []string{"--json"}},
 		{"chat " + toy + " --local --max-length 0", []string{"--max-length"}},

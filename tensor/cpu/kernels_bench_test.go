@@ -36,6 +36,15 @@ func BenchmarkKernels(b *testing.B) {
 				l := layoutOf(d)
 				report(d.String(), blocks*groups*(l.lineBytes+2*l.scales), func() { tier.k.high.of(d).product(&q) })
 			}
+			const cols = groups * group
+			report("int8", blocks*lanes*(cols+4), func() {
+				tier.k.int8(&int8Args{acc: q.acc, accStride: q.accStride, data: data, scale: w[:blocks*lanes], blocks: blocks,
+					q: make([]int8, rows*cols), rows: make([]int8Row, rows), cols: cols})
+			})
+			report("nf4", blocks*lanes*cols*9/16, func() {
+				tier.k.nf4(&nf4Args{acc: q.acc, accStride: q.accStride, data: data, scale: w[:blocks*cols/nf4Group*lanes], blocks: blocks,
+					x: x, xStride: cols, rows: rows, groups: cols / nf4Group})
+			})
 			report("f32", len(w)*4, func() {
 				tier.k.f32(q.acc, q.accStride, w, groups*group*lanes, blocks, x, groups*group, rows, groups*group)
 			})
