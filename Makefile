@@ -49,8 +49,9 @@ check: ## generated files, format, vet, lint, races
 	scripts/check.sh
 
 .PHONY: conformance
-conformance: ## the suites that every device, store and tokenizer must pass
-	$(GO) test -count=1 ./tensor/... ./model/... ./store
+conformance: ## the suites that every device, store, family and tokenizer must pass; prints the table of models
+	CONFORMANCE_TABLE=$(CURDIR)/artifacts/conformance.txt $(GO) test -count=1 ./tensor/... ./model/... ./store
+	@cat artifacts/conformance.txt
 
 .PHONY: bench
 bench: ## Go benchmarks of kernels and protocol

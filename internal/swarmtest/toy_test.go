@@ -53,7 +53,7 @@ func (r *real) engine(n, threads int) (*World, *client.Engine) {
 	r.t.Helper()
 	w := r.world(n, 1, threads)
 	head := r.head(threads)
-	return w, w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = r.ck.Config.MaxPositions })
+	return w, w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = r.ck.Config.LongestSession() })
 }
 
 func (r *real) head(threads int) *model.Head {
