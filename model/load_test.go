@@ -22,7 +22,7 @@ const toyPath = "../internal/swarmtest/testdata/toy"
 // block.
 func TestLoadReadsOnlyWhatItLoads(t *testing.T) {
 	dev := openDevice(t, 1)
-	for _, path := range []string{toyPath, "testdata/scaled", "testdata/quants/model.gguf"} {
+	for _, path := range []string{toyPath, "testdata/scaled", "testdata/quants/model.gguf", "testdata/mixtralquants/model.gguf"} {
 		ck := open(t, path)
 		if ck.BytesRead() != 0 && !strings.HasSuffix(path, ".gguf") {
 			t.Errorf("%s: opening read %d bytes of tensors", path, ck.BytesRead())

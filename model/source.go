@@ -114,9 +114,11 @@ func (src source) pick(t weights.Tensor) []byte {
 
 // rows reads a source's values as rows of a need.
 func (c *Checkpoint) rows(src source, need nn.Need) (tensor.Matrix, error) {
-	t, err := c.file.Tensor(src.name)
+	t, err := c.file.View(src.name)
 	if err != nil {
 		return tensor.Matrix{}, err
 	}
-	return tensor.Matrix{DType: t.DType, Rows: max(need.Rows, 1), Cols: need.Cols, Data: src.pick(t)}, nil
+	data := src.pick(t)
+	c.file.Touch(len(data))
+	return tensor.Matrix{DType: t.DType, Rows: max(need.Rows, 1), Cols: need.Cols, Data: data}, nil
 }

@@ -95,6 +95,16 @@ func (f *File) Info(name string) (Info, bool) {
 
 // Tensor gives a tensor and counts its bytes as touched.
 func (f *File) Tensor(name string) (Tensor, error) {
+	t, err := f.View(name)
+	f.Touch(len(t.Data))
+	return t, err
+}
+
+// Touch counts bytes of a View that were read.
+func (f *File) Touch(bytes int) { f.touched.Add(int64(bytes)) }
+
+// View gives a tensor of which only a part will be read, and counts nothing.
+func (f *File) View(name string) (Tensor, error) {
 	e, ok := f.entries[name]
 	if !ok {
 		return Tensor{}, fmt.Errorf("%s: no tensor %q", f.path, name)
@@ -105,7 +115,6 @@ func (f *File) Tensor(name string) (Tensor, error) {
 	if closed {
 		return Tensor{}, fmt.Errorf("%s: closed", f.path)
 	}
-	f.touched.Add(e.info.Bytes)
 	data := f.parts[e.part].data[e.offset : e.offset+e.info.Bytes : e.offset+e.info.Bytes]
 	return Tensor{Info: e.info, Data: data}, nil
 }
@@ -125,7 +134,8 @@ func (f *File) Release(name string) {
 	}
 }
 
-// Touched is the sum of the sizes of all tensors handed out so far; headers do not count.
+// Touched is the sum of the sizes of all tensors handed out so far, and of the parts read
+// of others; headers do not count.
 func (f *File) Touched() int64 { return f.touched.Load() }
 
 // Close unmaps the file. Views handed out must not be read any more.
