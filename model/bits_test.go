@@ -41,6 +41,10 @@ var bitCases = []struct {
 	{"testdata/mixtralquants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 	{"testdata/bloom", []tensor.Activations{tensor.Act8}},
 	{"testdata/bloomq/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
+	{"testdata/falcon", []tensor.Activations{tensor.Act8}},
+	{"testdata/falconrw", []tensor.Activations{tensor.Act8}},
+	{"testdata/falcon40", []tensor.Activations{tensor.Act8}},
+	{"testdata/falcon11/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 }
 
 func eachBitCase(t *testing.T, run func(t *testing.T, path string, mode tensor.Activations)) {

@@ -38,6 +38,8 @@ type Names struct {
 	// follows; ".weight" or ".bias" comes after it.
 	Block string
 	Param [nn.NumParams]string
+	// Beside is what Param is in parallel blocks with two norms, where it is another name.
+	Beside [nn.NumParams]string
 	// Fused are parameters that lie in one tensor. Param of these is not used.
 	Fused []Fused
 	// Expert are formats with an expert's number, of matrices that each expert has of its

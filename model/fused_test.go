@@ -29,7 +29,7 @@ func TestQuantisedAtLoadIsTheGGUF(t *testing.T) {
 	}
 }
 
-var fusedQuantised = []string{"testdata/bloomq"}
+var fusedQuantised = []string{"testdata/bloomq", "testdata/falcon11"}
 
 // Tensors of fused parameters are named as the file names them.
 func TestFusedTensorsAreNamed(t *testing.T) {
@@ -56,5 +56,13 @@ var fusedWrong = []struct{ dir, file, from, to, want string }{
 	{"bloom", "model.gguf", "blk.1.attn_qkv.weight", "blk.1.attn_qkw.weight", `tensor "blk.1.attn_qkv.weight" is missing`},
 	{"bloom", "model.gguf", "bloom.attention.layer_norm_epsilon", "bloom.attention.clamp_kqv_epsilons",
 		`metadata key "bloom.attention.clamp_kqv_epsilons" is not known to the bloom family`},
-	{"bloomq", "config.json", `"n_head": 4`, `"n_head": 5`, `field "hidden_size" is 32, no multiple of 5 attention heads`},
+	{"bloomq", "config.json", `"n_head": 16`, `"n_head": 15`, `field "hidden_size" is 32, no multiple of 15 attention heads`},
+	{"falcon", "model.safetensors", "h.1.input_layernorm.weight", "h.1.inpud_layernorm.weight",
+		`tensor "transformer.h.1.input_layernorm.weight" is missing`},
+	{"falcon40", "model.safetensors", "h.1.ln_mlp.weight", "h.1.ln_mlq.weight", `tensor "transformer.h.1.ln_mlp.weight" is missing`},
+	{"falcon40", "model.gguf", "blk.1.attn_norm_2.weight", "blk.1.attn_norm_3.weight", `tensor "blk.1.attn_norm_2.weight" is missing`},
+	{"falcon40", "config.json", `"num_ln_in_parallel_attn": 2`, `"num_ln_in_parallel_attn": 1`, `no tensor "transformer.h.0.input_layernorm.weight"`},
+	{"falcon40", "config.json", `"num_kv_heads": 2`, `"num_kv_heads": 4`,
+		`tensor "transformer.h.0.self_attention.query_key_value.weight" has the shape [64 32], but the configuration needs [96 32]`},
+	{"falconrw", "config.json", `"bias": true`, `"bias":false`, `bias" has no place in a falcon model`},
 }

@@ -76,6 +76,13 @@ var fixtures = []struct{ name, path, ref string }{
 	{"bloom GGUF", "testdata/bloom/model.gguf", "testdata/bloom/ref.json.gz"},
 	{"bloomq safetensors", "testdata/bloomq", "testdata/bloomq/ref.json.gz"},
 	{"bloomq GGUF", "testdata/bloomq/model.gguf", "testdata/bloomq/ref.json.gz"},
+	{"falcon safetensors", "testdata/falcon", "testdata/falcon/ref.json.gz"},
+	{"falconrw safetensors", "testdata/falconrw", "testdata/falconrw/ref.json.gz"},
+	{"falcon40 safetensors", "testdata/falcon40", "testdata/falcon40/ref.json.gz"},
+	{"falcon11 safetensors", "testdata/falcon11", "testdata/falcon11/ref.json.gz"},
+	{"falcon GGUF", "testdata/falcon/model.gguf", "testdata/falcon/ref.json.gz"},
+	{"falcon40 GGUF", "testdata/falcon40/model.gguf", "testdata/falcon40/ref.json.gz"},
+	{"falcon11 GGUF", "testdata/falcon11/model.gguf", "testdata/falcon11/ref.json.gz"},
 }
 
 func TestEqualsReference(t *testing.T) {

@@ -53,7 +53,11 @@ func (n Names) source(s nn.Spec, need nn.Need) source {
 			return source{f.Tensor + end, shape, runs}
 		}
 	}
-	return source{name: n.Param[need.Param] + end, shape: shape}
+	name := n.Param[need.Param]
+	if beside := n.Beside[need.Param]; beside != "" && s.Parallel && !s.OneNorm {
+		name = beside
+	}
+	return source{name: name + end, shape: shape}
 }
 
 // runs gives the rows of the whole tensor, and which of them are a parameter's.

@@ -11,6 +11,7 @@ import (
 	"whorl/model"
 	"whorl/model/bloom"
 	"whorl/model/cohere"
+	"whorl/model/falcon"
 	"whorl/model/gemma2"
 	"whorl/model/gemma3"
 	"whorl/model/granite"
@@ -30,6 +31,7 @@ func All() []model.Family {
 	return []model.Family{
 		bloom.Family(),
 		cohere.Family(),
+		falcon.Family(),
 		gemma2.Family(),
 		gemma3.Family(),
 		granite.Family(),

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType as T
 from transformers import BloomConfig, BloomForCausalLM, FalconConfig, FalconForCausalLM
+from transformers.models.bloom.modeling_bloom import _get_alibi_slopes
 
 import make_tiny as tiny
 import record
@@ -20,9 +21,10 @@ import record
 CLASSES = {"bloom": (BloomConfig, BloomForCausalLM), "falcon": (FalconConfig, FalconForCausalLM)}
 
 # name: family, configuration, what older files call its fields ("old") and say besides ("says"), type of the
-# safetensors, prefix that the library puts before names and the file does not ("bare"), and the type of the GGUF's
-# matrices (none: the format lacks the variant). A GGUF of Q8_0 is made first, and the safetensors have its values,
-# so that who quantises them has the GGUF again.
+# safetensors, prefix that the library puts before names and the file does not ("bare"), the type of the GGUF's
+# matrices (none: the format lacks the variant), and lengths of more prompts ("more": bfloat16 rounds positions from
+# 257 on). A GGUF of Q8_0 is made first, and the safetensors have its values, so that who quantises them has the GGUF
+# again.
 MODELS = {
     # heads that are no power of two; names without a prefix, as the published files have them
     "bloom": dict(
@@ -32,12 +34,12 @@ MODELS = {
         says=dict(attention_softmax_in_fp32=True, bias_dropout_fusion=True, masked_softmax_fusion=True, n_inner=None,
                   offset_alibi=100, pretraining_tp=4, skip_bias_add=True, skip_bias_add_qkv=False, unk_token_id=0),
         bare="transformer.", dtype=torch.float16, gguf=T.F16),
-    # a power of two; head that is not tied; quantised
+    # a power of two, but slopes that are none; head that is not tied; quantised
     "bloomq": dict(
         family="bloom",
-        config=dict(hidden_size=32, n_layer=2, n_head=4, layer_norm_epsilon=1e-5, seq_length=256,
+        config=dict(hidden_size=32, n_layer=2, n_head=16, layer_norm_epsilon=1e-5, seq_length=256,
                     tie_word_embeddings=False),
-        dtype=torch.float32, gguf=T.Q8_0),
+        more=[270], dtype=torch.float32, gguf=T.Q8_0),
     # as Falcon-7B: one key/value head, MLP beside attention after one norm
     "falcon": dict(
         family="falcon",
@@ -45,11 +47,13 @@ MODELS = {
         says=dict(apply_residual_connection_post_layernorm=False, auto_map={"AutoConfig": "configuration_falcon.FalconConfig"},
                   num_kv_heads=3),
         dtype=torch.float16, gguf=T.F16),
-    # as Falcon-RW: ALiBi in bfloat16, biases, MLP after attention; 5 heads
+    # as Falcon-RW: ALiBi in bfloat16, biases, MLP after attention; 11 heads, of which 3 have slopes
+    # that are no powers of two
     "falconrw": dict(
         family="falcon",
-        config=dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=5, multi_query=False, parallel_attn=False,
+        config=dict(hidden_size=44, num_hidden_layers=2, num_attention_heads=11, multi_query=False, parallel_attn=False,
                     alibi=True, bias=True),
+        more=[270],
         dtype=torch.bfloat16),
     # as Falcon-40B: groups, norms of attention and of the MLP
     "falcon40": dict(
@@ -177,6 +181,17 @@ def make(name, spec, seed):
     record.save(f"{name}/ref.json.gz", tiny.measure(model, spec, seed))
 
 
+def slopes():
+    """Slopes of ALiBi by numbers of heads, as BLOOM has them and as Falcon rounds them."""
+    table = []
+    for heads in (1, 5, 11, 16, 25, 64, 71, 112, 128):
+        exact = _get_alibi_slopes(heads, torch.device("cpu"))
+        table.append({"heads": heads, "f32": [float(v) for v in exact], "bf16": [float(v) for v in exact.bfloat16()]})
+    with open("../nn/testdata/alibi.json", "w") as f:
+        json.dump(table, f, separators=(",", ":"))
+        f.write("\n")
+
+
 if __name__ == "__main__":
     record.prepare()
     tiny.CLASSES.update(CLASSES)
@@ -184,3 +199,4 @@ if __name__ == "__main__":
     for i, (name, spec) in enumerate(MODELS.items()):
         if name in sys.argv[1:] or not sys.argv[1:]:
             make(name, spec, 300 + i)
+    slopes()
