@@ -215,7 +215,11 @@ func (c slice) of(r *run, s *scope, of Value) Value {
 			return r.list(kind, items)
 		}
 	}
-	return missing("'%s' has no such element", objectName(of))
+	if u, ok := of.(*undefined); ok {
+		fail("%s", u.message)
+	}
+	fail("'%s' object cannot be sliced", typeName(of))
+	return nil
 }
 
 // pick copies the elements that a slice is of.
@@ -367,6 +371,12 @@ func (c concatenation) eval(r *run, s *scope) Value {
 	return r.str(b.String())
 }
 
+func (l *List) force() {
+	if l.later != nil {
+		l.Items, l.later = l.later(), nil
+	}
+}
+
 // items goes through a value as a for loop does.
 func (r *run) items(v Value) []Value {
 	switch v := v.(type) {
@@ -384,6 +394,7 @@ func (r *run) items(v Value) []Value {
 			if v.spent {
 				return nil
 			}
+			v.force()
 			v.spent = true
 		}
 		return v.Items

@@ -41,7 +41,14 @@ func (r *run) mapped(items []Value, change func(Value) Value) []Value {
 	return out
 }
 
-func (r *run) generator(items []Value) Value { return r.list(generatorList, items) }
+// generator is a generator of what make returns when somebody asks.
+func (r *run) generator(make func() []Value) Value {
+	return &List{kind: generatorList, later: func() []Value {
+		items := make()
+		r.make(element * len(items))
+		return items
+	}}
+}
 
 // itemsOrNone goes through a value as map and select do: what is false has none.
 func (r *run) itemsOrNone(v Value) []Value {
@@ -54,20 +61,29 @@ func (r *run) itemsOrNone(v Value) []Value {
 func mapFilter(r *run, of Value, a passed) Value {
 	if len(a.positional) == 0 && slices.Contains(a.names, "attribute") {
 		p := a.bind("map", "attribute", "default")
-		return r.generator(r.mapped(r.itemsOrNone(of), r.getter(p[0], p[1])))
+		return r.generator(func() []Value { return r.mapped(r.itemsOrNone(of), r.getter(p[0], p[1])) })
 	}
-	if len(a.positional) == 0 {
-		fail("map requires a filter argument")
-	}
-	name := stringOf("map", a.positional[0])
-	f := filterNamed(name)
-	rest := passed{a.positional[1:], a.names, a.named}
-	return r.generator(r.mapped(r.itemsOrNone(of), func(v Value) Value { return f(r, v, rest) }))
+	return r.generator(func() []Value {
+		items := r.itemsOrNone(of)
+		if len(items) == 0 {
+			return nil
+		}
+		if len(a.positional) == 0 {
+			fail("map requires a filter argument")
+		}
+		f := filterNamed(stringOf("map", a.positional[0]))
+		rest := passed{a.positional[1:], a.names, a.named}
+		return r.mapped(items, func(v Value) Value { return f(r, v, rest) })
+	})
 }
 
 // selectFilter makes select, reject and their forms for attributes.
 func selectFilter(keep, byAttribute bool) func(*run, Value, passed) Value {
-	return func(r *run, of Value, a passed) Value {
+	chosen := func(r *run, of Value, a passed) []Value {
+		items := r.itemsOrNone(of)
+		if len(items) == 0 {
+			return nil
+		}
 		get := func(v Value) Value { return v }
 		if byAttribute {
 			if len(a.positional) == 0 {
@@ -84,23 +100,28 @@ func selectFilter(keep, byAttribute bool) func(*run, Value, passed) Value {
 			holds = func(v Value) bool { return truth(t(r, v, rest)) }
 		}
 		var kept []Value
-		for _, v := range r.itemsOrNone(of) {
+		for _, v := range items {
 			r.step()
 			if holds(get(v)) == keep {
 				kept = append(kept, v)
 			}
 		}
-		return r.generator(kept)
+		return kept
+	}
+	return func(r *run, of Value, a passed) Value {
+		return r.generator(func() []Value { return chosen(r, of, a) })
 	}
 }
 
 func firstFilter(r *run, of Value, a passed) Value {
 	a.bind("first")
 	// Only one element of a generator is taken.
-	if g, ok := of.(*List); ok && g.kind == generatorList && !g.spent && len(g.Items) > 0 {
-		first := g.Items[0]
-		g.Items = g.Items[1:]
-		return first
+	if g, ok := of.(*List); ok && g.kind == generatorList && !g.spent {
+		if g.force(); len(g.Items) > 0 {
+			first := g.Items[0]
+			g.Items = g.Items[1:]
+			return first
+		}
 	}
 	if items := r.items(of); len(items) > 0 {
 		return items[0]
@@ -126,14 +147,16 @@ func listFilter(r *run, of Value, a passed) Value {
 
 func itemsFilter(r *run, of Value, a passed) Value {
 	a.bind("items")
-	switch of := of.(type) {
-	case *undefined:
-		return r.generator(nil)
-	case *Dict:
-		return r.generator(r.pairs(of))
-	}
-	fail("can only get item pairs from a mapping")
-	return nil
+	return r.generator(func() []Value {
+		switch of := of.(type) {
+		case *undefined:
+		case *Dict:
+			return r.pairs(of)
+		default:
+			fail("can only get item pairs from a mapping")
+		}
+		return nil
+	})
 }
 
 func (r *run) pairs(d *Dict) []Value {
@@ -160,7 +183,7 @@ func reverseFilter(r *run, of Value, a passed) Value {
 	if generator {
 		return r.list(plainList, items)
 	}
-	return r.generator(items)
+	return r.list(generatorList, items)
 }
 
 // folded is a key of sorting without case.
@@ -237,16 +260,18 @@ func uniqueFilter(r *run, of Value, a passed) Value {
 	if p[1] != absent && p[1] != nil {
 		get = r.getter(p[1], absent)
 	}
-	seen := map[Value]bool{}
-	var kept []Value
-	for _, v := range r.items(of) {
-		key := hashable(folded(get(v), truthOr(p[0], false)))
-		if !seen[key] {
-			seen[key] = true
-			kept = append(kept, v)
+	return r.generator(func() []Value {
+		seen := map[Value]bool{}
+		var kept []Value
+		for _, v := range r.items(of) {
+			key := hashable(folded(get(v), truthOr(p[0], false)))
+			if !seen[key] {
+				seen[key] = true
+				kept = append(kept, v)
+			}
 		}
-	}
-	return r.generator(kept)
+		return kept
+	})
 }
 
 // extremeFilter makes min and max.
@@ -314,25 +339,33 @@ func groupByFilter(r *run, of Value, a passed) Value {
 
 func batchFilter(r *run, of Value, a passed) Value {
 	p := a.bind("batch", "linecount", "fill_with")
-	count := wholeOf("batch", must("batch", "linecount", p[0]))
+	must("batch", "linecount", p[0])
+	return r.generator(func() []Value { return r.batches(r.items(of), wholeOf("batch", p[0]), p[1]) })
+}
+
+func (r *run) batches(items []Value, count int, fill Value) []Value {
 	if count < 1 {
 		fail("batch of %d is not supported", count)
 	}
 	var rows []Value
-	for chunk := range slices.Chunk(r.items(of), count) {
+	for chunk := range slices.Chunk(items, count) {
 		row := slices.Clone(chunk)
-		if missing := count - len(row); missing > 0 && p[1] != absent && p[1] != nil {
+		if missing := count - len(row); missing > 0 && fill != absent && fill != nil {
 			r.fits(missing)
-			row = append(row, slices.Repeat([]Value{p[1]}, missing)...)
+			row = append(row, slices.Repeat([]Value{fill}, missing)...)
 		}
 		rows = append(rows, r.list(plainList, row))
 	}
-	return r.generator(rows)
+	return rows
 }
 
 func sliceFilter(r *run, of Value, a passed) Value {
 	p := a.bind("slice", "slices", "fill_with")
-	count, items := wholeOf("slice", must("slice", "slices", p[0])), r.items(of)
+	must("slice", "slices", p[0])
+	return r.generator(func() []Value { return r.slices(r.items(of), wholeOf("slice", p[0]), p[1]) })
+}
+
+func (r *run) slices(items []Value, count int, fill Value) []Value {
 	if count < 1 || count > r.size/element {
 		fail("slice into %d is not supported", count)
 	}
@@ -345,10 +378,10 @@ func sliceFilter(r *run, of Value, a passed) Value {
 			n++
 		}
 		row := slices.Clone(items[at : at+n])
-		if at += n; p[1] != absent && p[1] != nil && i >= more {
-			row = append(row, p[1])
+		if at += n; fill != absent && fill != nil && i >= more {
+			row = append(row, fill)
 		}
 		rows = append(rows, r.list(plainList, row))
 	}
-	return r.generator(rows)
+	return rows
 }

@@ -32,6 +32,9 @@ type List struct {
 	Items []Value
 	kind  listKind
 	spent bool // a generator that has been gone through
+	// later makes the items of a generator when they are asked for, nil if it
+	// has: until then, what is wrong with them is no error.
+	later func() []Value
 	group bool // a tuple of groupby, which has names for its parts
 }
 
