@@ -48,7 +48,7 @@ func (r *run) format(format string, values Value) string {
 	case *Dict, *undefined:
 		return b.String()
 	case *List:
-		if v.kind != tupleList {
+		if v.kind == plainList || v.kind == rangeList {
 			return b.String()
 		}
 	}

@@ -79,7 +79,7 @@ func (d *Dict) get(key Value) (Value, bool) {
 // hashable makes equal keys of equal values: True, 1 and 1.0 are one key.
 func hashable(v Value) Value {
 	switch v := v.(type) {
-	case nil, string, int64:
+	case nil, string, int64, *namespace, *function:
 		return v
 	case *undefined:
 		return undefined{} // all are equal
