@@ -187,6 +187,10 @@ func farthest(got []float32, want [][]float32) float64 {
 	return worst
 }
 
+func inRows(values []float32, width int) [][]float32 {
+	return slices.Collect(slices.Chunk(values, width))
+}
+
 func TestToyEqualsReference(t *testing.T) {
 	const toy = "../internal/swarmtest/testdata/toy"
 	raw, err := os.ReadFile(filepath.Join(toy, "ref.json"))
