@@ -17,6 +17,11 @@ type LoadOptions struct {
 	// the matrices of blocks are quantised to at load. Norms, biases, embeddings and
 	// the LM head are not quantised.
 	Quant string
+	// Dequantise takes a file of quantised weights as the floats that they stand for,
+	// exactly, embeddings and LM head included: DType (auto then means f32) and Quant
+	// apply to those. It is for comparing formats. Nobody serves such weights: they take
+	// more memory than the file and know no more.
+	Dequantise bool
 }
 
 // Class is how the weights of a served model are held; servers of one class, one config
@@ -32,13 +37,26 @@ type scheme struct {
 	// float is what float tensors are rounded to; as they are stored if keep.
 	float tensor.DType
 	keep  bool
+	// dequantise: quantised tensors of the file become floats first.
+	dequantise bool
 	// quant is what blocks' matrices are quantised to, if quantise.
 	quant    tensor.DType
 	quantise bool
 }
 
 // quantisers are the formats that float checkpoints can be quantised to at load.
-var quantisers = []tensor.DType{tensor.INT8, tensor.NF4, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K}
+var quantisers = []tensor.DType{
+	tensor.INT8, tensor.NF4, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
+}
+
+// Quantisers are the names of the formats that LoadOptions.Quant takes beside "none".
+func Quantisers() []string {
+	var names []string
+	for _, d := range quantisers {
+		names = append(names, d.String())
+	}
+	return names
+}
 
 // Class resolves load options for this checkpoint; the error says what it can be had in.
 func (c *Checkpoint) Class(o LoadOptions) (Class, error) {
@@ -47,14 +65,14 @@ func (c *Checkpoint) Class(o LoadOptions) (Class, error) {
 }
 
 func (c *Checkpoint) resolve(o LoadOptions) (scheme, error) {
-	s, err := c.resolveDType(o.DType)
+	s, err := c.resolveFloats(o)
 	if err != nil {
 		return scheme{}, err
 	}
 	switch {
 	case o.Quant == "" || o.Quant == "none" || o.Quant == s.class.Quant:
 		return s, nil
-	case c.stored.Quantised():
+	case c.stored.Quantised() && !s.dequantise:
 		return scheme{}, fmt.Errorf("quant %q: the weights of %s are stored as %s and are not quantised again: use none", o.Quant, c.Name, c.stored)
 	}
 	for _, d := range quantisers {
@@ -81,6 +99,29 @@ func (c *Checkpoint) fits(d tensor.DType) error {
 	return nil
 }
 
+// resolveFloats settles what float tensors are rounded to.
+func (c *Checkpoint) resolveFloats(o LoadOptions) (scheme, error) {
+	if !o.Dequantise {
+		return c.resolveDType(o.DType)
+	}
+	d := tensor.F32
+	if o.DType != "" && o.DType != "auto" {
+		var err error
+		if d, err = parseFloat(o.DType); err != nil {
+			return scheme{}, err
+		}
+	}
+	return scheme{class: Class{DType: d.String(), Quant: "none"}, float: d, dequantise: true}, nil
+}
+
+func parseFloat(name string) (tensor.DType, error) {
+	d, err := tensor.ParseDType(name)
+	if err != nil || d.Quantised() {
+		return 0, fmt.Errorf("dtype %q is not supported: use auto, float32, bfloat16 or float16", name)
+	}
+	return d, nil
+}
+
 func (c *Checkpoint) resolveDType(name string) (scheme, error) {
 	auto := scheme{class: Class{DType: c.stored.String(), Quant: "none"}, keep: true}
 	if c.stored.Quantised() {
@@ -89,9 +130,9 @@ func (c *Checkpoint) resolveDType(name string) (scheme, error) {
 	if name == "" || name == "auto" {
 		return auto, nil
 	}
-	d, err := tensor.ParseDType(name)
-	if err != nil || d.Quantised() {
-		return scheme{}, fmt.Errorf("dtype %q is not supported: use auto, float32, bfloat16 or float16", name)
+	d, err := parseFloat(name)
+	if err != nil {
+		return scheme{}, err
 	}
 	if c.stored.Quantised() {
 		if d == tensor.F32 { // what the arithmetic is in any case
@@ -108,7 +149,7 @@ func (s scheme) matrix(d tensor.DType, p nn.Param) tensor.DType {
 	switch {
 	case s.quantise && p != noParam && p != nn.Router:
 		return s.quant
-	case s.keep || d.Quantised():
+	case s.keep || d.Quantised() && !s.dequantise:
 		return d
 	}
 	return s.float
