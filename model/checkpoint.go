@@ -162,6 +162,7 @@ func (c *Checkpoint) check() error {
 	if err := c.findPrefix(); err != nil {
 		return err
 	}
+	c.findExperts()
 	expected := map[string]bool{}
 	held := map[tensor.DType]int64{}
 	for i := range c.Config.Layers {

@@ -1,6 +1,10 @@
 package model
 
-import "whorl/model/nn"
+import (
+	"fmt"
+
+	"whorl/model/nn"
+)
 
 // Experts reads how many experts there are, under either of the names that the library
 // knows the field by.
@@ -35,11 +39,33 @@ func (k *Keys) Experts(s *nn.Spec, renormalise bool) {
 // softmaxGating is ggml's number of the router that weighs experts by a softmax.
 const softmaxGating = 1
 
-// ExpertStacks names the tensors in which GGUF keeps the experts of a block, and the
-// router.
-func (n *Names) ExpertStacks() {
+// MixtureNames names the tensors of a mixture in GGUF: the router, and the experts in stacks
+// or, in the oldest files, one by one.
+func (n *Names) MixtureNames() {
 	n.Param[nn.Router] = "ffn_gate_inp"
 	n.ExpertStack[nn.Gate], n.ExpertStack[nn.Up], n.ExpertStack[nn.Down] = "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"
+	n.Expert[nn.Gate], n.Expert[nn.Up], n.Expert[nn.Down] = "ffn_gate.%d", "ffn_up.%d", "ffn_down.%d"
+}
+
+// findExperts settles how a file keeps its experts, if its format knows stacks and matrices
+// of their own: in stacks, unless the first expert's matrix is there and its stack is not.
+func (c *Checkpoint) findExperts() {
+	alone := c.names
+	alone.ExpertStack = [nn.NumParams]string{}
+	for i := range c.Config.Layers {
+		spec := c.Config.Block(i)
+		for _, need := range spec.Needs() {
+			if spec.Experts == 0 || need.Vector() || c.names.ExpertStack[need.Param] == "" {
+				continue
+			}
+			_, stacked := c.file.Info(c.source(i, need).name)
+			_, single := c.file.Info(c.prefix.Body + fmt.Sprintf(c.names.Block, i) + alone.source(spec, need).name)
+			if single && !stacked {
+				c.names = alone
+			}
+			return
+		}
+	}
 }
 
 // BoolOr reads a truth value.

@@ -43,7 +43,8 @@ type Names struct {
 	// Fused are parameters that lie in one tensor. Param of these is not used.
 	Fused []Fused
 	// Expert are formats with an expert's number, of matrices that each expert has of its
-	// own; ExpertStack names those that lie in one tensor [experts][rows][cols].
+	// own; ExpertStack names those that lie in one tensor [experts][rows][cols]. Where there
+	// are both, a file has either.
 	Expert, ExpertStack [nn.NumParams]string
 	// GainPlusOne: norms multiply by one plus what is stored.
 	GainPlusOne bool

@@ -28,7 +28,9 @@ func TestRoutersAreNotQuantised(t *testing.T) {
 // A mixture's file that does not hold what the graph needs is named.
 func TestMixturesNameWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ dir, file, from, to, want string }{
-		{"mixtral", "model.gguf", "blk.1.ffn_up_exps", "blk.1.ffn_up_expz", `tensor "blk.1.ffn_up_exps.weight" is missing`},
+		{"mixtralquants", "model.gguf", "blk.1.ffn_up_exps", "blk.1.ffn_up_expz", `tensor "blk.1.ffn_up_exps.weight" is missing`},
+		{"mixtral", "model.gguf", "blk.1.ffn_up.3.", "blk.1.ffn_up.9.", `tensor "blk.1.ffn_up.3.weight" is missing`},
+		{"mixtral", "model.gguf", "blk.0.ffn_gate.0.", "blk.0.ffn_gate.9.", `tensor "blk.0.ffn_gate_exps.weight" is missing`},
 		{"mixtral", "model.gguf", "blk.0.ffn_gate_inp", "blk.0.ffn_gate_imp", `tensor "blk.0.ffn_gate_inp.weight" is missing`},
 		{"mixtral", "model.gguf", "llama.expert_used_count", "llama.expert_shared_cnt", `metadata key "llama.expert_used_count" is missing`},
 		{"mixtral", "model.gguf", "llama.expert_count", "llama.expert_kount", `metadata key "llama.expert_used_count" is 2, which is not supported in a llama model`},

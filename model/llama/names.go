@@ -36,7 +36,7 @@ func safetensors() model.Names {
 func gguf() model.Names {
 	n := model.DecoderGGUFNames()
 	n.Ignore = []string{".attn_rot_embd"}
-	n.ExpertStacks()
+	n.MixtureNames()
 	n.Interleaved = []nn.Param{nn.Q, nn.K} // the converter permutes them for ggml's rope
 	return n
 }

@@ -32,6 +32,6 @@ func safetensors() model.Names {
 func gguf() model.Names {
 	n := model.DecoderGGUFNames()
 	n.Param[nn.QNorm], n.Param[nn.KNorm] = "attn_q_norm", "attn_k_norm"
-	n.ExpertStacks()
+	n.MixtureNames()
 	return n
 }

@@ -23,13 +23,13 @@ ARCHITECTURES = {"mixtral": "llama", "qwen3moe": "qwen3moe"}  # of GGUF
 # name: family, configuration, what an old config.json says besides, type of the safetensors (None: GGUF only),
 # type of each GGUF matrix as a function of its name (None: no GGUF). The seed is the place in the list.
 MODELS = {
-    # an odd number of experts; widths that every quantised format takes
+    # an odd number of experts; widths that most quantised formats take; a GGUF as the oldest ones are, without stacks
     "mixtral": dict(
         family="mixtral",
         config=dict(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=3,
                     num_key_value_heads=1, head_dim=32, num_local_experts=5, num_experts_per_tok=2,
                     max_position_embeddings=256, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}),
-        dtype=torch.bfloat16, gguf=lambda name: T.BF16),
+        dtype=torch.bfloat16, gguf=lambda name: T.BF16, apart=True),
     # three of four experts; a window that prompts are longer than; tied head
     "mixtralwindow": dict(
         family="mixtral",
@@ -167,7 +167,11 @@ def save_gguf(path, weights, config, spec):
         kind = T.F32 if data.ndim == 1 or name.endswith("mlp.gate.weight") else spec["gguf"](gguf_name(name))
         data = np.ascontiguousarray(data)
         raw = gguf.quantize(data, kind)
-        w.add_tensor(gguf_name(name), raw, raw_dtype=kind)
+        if spec.get("apart") and data.ndim == 3:  # blk.0.ffn_up_exps.weight is blk.0.ffn_up.0.weight and so on
+            for i, expert in enumerate(raw):
+                w.add_tensor(gguf_name(name).replace("_exps.", f".{i}."), expert, raw_dtype=kind)
+        else:
+            w.add_tensor(gguf_name(name), raw, raw_dtype=kind)
         data = gguf.dequantize(raw, kind).reshape(data.shape)
         back[name] = torch.from_numpy((make_tiny.unpermute(data, heads) if heads else data).copy())
     w.write_header_to_file()
