@@ -5,19 +5,8 @@ package cpu
 import (
 	"unsafe"
 
-	syscpu "golang.org/x/sys/cpu"
-
 	"whorl/tensor/quant"
 )
-
-// archTiers lists the tiers in assembly that this processor can run, best first.
-func archTiers() []namedTier {
-	x := &syscpu.X86
-	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512VNNI && x.HasBMI2 {
-		return []namedTier{{"avx512", &avx512}}
-	}
-	return nil
-}
 
 // avx512 is the tier in assembly for AVX-512 with byte dot products (F, BW, VL, DQ, VNNI).
 var avx512 = kernels{
@@ -34,9 +23,9 @@ var avx512 = kernels{
 	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		floatRows(&avx512BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
-	q8_0: func(q *quantArgs) { quantRows(&avx512Q8_0, q) },
-	q4_0: func(q *quantArgs) { quantRows(&avx512Q4_0, q) },
-	q4_1: func(q *quantArgs) { quantRows(&avx512Q4_1, q) },
+	q8_0: func(q *quantArgs) { quantRows(avx512Q8_0, q) },
+	q4_0: func(q *quantArgs) { quantRows(avx512Q4_0, q) },
+	q4_1: func(q *quantArgs) { quantRows(avx512Q4_1, q) },
 	unpackQ8_0: func(dst []float32, data []byte, scale []uint16, groups int) {
 		avx512UnpackQ8_0(&dst[0], &data[0], &scale[0], groups)
 	},
@@ -149,7 +138,7 @@ func floatRows[T float32 | uint16](f *floatKernels[T], acc []float32, accStride 
 }
 
 // quantKernels holds the kernels of one quantised format by rows, from 1.
-type quantKernels [maxTileRows]func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+type quantKernels []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 var (
 	avx512Q8_0 = quantKernels{
@@ -166,8 +155,8 @@ var (
 	}
 )
 
-func quantRows(f *quantKernels, q *quantArgs) {
-	together := equalParts(q.rows, maxTileRows)
+func quantRows(f quantKernels, q *quantArgs) {
+	together := equalParts(q.rows, len(f))
 	for r := 0; r < q.rows; {
 		n := min(q.rows-r, together)
 		f[n-1](&q.acc[r*q.accStride], uintptr(4*q.accStride), &q.data[0], &q.scale[0], q.blocks,

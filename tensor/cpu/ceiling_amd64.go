@@ -10,7 +10,7 @@ const (
 
 // archLoops are the loops in assembly, if this processor can run them.
 func archLoops() (l loops, ok bool) {
-	if len(archTiers()) == 0 {
+	if !hasAVX512() {
 		return loops{}, false
 	}
 	return loops{

@@ -1,13 +1,14 @@
 // Package cpu computes on the processor: the fast device of the arithmetic "cpu1".
 //
 // A [Device] drives a table of inner loops, the kernels of one tier: "generic" is plain Go
-// and always there, "avx512" is assembly made by the program in asm. All tiers read the
-// same repacked weights and give the same bits, so the tier is a matter of speed only.
+// and always there, "avx512" and "avx2" are assembly made by the program in asm. All tiers
+// read the same repacked weights and give the same bits, so the tier is a matter of speed
+// only.
 //
 // # Layout
 //
 // Weights are repacked at load into blocks of 16 output rows, one row per lane of a
-// 512-bit register, so that a lane runs over its columns in order and no sum ever crosses
+// 512-bit register or of two of 256, so that a lane runs over its columns in order and no sum ever crosses
 // lanes. Rows are padded with zeros to a multiple of 64.
 //
 //	floats      block: [column][16 rows] values as stored (32, 16 bits)
@@ -39,4 +40,5 @@
 // It knows nothing of models, files or sessions.
 package cpu
 
-//go:generate go run ./asm -out avx512_amd64.s -stubs avx512_stubs_amd64.go -pkg cpu
+//go:generate go run ./asm -tier avx512 -out avx512_amd64.s -stubs avx512_stubs_amd64.go -pkg cpu
+//go:generate go run ./asm -tier avx2 -out avx2_amd64.s -stubs avx2_stubs_amd64.go -pkg cpu

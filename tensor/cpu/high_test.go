@@ -70,7 +70,7 @@ func highPanels(t *testing.T, name string, d tensor.DType, x []quantGroup, rows,
 	twins(t, "panel of "+name, func(k *kernels, mem func(int) []float32) {
 		panel := make([]panelGroup, 2*groups)
 		for b := range 2 {
-			k.high.of(d).expand(panel[b:], data[b*groups*l.lineBytes:], scale[b*groups*l.scales:], groups)
+			k.panelling().high.of(d).expand(panel[b:], data[b*groups*l.lineBytes:], scale[b*groups*l.scales:], groups)
 		}
 		lines, scales := mem(len(panel)*len(panel[0].lines)), mem(len(panel)*2*lanes)
 		for i := range panel {
@@ -81,7 +81,7 @@ func highPanels(t *testing.T, name string, d tensor.DType, x []quantGroup, rows,
 			copy(scales[(2*i+1)*lanes:], panel[i].minimum[:])
 		}
 		acc := fill(mem((rows-1)*stride+2*lanes), 3, 1)
-		k.bytePanel(acc, stride, panel, l.panelForm(), x, groups, rows)
+		k.panelling().bytePanel(acc, stride, panel, l.panelForm(), x, groups, rows)
 		want = acc
 	})
 	acc := fill(make([]float32, (rows-1)*stride+2*lanes), 3, 1)

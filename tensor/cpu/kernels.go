@@ -31,7 +31,7 @@ type kernels struct {
 	high highKernels
 
 	// bytePanel continues quantised products of rows, xStride groups apart, with a panel
-	// (panel.go); expandQ8_0 and so on fill one block of it.
+	// (panel.go); expandQ8_0 and so on fill one block of it. A tier may have none of them.
 	bytePanel                          func(acc []float32, accStride int, panel []panelGroup, form panelForm, x []quantGroup, xStride, rows int)
 	expandQ8_0, expandQ4_0, expandQ4_1 func(dst []panelGroup, data []byte, scale []uint16, groups int)
 

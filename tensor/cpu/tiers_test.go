@@ -1,8 +1,11 @@
 package cpu
 
 import (
+	"os"
+	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/cpuid/v2"
@@ -14,14 +17,42 @@ var purego = false
 // A tier must not vanish unseen: a second opinion says what this build on this processor
 // has to offer.
 func TestTiersAreAllThere(t *testing.T) {
-	want := []string{"generic"}
-	if runtime.GOARCH == "amd64" && !purego && cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512VL, cpuid.AVX512DQ, cpuid.AVX512VNNI, cpuid.BMI2) {
-		want = []string{"avx512", "generic"}
+	var want []string
+	if runtime.GOARCH == "amd64" && !purego {
+		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512VL, cpuid.AVX512DQ, cpuid.AVX512VNNI, cpuid.BMI2) {
+			want = append(want, "avx512")
+		}
+		if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C) {
+			want = append(want, "avx2")
+		}
 	}
+	want = append(want, "generic")
 	if got := Tiers(); !slices.Equal(got, want) {
 		t.Errorf("tiers are %v, want %v", got, want)
 	}
 	t.Logf("tiers on %s: %v", cpuid.CPU.BrandName, Tiers())
+}
+
+// A machine with AVX-512 would run an instruction of it in the tier for those without, and
+// no other test would notice.
+func TestAVX2IsNoMore(t *testing.T) {
+	text, err := os.ReadFile("avx2_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	beyond := regexp.MustCompile(`// Requires:.*(AVX512|BMI)|\b([XY](1[6-9]|2[0-9]|3[01])|[ZK][0-9]+)\b`)
+	kernels := 0
+	for line := range strings.Lines(string(text)) {
+		if beyond.MatchString(line) {
+			t.Errorf("not for AVX2, FMA and F16C: %s", line)
+		}
+		if strings.HasPrefix(line, "// Requires:") {
+			kernels++
+		}
+	}
+	if kernels == 0 {
+		t.Error("no kernel says what it requires")
+	}
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -1,4 +1,4 @@
-// Program asm writes the AVX-512 kernels of package cpu: run "go generate" there. It is a
+// Program asm writes the kernels of a tier of package cpu: run "go generate" there. It is a
 // program of its own so that the generator's library stays out of every build.
 //
 // Each kernel is the twin of a generic one and follows it operation by operation: one lane
@@ -7,6 +7,9 @@
 package main
 
 import (
+	"flag"
+	"log"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -17,7 +20,21 @@ import (
 const maxRows = 12
 
 func main() {
+	tier := flag.String("tier", "avx512", "kernels to write: avx512 or avx2")
+	flag.Parse()
 	ConstraintExpr("amd64,!purego")
+	switch *tier {
+	case "avx512":
+		avx512Kernels()
+	case "avx2":
+		avx2Kernels()
+	default:
+		log.Fatalf("no tier %q: use avx512 or avx2", *tier)
+	}
+	Generate()
+}
+
+func avx512Kernels() {
 	for rows := 1; rows <= maxRows; rows++ {
 		for _, f := range floatFormats {
 			if rows <= 3 {
@@ -71,7 +88,6 @@ func main() {
 	softcapKernel()
 	vectorKernels()
 	ceilingKernels()
-	Generate()
 }
 
 // rowPtrs addresses up to 12 rows a fixed stride apart through a register for every third.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of the tier "avx2" need AVX2, FMA and F16C. Sixteen lanes are two registers,
+// of which there are only 16, so that constants stay in memory: most instructions take an
+// operand from there at no cost.
+
+// avx2Kernels writes them all.
+func avx2Kernels() {
+	for rows := 1; rows <= avx2FloatRows; rows++ {
+		for _, f := range avx2Floats {
+			if rows == 1 {
+				avx2FloatKernel(f, rows, 4)
+			}
+			avx2FloatKernel(f, rows, avx2FloatBlocks(rows))
+		}
+	}
+}
+
+// pair16 is 16 lanes in two registers.
+type pair16 [2]reg.VecVirtual
+
+func newPair() pair16 { return pair16{YMM(), YMM()} }
+
+// newPairs are accumulators for rows and blocks.
+func newPairs(rows, blocks int) [][]pair16 {
+	tile := make([][]pair16, rows)
+	for r := range tile {
+		for range blocks {
+			tile[r] = append(tile[r], newPair())
+		}
+	}
+	return tile
+}
+
+// movePairs is moveTile for pairs.
+func movePairs(acc reg.GPVirtual, stride Mem, tile [][]pair16, load bool) {
+	p := GP64()
+	MOVQ(acc, p)
+	for r, row := range tile {
+		if r > 0 {
+			ADDQ(stride, p)
+		}
+		for b, pair := range row {
+			for h, y := range pair {
+				m := Mem{Base: p, Disp: 64*b + 32*h}
+				if load {
+					VMOVUPS(m, y)
+				} else {
+					VMOVUPS(y, m)
+				}
+			}
+		}
+	}
+}
+
+// constants are those already in memory, by their bits.
+var constants = map[uint32]Mem{}
+
+// constant is 32 bits in each of 8 lanes, in memory.
+func constant(bits uint32) Mem {
+	m, ok := constants[bits]
+	if !ok {
+		m = GLOBL(fmt.Sprintf("avx2_%08x", bits), RODATA|NOPTR)
+		for i := range 8 {
+			DATA(4*i, U32(bits))
+		}
+		constants[bits] = m
+	}
+	return m
+}
+
+// number is a constant float32.
+func number(v float32) Mem { return constant(bits(v)) }
+
+const signBit = 1 << 31
+
+// signs is the sign bit of each lane.
+func signs() Mem { return constant(signBit) }
+
+func zero8() reg.VecVirtual {
+	y := YMM()
+	VPXOR(y, y, y)
+	return y
+}

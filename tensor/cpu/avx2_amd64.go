@@ -1,0 +1,90 @@
+//go:build amd64 && !purego
+
+package cpu
+
+import "unsafe"
+
+// avx2 is the tier in assembly for AVX2, FMA and F16C. Rows meet weights as they are stored:
+// bytes of a panel would first have to be widened.
+var avx2 = kernels{
+	f32: func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int) {
+		avx2FloatRows(&avx2F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, floatAhead)
+	},
+	f32Then: func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32) {
+		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
+		avx2FloatRows(&avx2F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, ahead)
+	},
+	f16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
+		avx2FloatRows(&avx2F16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
+	},
+	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
+		avx2FloatRows(&avx2BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
+	},
+	q8_0:         genericQ8_0,
+	q4_0:         genericQ4_0,
+	q4_1:         genericQ4_1,
+	unpackQ8_0:   genericUnpackQ8_0,
+	unpackQ4_0:   genericUnpackQ4_0,
+	unpackQ4_1:   genericUnpackQ4_1,
+	high:         avx2High,
+	widenF16:     genericWidenF16,
+	widenBF16:    genericWidenBF16,
+	int8:         genericINT8,
+	int8Outliers: genericINT8Outliers,
+	unpackINT8:   genericUnpackINT8,
+	quantiseRow:  genericQuantiseRow,
+	nf4:          genericNF4,
+	unpackNF4:    genericUnpackNF4,
+	quantise:     genericQuantise,
+	rmsNorm:      genericRMSNorm,
+	layerNorm:    genericLayerNorm,
+	softmax:      genericSoftmax,
+	softcap:      genericSoftcap,
+	blend:        genericBlend,
+	scale:        genericScale,
+	add:          genericAdd,
+	mul:          genericMul,
+	silu:         genericSiLU,
+	gelu:         genericGELU,
+	geluTanh:     genericGELUTanh,
+}
+
+var avx2High = highKernels{
+	q5_0: highFormat{product: genericQ5_0, unpack: genericUnpackQ5_0},
+	q4_k: highFormat{product: genericQ4_K, unpack: genericUnpackQ4_K},
+	q5_k: highFormat{product: genericQ5_K, unpack: genericUnpackQ5_K},
+	q6_k: highFormat{product: genericQ6_K, unpack: genericUnpackQ6_K},
+}
+
+// avx2FloatKernels holds the kernels of one float format: quad takes one row and four blocks,
+// whose sums hide each other's latency; rows[r-1] takes r rows and as many blocks as fill
+// the registers.
+type avx2FloatKernels[T float32 | uint16] struct {
+	quad avx2FloatKernel[T]
+	rows [6]avx2FloatKernel[T]
+}
+
+type avx2FloatKernel[T float32 | uint16] func(acc *float32, accStride uintptr, w *T, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2FloatBlocks is the number of blocks of rows[r-1].
+var avx2FloatBlocks = [6]int{2, 2, 2, 1, 1, 1}
+
+var (
+	avx2F32  = avx2FloatKernels[float32]{avx2F32x1x4, [6]avx2FloatKernel[float32]{avx2F32x1x2, avx2F32x2x2, avx2F32x3x2, avx2F32x4x1, avx2F32x5x1, avx2F32x6x1}}
+	avx2F16  = avx2FloatKernels[uint16]{avx2F16x1x4, [6]avx2FloatKernel[uint16]{avx2F16x1x2, avx2F16x2x2, avx2F16x3x2, avx2F16x4x1, avx2F16x5x1, avx2F16x6x1}}
+	avx2BF16 = avx2FloatKernels[uint16]{avx2BF16x1x4, [6]avx2FloatKernel[uint16]{avx2BF16x1x2, avx2BF16x2x2, avx2BF16x3x2, avx2BF16x4x1, avx2BF16x5x1, avx2BF16x6x1}}
+)
+
+// avx2FloatRows is floatRows for these.
+func avx2FloatRows[T float32 | uint16](f *avx2FloatKernels[T], acc []float32, accStride int, w []T, wStride, blocks int, x []float32, xStride, rows, k int, ahead uintptr) {
+	together := equalParts(rows, len(f.rows))
+	for r := 0; r < rows; {
+		n := min(rows-r, together)
+		kernel, each := f.rows[n-1], avx2FloatBlocks[n-1]
+		if n == 1 && blocks%4 == 0 {
+			kernel, each = f.quad, 4
+		}
+		kernel(&acc[r*accStride], uintptr(4*accStride), &w[0], uintptr(wStride), blocks/each, &x[r*xStride], uintptr(4*xStride), k, ahead)
+		r += n
+	}
+}
