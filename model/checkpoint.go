@@ -29,7 +29,8 @@ type Checkpoint struct {
 	names  Names
 	canon  Names // the names that digests use
 	prefix Prefix
-	stored tensor.DType // of the blocks' matrices, the one with most bytes
+	stored tensor.DType            // of the blocks' matrices, the one with most bytes
+	types  map[string]tensor.DType // of an Outline of a file: of every tensor
 	eos    []int32
 
 	mu    sync.Mutex // guards ropes
@@ -71,8 +72,7 @@ func (c *Checkpoint) BlockBytes(i int, o LoadOptions) (int64, error) {
 			sum += 4 * int64(need.Cols)
 			continue
 		}
-		info, _ := c.file.Info(c.source(i, need).name)
-		sum += matrixBytes(s.matrix(info.DType, need.Param), need.Rows, need.Cols)
+		sum += matrixBytes(s.matrix(c.storedAs(c.source(i, need).name), need.Param), need.Rows, need.Cols)
 	}
 	return sum, nil
 }
@@ -86,11 +86,10 @@ func (c *Checkpoint) HeadBytes(o LoadOptions) (int64, error) {
 	}
 	var sum int64
 	for _, h := range c.headTensors() {
-		info, _ := c.file.Info(h.src.name)
 		if h.need.Vector() {
 			sum += 4 * int64(h.need.Cols)
 		} else {
-			sum += matrixBytes(s.matrix(info.DType, noParam), h.need.Rows, h.need.Cols)
+			sum += matrixBytes(s.matrix(c.storedAs(h.src.name), noParam), h.need.Rows, h.need.Cols)
 		}
 	}
 	return sum, nil

@@ -45,19 +45,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // plan finds out what fits into memory.
 func (s *Server) plan() (MemoryPlan, error) {
-	total := s.cfg.Memory
-	if total == 0 {
-		var err error
-		if total, err = availableMemory(); err != nil {
-			return MemoryPlan{}, err
-		}
-	}
-	asked := s.cfg.NumBlocks
-	if s.cfg.Span != nil {
-		asked = s.cfg.Span.Len()
-	}
-	n := s.cfg.Manifest.Blocks
-	return planMemory(s.deps.Loader.Sizes(), total, s.cfg.Spare, min(asked, n), n, s.cfg.CacheToken)
+	return s.cfg.Plan(s.deps.Loader.Sizes(), s.cfg.Manifest.Blocks)
 }
 
 // join chooses the span and announces it before anything is loaded. Servers that start

@@ -51,6 +51,23 @@ const (
 	cacheTokens       = 4096
 )
 
+// Plan is the memory that a server of this configuration would take of a model of so many
+// blocks, found without loading anything.
+func (c *Config) Plan(z blocks.Sizes, modelBlocks int) (MemoryPlan, error) {
+	total := c.Memory
+	if total == 0 {
+		var err error
+		if total, err = availableMemory(); err != nil {
+			return MemoryPlan{}, err
+		}
+	}
+	asked := c.NumBlocks
+	if c.Span != nil {
+		asked = c.Span.Len()
+	}
+	return planMemory(z, total, c.Spare, min(asked, modelBlocks), modelBlocks, c.CacheToken)
+}
+
 // planMemory decides how many blocks fit, or checks that the given number does. total is
 // what may be used in all; spare of it stays free.
 func planMemory(z blocks.Sizes, total, spare int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {

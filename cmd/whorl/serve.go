@@ -38,6 +38,8 @@ type serveFlags struct {
 	publicName   string
 	adapters     []string
 	compression  choice
+	dryRun       bool
+	asJSON       bool
 }
 
 func (f *serveFlags) add(fs *pflag.FlagSet) {
@@ -57,6 +59,8 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends")
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto or eval (measure), dry-run (measure and exit) or a number of tokens per second")
 	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for by the name of their folder: `DIR[,DIR...]` as the PEFT library saves them; may be repeated")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
+	fs.BoolVar(&f.asJSON, "json", false, "with --dry-run: print a JSON object")
 	fs.StringVar(&f.publicName, "public-name", "", "`NAME` shown on dashboards")
 	choiceVar(fs, &f.compression, "compression", "none", []string{"none"}, "how activations travel")
 	addInert(fs, serverFlags)
@@ -80,6 +84,9 @@ Flags of Petals that are not listed here are in docs/flags.md.`,
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
+			if f.dryRun {
+				return f.plan(w)
+			}
 			err := f.run(cmd)
 			if errors.Is(err, server.ErrDryRun) {
 				return nil
@@ -96,14 +103,19 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 	if err := checkInert(cmd, serverFlags); err != nil {
 		return err
 	}
-	if err := f.node.check(cmd); err != nil {
-		return err
+	if !f.dryRun { // which joins no swarm
+		if err := f.node.check(cmd); err != nil {
+			return err
+		}
 	}
 	if err := f.http.check(cmd); err != nil {
 		return err
 	}
 	if err := f.model.take(args, false); err != nil {
 		return err
+	}
+	if f.asJSON && !f.dryRun {
+		return usagef("--json goes with --dry-run")
 	}
 	if f.blockIndices != "" && f.numBlocks != 0 {
 		return usagef("--block-indices and --num-blocks exclude each other: give one")

@@ -47,6 +47,10 @@ func All() []model.Family {
 	}
 }
 
+// Outline reads what is known of a model without its weights: of a folder that holds
+// config.json, perhaps alone, or of a .gguf file.
+func Outline(path string) (*model.Outline, error) { return model.OpenOutline(path, All()) }
+
 // hubName is owner/name[@revision], as model hubs write it.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?$`)
 

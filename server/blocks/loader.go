@@ -67,11 +67,28 @@ func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, err
 	if err != nil {
 		return nil, fmt.Errorf("KV cache of one page: %w", err)
 	}
-	l.sizes = Sizes{
-		Block: l.block.Bytes(), Token: one.PageBytes() / tensor.PageTokens,
-		Workspace: workspaceBytes(&ck.Config, o.StepRows), Shared: ck.Config.KVHeads < ck.Config.Heads,
-	}
+	l.sizes = sizesOf(&ck.Config, l.block.Bytes(), one.PageBytes()/tensor.PageTokens, o.StepRows)
 	return l, l.sizeAdapters()
+}
+
+func sizesOf(c *model.Config, block, token int64, stepRows int) Sizes {
+	return Sizes{Block: block, Token: token, Workspace: workspaceBytes(c, stepRows), Shared: c.KVHeads < c.Heads}
+}
+
+// Outlined is what blocks would take by an outline of the model: as Loader.Sizes, but that
+// nothing was loaded, so a device's padding is not in it.
+func Outlined(m *model.Outline, o model.LoadOptions, stepRows int) (Sizes, error) {
+	c := m.Config()
+	var largest int64
+	for i := range c.Layers {
+		n, err := m.BlockBytes(i, o)
+		if err != nil {
+			return Sizes{}, err
+		}
+		largest = max(largest, n)
+	}
+	token := 2 * 4 * int64(c.KVHeads) * int64(c.HeadDim) // keys and values in float32
+	return sizesOf(&c, largest, token, stepRows), nil
 }
 
 // workspaceBytes are the buffers of nn.Workspace, the prepared copies of three of them,

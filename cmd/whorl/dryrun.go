@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"whorl/model"
+	"whorl/model/families"
+	"whorl/server"
+	"whorl/server/blocks"
+)
+
+// modelPlan is how a model would lie in the memory of servers; sizes are in bytes.
+type modelPlan struct {
+	Model      string `json:"model"`
+	Family     string `json:"family"`
+	Params     int64  `json:"parameters"`
+	DType      string `json:"dtype"`
+	Quant      string `json:"quant"`
+	Blocks     int    `json:"blocks"`
+	BlockBytes int64  `json:"block_bytes"`       // of the largest block
+	TokenBytes int64  `json:"cache_token_bytes"` // of keys and values of a position in a block
+	HeadBytes  int64  `json:"head_bytes"`        // of whoever generates: embeddings, norms, LM head
+	Memory     int64  `json:"memory_bytes"`
+	Fit        int    `json:"fit_blocks"` // blocks that fit into Memory, beside their cache
+	Cache      int    `json:"cache_tokens"`
+	Machines   int    `json:"machines"` // of Memory, that hold the whole model
+
+	memory server.MemoryPlan
+}
+
+// planModel plans without loading anything. An error says that not even one block fits.
+func planModel(m *model.Outline, o model.LoadOptions, cfg server.Config) (modelPlan, error) {
+	c := m.Config()
+	class, err := m.Class(o)
+	if err != nil {
+		return modelPlan{}, usage(err)
+	}
+	z, err := blocks.Outlined(m, o, cfg.StepRows)
+	if err != nil {
+		return modelPlan{}, usage(err)
+	}
+	head, err := m.HeadBytes(o)
+	if err != nil {
+		return modelPlan{}, usage(err)
+	}
+	p := modelPlan{
+		Model: m.Name(), Family: c.Family, Params: m.Params(), DType: class.DType, Quant: class.Quant,
+		Blocks: c.Layers, BlockBytes: z.Block, TokenBytes: z.Token, HeadBytes: head,
+	}
+	if p.memory, err = cfg.Plan(z, c.Layers); err != nil {
+		return p, fmt.Errorf("%s: %w", m.Name(), err)
+	}
+	p.Memory, p.Fit, p.Cache = p.memory.Total, p.memory.Blocks, p.memory.CacheToken
+	p.Machines = (p.Blocks + p.Fit - 1) / p.Fit
+	return p, nil
+}
+
+// plan is `whorl serve --dry-run`.
+func (f *serveFlags) plan(w *world) error {
+	cfg, err := f.config()
+	if err != nil {
+		return err
+	}
+	m, err := families.Outline(f.model.path)
+	if err != nil {
+		return modelError(err)
+	}
+	p, err := planModel(m, model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}, cfg)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return printJSON(w.out, p)
+	}
+	return p.print(w.out)
+}
+
+func (p modelPlan) print(to io.Writer) error {
+	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "model\t%s\t%s, %d blocks, %.3g billion parameters\n", p.Model, p.Family, p.Blocks, float64(p.Params)/1e9)
+	fmt.Fprintf(t, "class\t%s\tquant %s\n", p.DType, p.Quant)
+	fmt.Fprintf(t, "a block\t%.1f MiB\tand %.1f KiB of cache for each token\n", mib(p.BlockBytes), float64(p.TokenBytes)/1024)
+	fmt.Fprintf(t, "head\t%.1f MiB\ton nodes that generate\n", mib(p.HeadBytes))
+	fmt.Fprintf(t, "here\t%.1f MiB\t%s\n", mib(p.Memory), p.memory)
+	fmt.Fprintf(t, "swarm\t%d machines\tof that memory hold the model\n", p.Machines)
+	return t.Flush()
+}

@@ -1,0 +1,118 @@
+package model
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"whorl/tensor"
+)
+
+// Outline is what is known of a model without its weights: its configuration and the sizes
+// of its parts. It is for planning; nothing can be loaded from it.
+type Outline struct{ c *Checkpoint }
+
+// OpenOutline reads the outline of a model of one of the families: of a folder's
+// config.json alone, or of a .gguf file's header.
+func OpenOutline(path string, families []Family) (*Outline, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
+	}
+	if !st.IsDir() {
+		c, err := Open(path, families)
+		if err != nil {
+			return nil, err
+		}
+		o := c.Outline()
+		return o, c.Close()
+	}
+	where := filepath.Join(path, "config.json")
+	raw, err := readConfig(where)
+	if err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
+	}
+	return OutlineOf(filepath.Base(path), where, raw, families)
+}
+
+// OutlineOf reads the text of a config.json; where names it in errors.
+func OutlineOf(name, where string, config []byte, families []Family) (*Outline, error) {
+	fields, err := ParseFields(where, config)
+	if err != nil {
+		return nil, err
+	}
+	fam, err := familyOf(fields, families)
+	if err != nil {
+		return nil, err
+	}
+	stored := tensor.F32 // what the library assumes where a configuration does not say
+	for _, key := range []string{"torch_dtype", "dtype"} {
+		if text := fields.StringOr(key, ""); text != "" {
+			if stored, err = tensor.ParseDType(text); err != nil {
+				return nil, fmt.Errorf("%s: field %q: %w", where, key, err)
+			}
+		}
+	}
+	cfg, err := fam.FromJSON(fields)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	c := &Checkpoint{Name: name, Path: where, Config: cfg, names: fam.SafetensorsNames, canon: fam.SafetensorsNames, stored: stored}
+	c.prefix = c.names.Prefixes[0]
+	return &Outline{c}, nil
+}
+
+// Outline is that of an open checkpoint; it stays valid after Close.
+func (c *Checkpoint) Outline() *Outline {
+	types := map[string]tensor.DType{}
+	for _, name := range c.file.Names() {
+		info, _ := c.file.Info(name)
+		types[name] = info.DType
+	}
+	return &Outline{&Checkpoint{
+		Name: c.Name, Path: c.Path, Config: c.Config, names: c.names, canon: c.canon,
+		prefix: c.prefix, stored: c.stored, types: types,
+	}}
+}
+
+// storedAs is the type of a tensor.
+func (c *Checkpoint) storedAs(name string) tensor.DType {
+	if c.file != nil {
+		info, _ := c.file.Info(name)
+		return info.DType
+	}
+	if d, ok := c.types[name]; ok {
+		return d
+	}
+	return c.stored
+}
+
+// Name is what the path calls the model.
+func (o *Outline) Name() string { return o.c.Name }
+
+// Config is the model's configuration.
+func (o *Outline) Config() Config { return o.c.Config }
+
+// Class resolves load options, as Checkpoint.Class does.
+func (o *Outline) Class(l LoadOptions) (Class, error) { return o.c.Class(l) }
+
+// BlockBytes is the size of block i, as Checkpoint.BlockBytes gives it.
+func (o *Outline) BlockBytes(i int, l LoadOptions) (int64, error) { return o.c.BlockBytes(i, l) }
+
+// HeadBytes is the size of embeddings, norms and LM head.
+func (o *Outline) HeadBytes(l LoadOptions) (int64, error) { return o.c.HeadBytes(l) }
+
+// Params is the number of parameters of the whole model; a tied table counts once.
+func (o *Outline) Params() int64 {
+	var n int64
+	for i := range o.c.Config.Layers {
+		n += o.c.Config.BlockParams(i)
+	}
+	for _, h := range o.c.headTensors() {
+		n += h.need.Values()
+	}
+	return n
+}
