@@ -18,7 +18,7 @@ func Load(dev tensor.Device, ck *model.Checkpoint, o model.LoadOptions) (*Model,
 	if name == "none" {
 		name = class.DType
 	}
-	m := &Model{Name: ck.Name, Config: ck.Config, Blocks: make([]*nn.Block, ck.Config.Layers)}
+	m := &Model{Name: ck.Name, Config: ck.Config, Blocks: make([]*nn.Block, ck.Config.Layers), SessionRope: ck.SessionRope}
 	if m.Format, err = tensor.ParseDType(name); err != nil {
 		return nil, fmt.Errorf("format of %s: %w", ck.Name, err)
 	}

@@ -17,6 +17,9 @@ type Model struct {
 	Head   *model.Head
 	// BlockBytes is the size of all blocks in the model's own format.
 	BlockBytes int64
+	// SessionRope is the rotation of sequences of at most length positions, where that
+	// depends on it; nil for shapes.
+	SessionRope func(dev tensor.Device, length int) (tensor.Rope, error)
 }
 
 // StepBytes is what one step reads of the weights, in the model's own format.
@@ -61,12 +64,18 @@ func newRunner(dev tensor.Device, m *Model, seqs, length int) (*runner, error) {
 	if r.ws, err = m.Config.NewWorkspace(dev, rows); err != nil {
 		return nil, err
 	}
+	var rope tensor.Rope
+	if m.SessionRope != nil {
+		if rope, err = m.SessionRope(dev, length); err != nil {
+			return nil, err
+		}
+	}
 	pages := (length + tensor.PageTokens - 1) / tensor.PageTokens
 	if r.kv, err = dev.NewKV(m.Config.KVSpec(m.Config.Layers, seqs*pages)); err != nil {
 		return nil, fmt.Errorf("cache of %d sequences of %d: %w", seqs, length, err)
 	}
 	for s := range seqs {
-		view := tensor.KVView{}
+		view := tensor.KVView{Rope: rope}
 		for p := range pages {
 			view.Pages = append(view.Pages, int32(s*pages+p))
 		}
@@ -78,20 +87,25 @@ func newRunner(dev tensor.Device, m *Model, seqs, length int) (*runner, error) {
 	return r, nil
 }
 
-// forward computes the batch in r.batch and leaves its rows in r.rows.
-func (r *runner) forward() error {
-	n := len(r.batch.Rows)
-	for i := range n {
-		// Any ids do: what matters is that steps differ as little as real ones.
-		r.ids[i] = int32((int(r.batch.Rows[i].Pos)*31 + int(r.batch.Rows[i].Seq)*7 + 1) % r.Config.Vocab)
+// step computes the batch in r.batch with any ids, and leaves its rows in r.rows.
+func (r *runner) step() error {
+	for i, row := range r.batch.Rows {
+		// What matters is that steps differ as little as real ones.
+		r.ids[i] = int32((int(row.Pos)*31 + int(row.Seq)*7 + 1) % r.Config.Vocab)
 	}
+	return r.forward(tensor.Act8)
+}
+
+// forward computes the batch in r.batch with r.ids, and leaves its rows in r.rows.
+func (r *runner) forward(mode tensor.Activations) error {
+	n := len(r.batch.Rows)
 	rows := r.rows[:n*r.Config.Hidden]
 	if err := r.Head.Embed(rows, r.ids[:n]); err != nil {
 		return err
 	}
 	r.dev.Upload(r.ws.X, 0, rows)
 	for i, b := range r.Blocks {
-		b.Forward(r.ws, &r.batch, r.ws.X, r.kv, i, tensor.Act8)
+		b.Forward(r.ws, &r.batch, r.ws.X, r.kv, i, mode)
 	}
 	r.dev.Download(rows, r.ws.X, 0)
 	return r.dev.Sync()
@@ -106,7 +120,7 @@ func (r *runner) prefill(seq, n int) error {
 		for i := range last {
 			r.batch.Rows = append(r.batch.Rows, tensor.Row{Pos: int32(at + i)})
 		}
-		if err := r.forward(); err != nil {
+		if err := r.step(); err != nil {
 			return err
 		}
 	}
@@ -119,7 +133,7 @@ func (r *runner) decode(n, pos int) error {
 	for s := range n {
 		r.batch.Rows = append(r.batch.Rows, tensor.Row{Seq: int32(s), Pos: int32(pos)})
 	}
-	if err := r.forward(); err != nil {
+	if err := r.step(); err != nil {
 		return err
 	}
 	return r.Head.Logits(r.logits[:n*r.Config.Vocab], r.rows[:n*r.Config.Hidden], n, tensor.Act8)
