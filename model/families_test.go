@@ -15,7 +15,7 @@ import (
 // and in GGUF; a digest is of stored bytes, and GGUF stores vectors as float32.
 func TestFormsOfAModelAgree(t *testing.T) {
 	for _, dir := range []string{"testdata/qwen2", "testdata/qwen3", "testdata/mistral", "testdata/mistralwindow",
-		"testdata/qwen2window", "testdata/qwen3window", "testdata/yarn", "testdata/yarnfull", "testdata/dynamic", "testdata/mixtral",
+		"testdata/qwen2window", "testdata/qwen3window", "testdata/yarn", "testdata/yarnfull", "testdata/yarnkeys", "testdata/dynamic", "testdata/mixtral",
 		"testdata/mixtralwindow", "testdata/qwen3moestep", "testdata/qwen3moe", "testdata/gemma2", "testdata/gemma3",
 		"testdata/phi3", "testdata/olmo2", "testdata/smollm3", "testdata/granite", "testdata/cohere", "testdata/bloom", "testdata/bloomq", "testdata/falcon", "testdata/falcon40", "testdata/falcon11"} {
 		t.Run(dir, func(t *testing.T) {

@@ -64,6 +64,8 @@ var fixtures = []struct{ name, path, ref string }{
 	{"yarn safetensors", "testdata/yarn", "testdata/yarn/ref.json.gz"},
 	{"yarn GGUF", "testdata/yarn/model.gguf", "testdata/yarn/ref.json.gz"},
 	{"yarn with all parameters", "testdata/yarnfull", "testdata/yarnfull/ref.json.gz"},
+	{"yarn by keys safetensors", "testdata/yarnkeys", "testdata/yarnkeys/ref.json.gz"},
+	{"yarn by keys GGUF", "testdata/yarnkeys/model.gguf", "testdata/yarnkeys/ref.json.gz"},
 	{"dynamic", "testdata/dynamic", "testdata/dynamic/ref.json.gz"},
 	{"mixtral safetensors", "testdata/mixtral", "testdata/mixtral/ref.json.gz"},
 	{"mixtral GGUF", "testdata/mixtral/model.gguf", "testdata/mixtral/ref.json.gz"},

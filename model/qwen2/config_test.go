@@ -56,6 +56,34 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestWindows tells the windows of the two blocks.
+func TestWindows(t *testing.T) {
+	const on, first, types, size = "use_sliding_window", "max_window_layers", "layer_types", "sliding_window"
+	for _, c := range []struct {
+		edits map[string]string
+		want  [2]int
+	}{
+		{map[string]string{on: "true", size: "16", first: "1", types: ""}, [2]int{0, 16}},
+		{map[string]string{on: "true", size: "16", first: "0", types: ""}, [2]int{16, 16}},
+		{map[string]string{on: "true", size: "16", first: "2", types: ""}, [2]int{0, 0}},
+		{map[string]string{on: "true", size: "16", first: "", types: ""}, [2]int{0, 0}},   // from block 28 on
+		{map[string]string{on: "true", size: "", first: "1", types: ""}, [2]int{0, 4096}}, // of the library's class
+		{map[string]string{on: "true", size: "null", first: "0", types: ""}, [2]int{0, 0}},
+		{map[string]string{on: "false", size: "16", first: "0", types: ""}, [2]int{0, 0}},
+		{map[string]string{on: "", size: "16", first: "0", types: ""}, [2]int{0, 0}},
+		{map[string]string{on: "true", size: "16", first: "0", types: `["sliding_attention","full_attention"]`}, [2]int{16, 0}}, // types decide
+	} {
+		cfg, err := read(t, c.edits)
+		if err != nil {
+			t.Errorf("%v: %v", c.edits, err)
+			continue
+		}
+		if got := [2]int{cfg.Block(0).Window, cfg.Block(1).Window}; got != c.want {
+			t.Errorf("%v: windows %v, want %v", c.edits, got, c.want)
+		}
+	}
+}
+
 func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ field, value, want string }{
 		{"layer_types", `["full_attention","sliding_attention"]`, `field "layer_types" gives block 1 a window, but sliding_window is 0`},

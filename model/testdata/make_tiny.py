@@ -25,6 +25,7 @@ CLASSES = {
 }
 
 NEW = 16  # ids of greedy decoding
+ATTN_FACTOR = np.float32(1.125)
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 # name: family (llama if none is given), configuration, what an old config.json says besides, type of the
@@ -145,6 +146,14 @@ MODELS = {
                     max_position_embeddings=40,
                     rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.5}),
         dtype=torch.float16, prompts=50, more=[120], kept=45),
+    # yarn with what keys of GGUF can say of it; the factor of cos and sin is ATTN_FACTOR times yarn's own
+    "yarnkeys": dict(
+        config=dict(hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
+                    num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-5, max_position_embeddings=128,
+                    rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 3.0, "beta_fast": 2.0,
+                                     "beta_slow": 0.25, "original_max_position_embeddings": 40,
+                                     "attention_factor": float(ATTN_FACTOR * np.float32(0.1 * np.log(3.0) + 1))}),
+        dtype=torch.bfloat16, gguf=lambda name: T.BF16, prompts=50, kept=45),
 }
 
 GGUF_NAMES = {
@@ -298,6 +307,10 @@ def save_gguf(path, weights, config, spec):
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         w.add_rope_scaling_factor(rope["factor"])
         w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        if "attention_factor" in rope:
+            w.add_rope_scaling_attn_factors(float(ATTN_FACTOR))
+            w.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+            w.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
     factors = rope_factors(config)
     if factors is not None:
         w.add_tensor("rope_freqs.weight", factors)
