@@ -35,7 +35,7 @@ func ShapeOf(name string) (model.Config, error) {
 	for _, s := range shapes {
 		if s.name == name {
 			c := s.cfg
-			c.Family, c.NormEps, c.Activation = "llama", 1e-5, tensor.SiLU
+			c.Family, c.NormEps, c.Activation = "shape", 1e-5, tensor.SiLU
 			c.Rope = nn.Rope{Kind: nn.RopeDefault, Theta: 10000, Dim: c.HeadDim}
 			return c, nil
 		}
