@@ -189,6 +189,9 @@ var unsupported = []struct{ part, what string }{
 	{"lora_A.bias", "biases of adapters are not supported"},
 	{"lora_B.bias", "biases of adapters are not supported"},
 	{"modules_to_save", "modules saved whole are not supported"},
+	// The library's modules need not be called as its checkpoints have them.
+	{".experts.", "adapters of experts are not supported"},
+	{".gate.lora_", "adapters of routers are not supported"},
 }
 
 // checkSurplus refuses tensors that have no place.
