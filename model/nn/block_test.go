@@ -40,11 +40,7 @@ func params(t *testing.T, dev tensor.Device, s nn.Spec) nn.Params {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if need.Bias {
-				p.Bias[need.Param] = v
-			} else {
-				p.Gain[need.Param] = v
-			}
+			p.SetVector(need, v)
 			continue
 		}
 		w, err := dev.Load(tensor.Matrix{
@@ -53,12 +49,20 @@ func params(t *testing.T, dev tensor.Device, s nn.Spec) nn.Params {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Weight[need.Param] = w
+		p.SetMatrix(s, need, w)
 	}
 	return p
 }
 
 func TestStepAllocatesNothing(t *testing.T) {
+	mixture := spec
+	mixture.MLPBias, mixture.Experts, mixture.TopK, mixture.Renormalise = false, 5, 2, true
+	for name, s := range map[string]nn.Spec{"dense": spec, "mixture": mixture} {
+		t.Run(name, func(t *testing.T) { stepAllocatesNothing(t, s) })
+	}
+}
+
+func stepAllocatesNothing(t *testing.T, spec nn.Spec) {
 	dev := openCPU(t)
 	rope, err := dev.NewRope(spec.Rope.Spec(spec.HeadDim))
 	if err != nil {
