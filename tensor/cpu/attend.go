@@ -321,7 +321,7 @@ func (op *attendOp) split(s *attendScratch, c chunk, head, split int) {
 		// Whole pairs of blocks; what lies around the seen positions is not looked at.
 		first := max(from-page, 0) / (2 * lanes) * 2
 		end := (min(most-page, tensor.PageTokens) + 2*lanes - 1) / (2 * lanes) * 2
-		k.f32Then(scores[page+first*lanes:], tensor.AttendSplit, keys[first*lanes*hd:], hd*lanes, end-first, s.q, hd, n, hd, &next[0])
+		op.kv.product(k, scores[page+first*lanes:], tensor.AttendSplit, keys+first*lanes*hd, hd*lanes, end-first, s.q, hd, n, hd, next)
 	}
 	if op.slopes != nil {
 		op.bias(s, head, at+from, at+most)
@@ -362,8 +362,8 @@ func (op *attendOp) weigh(sum, weights []float32, pages []int32, head, n, from, 
 		} else if (p+1)*tensor.PageTokens == tensor.AttendSplit && p+1 < len(pages) {
 			next, _ = op.kv.head(pages[p+1], op.spec.Layer, head) // the keys of the next split
 		}
-		op.d.k.f32Then(sum, op.headWidth, values[at*lanes:], tensor.PageTokens*lanes, op.kv.vBlocks,
-			weights[from:], tensor.AttendSplit, n, count, &next[0])
+		op.kv.product(op.d.k, sum, op.headWidth, values+at*lanes, tensor.PageTokens*lanes, op.kv.vBlocks,
+			weights[from:], tensor.AttendSplit, n, count, next)
 		from += count
 	}
 }

@@ -14,18 +14,28 @@ var avx2 = kernels{
 		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
 		avx2FloatRows(&avx2F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, ahead)
 	},
+	bf16Then: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, next *uint16) {
+		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
+		avx2FloatRows(&avx2BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, ahead)
+	},
 	f16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		avx2FloatRows(&avx2F16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
 	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		avx2FloatRows(&avx2BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
-	q8_0:         genericQ8_0,
-	q4_0:         genericQ4_0,
-	q4_1:         genericQ4_1,
-	unpackQ8_0:   genericUnpackQ8_0,
-	unpackQ4_0:   genericUnpackQ4_0,
-	unpackQ4_1:   genericUnpackQ4_1,
+	q8_0: func(q *quantArgs) { quantRows(avx2Q8_0, q) },
+	q4_0: func(q *quantArgs) { quantRows(avx2Q4_0, q) },
+	q4_1: func(q *quantArgs) { quantRows(avx2Q4_1, q) },
+	unpackQ8_0: func(dst []float32, data []byte, scale []uint16, groups int) {
+		avx2UnpackQ8_0(&dst[0], &data[0], &scale[0], groups)
+	},
+	unpackQ4_0: func(dst []float32, data []byte, scale []uint16, groups int) {
+		avx2UnpackQ4_0(&dst[0], &data[0], &scale[0], groups)
+	},
+	unpackQ4_1: func(dst []float32, data []byte, scale []uint16, groups int) {
+		avx2UnpackQ4_1(&dst[0], &data[0], &scale[0], groups)
+	},
 	high:         avx2High,
 	widenF16:     genericWidenF16,
 	widenBF16:    genericWidenBF16,
@@ -50,11 +60,17 @@ var avx2 = kernels{
 }
 
 var avx2High = highKernels{
-	q5_0: highFormat{product: genericQ5_0, unpack: genericUnpackQ5_0},
-	q4_k: highFormat{product: genericQ4_K, unpack: genericUnpackQ4_K},
-	q5_k: highFormat{product: genericQ5_K, unpack: genericUnpackQ5_K},
-	q6_k: highFormat{product: genericQ6_K, unpack: genericUnpackQ6_K},
+	q5_0: assembly(quantKernels{avx2Q5_0x1, avx2Q5_0x2, avx2Q5_0x3, avx2Q5_0x4}, avx2UnpackQ5_0, nil),
+	q4_k: assembly(quantKernels{avx2Q4_Kx1, avx2Q4_Kx2, avx2Q4_Kx3, avx2Q4_Kx4}, avx2UnpackQ4_K, nil),
+	q5_k: assembly(quantKernels{avx2Q5_Kx1, avx2Q5_Kx2, avx2Q5_Kx3, avx2Q5_Kx4}, avx2UnpackQ5_K, nil),
+	q6_k: assembly(quantKernels{avx2Q6_Kx1, avx2Q6_Kx2, avx2Q6_Kx3, avx2Q6_Kx4}, avx2UnpackQ6_K, nil),
 }
+
+var (
+	avx2Q8_0 = quantKernels{avx2Q8_0x1, avx2Q8_0x2, avx2Q8_0x3, avx2Q8_0x4}
+	avx2Q4_0 = quantKernels{avx2Q4_0x1, avx2Q4_0x2, avx2Q4_0x3, avx2Q4_0x4}
+	avx2Q4_1 = quantKernels{avx2Q4_1x1, avx2Q4_1x2, avx2Q4_1x3, avx2Q4_1x4}
+)
 
 // avx2FloatKernels holds the kernels of one float format: quad takes one row and four blocks,
 // whose sums hide each other's latency; rows[r-1] takes r rows and as many blocks as fill

@@ -108,3 +108,178 @@ func avx2F16x6x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n 
 //
 //go:noescape
 func avx2BF16x6x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2Q8_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q8_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q8_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q8_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q8_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2UnpackQ8_0 dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx2UnpackQ8_0(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx2Q4_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2UnpackQ4_0 dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx2UnpackQ4_0(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx2Q4_1x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_1x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_1x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_1x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2UnpackQ4_1 dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx2UnpackQ4_1(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx2Q5_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q5_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q5_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q5_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2UnpackQ5_0 dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx2UnpackQ5_0(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx2Q4_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q4_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2UnpackQ4_K dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx2UnpackQ4_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx2Q5_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q5_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q5_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q5_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q5_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2UnpackQ5_K dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx2UnpackQ5_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx2Q6_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q6_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q6_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q6_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q6_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q6_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2Q6_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx2Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx2UnpackQ6_K dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx2UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)

@@ -17,6 +17,10 @@ var avx512 = kernels{
 		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
 		floatRows(&avx512F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, ahead)
 	},
+	bf16Then: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, next *uint16) {
+		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
+		floatRows(&avx512BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, ahead)
+	},
 	f16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		floatRows(&avx512F16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},

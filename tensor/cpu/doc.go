@@ -28,9 +28,9 @@
 //	nf4         block: a line for 8 columns: 32 bits of each of 16 rows, column 8c+i in bits
 //	            4i..4i+3; scales apart: [group of 64][16 rows] float32
 //
-// A KV page uses the float layout for both parts: keys are blocks of 16 positions over the
-// head's dimensions, values are blocks of 16 dimensions over positions. Scores and
-// weighted sums are then the same float product as a weight's.
+// A KV page uses the float layout, of float32 or bfloat16, for both parts: keys are blocks
+// of 16 positions over the head's dimensions, values are blocks of 16 dimensions over
+// positions. Scores and weighted sums are then the same float product as a weight's.
 //
 // # What runs where
 //

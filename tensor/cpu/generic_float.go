@@ -8,6 +8,7 @@ import (
 var generic = kernels{
 	f32:        genericF32,
 	f32Then:    genericF32Then,
+	bf16Then:   genericBF16Then,
 	f16:        genericF16,
 	bf16:       genericBF16,
 	q8_0:       genericQ8_0,
@@ -82,4 +83,8 @@ func genericF16(acc []float32, accStride int, w []uint16, wStride, blocks int, x
 
 func genericBF16(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 	genericHalf(quant.BF16ToF32, acc, accStride, w, wStride, blocks, x, xStride, rows, k)
+}
+
+func genericBF16Then(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, _ *uint16) {
+	genericBF16(acc, accStride, w, wStride, blocks, x, xStride, rows, k)
 }

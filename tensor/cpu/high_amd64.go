@@ -2,17 +2,20 @@
 
 package cpu
 
-// assembly makes the kernels of a format of those in assembly.
+// assembly makes the kernels of a format of those in assembly; expand may be nil.
 func assembly(products quantKernels, unpack func(dst *float32, data *byte, scale *uint16, groups int), expand func(dst, data *byte, scale *uint16, groups int)) highFormat {
-	return highFormat{
+	f := highFormat{
 		product: func(q *quantArgs) { quantRows(products, q) },
 		unpack: func(dst []float32, data []byte, scale []uint16, groups int) {
 			unpack(&dst[0], &data[0], &scale[0], groups)
 		},
-		expand: func(dst []panelGroup, data []byte, scale []uint16, groups int) {
-			expand(bytesOf(dst), &data[0], &scale[0], groups)
-		},
 	}
+	if expand != nil {
+		f.expand = func(dst []panelGroup, data []byte, scale []uint16, groups int) {
+			expand(bytesOf(dst), &data[0], &scale[0], groups)
+		}
+	}
+	return f
 }
 
 var avx512High = highKernels{

@@ -14,12 +14,13 @@ type kernels struct {
 	//	acc[r*accStride+b*16+j] by fma over k of w[b*wStride+k*16+j], x[r*xStride+k]
 	//
 	// The number of blocks is even.
-	f32 func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int)
-	// f32Then is f32 for a piece so short that the caller must say what is read after it: as
-	// many floats from next on.
-	f32Then func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32)
-	f16     func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
-	bf16    func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
+	f32  func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int)
+	f16  func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
+	bf16 func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
+	// f32Then and bf16Then are f32 and bf16 for a piece so short that the caller must say
+	// what is read after it: as many weights from next on.
+	f32Then  func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32)
+	bf16Then func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, next *uint16)
 
 	// q8_0, q4_0 and q4_1 continue quantised products.
 	q8_0, q4_0, q4_1 func(q *quantArgs)

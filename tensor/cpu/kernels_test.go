@@ -1,12 +1,14 @@
 package cpu
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
 
+	"whorl/tensor"
 	"whorl/tensor/quant"
 )
 
@@ -92,6 +94,9 @@ func TestFloatKernels(t *testing.T) {
 				})
 				twins(t, "bf16 "+name, func(kk *kernels, mem func(int) []float32) {
 					kk.bf16(acc(mem), stride, brain, k*lanes, blocks, x, k+3, rows, k)
+				})
+				twins(t, "bf16 then "+name, func(kk *kernels, mem func(int) []float32) {
+					kk.bf16Then(acc(mem), stride, brain, k*lanes, blocks, x, k+3, rows, k, &brain[0])
 				})
 			}
 		}
@@ -224,4 +229,42 @@ func TestQuantGroupLayout(t *testing.T) {
 	if got := [...]uintptr{unsafe.Offsetof(g.d), unsafe.Offsetof(g.dsum), unsafe.Offsetof(g.off8), unsafe.Offsetof(g.off4), unsafe.Offsetof(g.off32), unsafe.Sizeof(g)}; got != [...]uintptr{32, 36, 40, 44, 48, 56} {
 		t.Errorf("layout of a group is %v", got)
 	}
+}
+
+// Sums of the greatest products of one sign are exact: no tier lets 16 bits overflow.
+func TestQuantSumsAreExact(t *testing.T) {
+	const groups, blocks = superGroups, 2
+	for _, format := range append([]tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1}, highTypes...) {
+		l := layoutOf(format)
+		for _, bits := range []byte{0, 0xff} {
+			for _, v := range []float32{1, -1} {
+				data := bytes.Repeat([]byte{bits}, blocks*groups*l.lineBytes)
+				_, scale := randomHigh(format, blocks, groups)
+				x := make([]quantGroup, groups)
+				row := make([]float32, groups*group)
+				for i := range row {
+					row[i] = v
+				}
+				generic.quantise(x, row)
+				twins(t, fmt.Sprintf("%v, all %#x, times %v", format, bits, v), func(k *kernels, mem func(int) []float32) {
+					q := &quantArgs{acc: mem(blocks * lanes), accStride: blocks * lanes, data: data, scale: scale, blocks: blocks, x: x, rows: 1, groups: groups}
+					clear(q.acc)
+					k.product(format)(q)
+				})
+			}
+		}
+	}
+}
+
+// product is the kernel of products with weights of a format.
+func (k *kernels) product(t tensor.DType) func(*quantArgs) {
+	switch t {
+	case tensor.Q8_0:
+		return k.q8_0
+	case tensor.Q4_0:
+		return k.q4_0
+	case tensor.Q4_1:
+		return k.q4_1
+	}
+	return k.high.of(t).product
 }

@@ -7,12 +7,15 @@ import (
 )
 
 const (
-	// maxTileRows is how many activation rows meet a tile of weights at once. Kernels keep
-	// as many accumulators in registers.
+	// maxTileRows is how many activation rows a kernel multiplies at once: it keeps their
+	// accumulators in registers.
 	maxTileRows = 12
 	// maxTileCols is how many output features a tile has at most.
 	maxTileCols = 256
-	// maxPanelCols is how many it has at most where more rows meet it.
+	// fewRows is up to how many rows weights are multiplied as they lie, so that reading them
+	// overlaps with the arithmetic. For more, panels of them are made first (panel.go).
+	fewRows = 4 * maxTileRows
+	// maxPanelCols is how many output features a tile has at most then.
 	maxPanelCols = 128
 	// rowPanel is how many activation rows a tile covers at most: the sums of a tile and a
 	// run of columns of its rows (see panel.go) stay in the second-level cache.
@@ -102,7 +105,7 @@ func (op *productOp) share() int {
 	}
 	op.panels = (op.a.n + rowPanel - 1) / rowPanel
 	want, most := op.d.pool.threads*tilesPerThread, maxTileCols/lanes
-	if op.a.n > maxTileRows {
+	if op.a.n > fewRows {
 		most = maxPanelCols / lanes
 	}
 	blocks := total * op.panels / want &^ 1
@@ -198,7 +201,7 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	a, k := op.a, op.d.k
 	stride, block := nb*lanes, w.cols*lanes
 	x := a.x[r0*a.cols:]
-	eight, few := w.layout.quantised() && a.mode == tensor.Act8, rows <= maxTileRows
+	eight, few := w.layout.quantised() && a.mode == tensor.Act8, rows <= fewRows
 	switch {
 	case w.layout.kind == tensor.INT8 && a.mode == tensor.Act8:
 		op.multiplyINT8(&s.int8, acc, w, b0, nb, r0, rows)
@@ -209,31 +212,50 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	case eight:
 		op.multiplyBytes(&s.panels, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.F32:
-		k.f32(acc, stride, w.f32[b0*block:], block, nb, x, a.cols, rows, w.cols)
+		for b, n := 0, together(rows, nb); b < nb; b += n {
+			k.f32(acc[b*lanes:], stride, w.f32[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
+		}
 	case few && w.layout.kind == tensor.F16:
-		k.f16(acc, stride, w.half[b0*block:], block, nb, x, a.cols, rows, w.cols)
+		for b, n := 0, together(rows, nb); b < nb; b += n {
+			k.f16(acc[b*lanes:], stride, w.half[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
+		}
 	case few && w.layout.kind == tensor.BF16:
-		k.bf16(acc, stride, w.half[b0*block:], block, nb, x, a.cols, rows, w.cols)
+		for b, n := 0, together(rows, nb); b < nb; b += n {
+			k.bf16(acc[b*lanes:], stride, w.half[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
+		}
 	default:
 		op.multiplyFloats(&s.panels, acc, w, b0, nb, r0, rows)
 	}
 }
 
+// together is how many of nb blocks rows meet before they turn to the next: all, or where
+// rows are too many for a kernel and take turns, two, which stay in a cache meanwhile.
+func together(rows, nb int) int {
+	if rows > maxTileRows {
+		return 2
+	}
+	return nb
+}
+
+// multiplyEight continues the quantised product of blocks [b0, b0+nb) with rows
+// [r0, r0+rows), on weights as they lie.
 func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, nb, r0, rows int) {
 	l, groups := w.layout, w.cols/group
-	*q = quantArgs{
-		acc: acc, accStride: nb * lanes,
-		data: w.data[b0*groups*l.lineBytes:], scale: w.scale[b0*groups*l.scales:], blocks: nb,
-		x: op.a.eight[r0*groups:], rows: rows, groups: groups,
-	}
-	switch k := op.d.k; l.kind {
-	case tensor.Q8_0:
-		k.q8_0(q)
-	case tensor.Q4_0:
-		k.q4_0(q)
-	case tensor.Q4_1:
-		k.q4_1(q)
-	default:
-		k.high.of(l.kind).product(q)
+	for b, n := 0, together(rows, nb); b < nb; b += n {
+		data, scale := w.groupsOf(b0+b, 0)
+		*q = quantArgs{
+			acc: acc[b*lanes:], accStride: nb * lanes, data: data, scale: scale, blocks: min(n, nb-b),
+			x: op.a.eight[r0*groups:], rows: rows, groups: groups,
+		}
+		switch k := op.d.k; l.kind {
+		case tensor.Q8_0:
+			k.q8_0(q)
+		case tensor.Q4_0:
+			k.q4_0(q)
+		case tensor.Q4_1:
+			k.q4_1(q)
+		default:
+			k.high.of(l.kind).product(q)
+		}
 	}
 }

@@ -22,6 +22,12 @@ func avx2Kernels() {
 			avx2FloatKernel(f, rows, avx2FloatBlocks(rows))
 		}
 	}
+	for _, f := range avx2Formats {
+		for rows := 1; rows <= avx2QuantRows; rows++ {
+			avx2QuantKernel(f, rows)
+		}
+		avx2UnpackKernel(f)
+	}
 }
 
 // pair16 is 16 lanes in two registers.
@@ -88,5 +94,12 @@ func signs() Mem { return constant(signBit) }
 func zero8() reg.VecVirtual {
 	y := YMM()
 	VPXOR(y, y, y)
+	return y
+}
+
+// inRegister loads a constant that is used so often that a load each time would tell.
+func inRegister(m Op) reg.VecVirtual {
+	y := YMM()
+	VMOVDQU(m, y)
 	return y
 }
