@@ -213,7 +213,7 @@ func TestOpenNamesWrongGGUF(t *testing.T) {
 
 // Whatever config.json says, each family ends in a valid configuration or in an error.
 func FuzzConfig(f *testing.F) {
-	for _, dir := range []string{toyPath, "testdata/scaled", "testdata/linear"} {
+	for _, dir := range []string{toyPath, "testdata/scaled", "testdata/linear", "testdata/bloom", "testdata/falcon40", "testdata/falconrw"} {
 		for _, name := range []string{"config.json", "config.v4.json"} {
 			if raw, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
 				f.Add(raw)

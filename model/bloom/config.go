@@ -44,6 +44,8 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	return c, f.Err()
 }
 
+// fromGGUF: files of older converters hold the table of embeddings twice, and count as models
+// with a head of their own.
 func fromGGUF(k *model.Keys) (model.Config, error) {
 	c := model.DecoderGGUF(k, "bloom")
 	c.NormEps = float32(k.FloatOr("attention.layer_norm_epsilon", 1e-5))
