@@ -29079,7 +29079,7 @@ turns:
 	RET
 
 // func avx512INT8Outliers(acc *float32, data *byte, scale *float32, x *float32, cols *int32, n int)
-// Requires: AVX, AVX512F, SSE2
+// Requires: AVX, AVX512F
 TEXT ·avx512INT8Outliers(SB), NOSPLIT, $0-48
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+8(FP), CX
@@ -29100,7 +29100,7 @@ columns:
 	NOTQ             R8
 	ANDQ             $0x03, R8
 	SHLQ             $0x03, R8
-	MOVQ             R8, X4
+	VMOVQ            R8, X4
 	MOVQ             DI, R8
 	SHRQ             $0x02, R8
 	SHLQ             $0x06, R8

@@ -141,7 +141,7 @@ func int8OutliersKernel() {
 	ANDQ(Imm(3), shift)
 	SHLQ(U8(3), shift) // 24 for the first of 4 columns, 0 for the last
 	count, v := XMM(), ZMM()
-	MOVQ(shift, count)
+	VMOVQ(shift, count)
 	line := GP64()
 	MOVQ(c, line)
 	SHRQ(U8(2), line)
