@@ -266,7 +266,7 @@ func someIDs(n, vocab, seed int) []int32 {
 // has the bits that it has alone. Without adapter those are the bits of a model that never
 // saw one: of the fused path, on float and on quantised weights.
 func TestMixedStepsKeepBits(t *testing.T) {
-	for _, quant := range []string{"none", "q8_0", "q4_0"} {
+	for _, quant := range []string{"none", "int8", "q8_0", "q4_0"} {
 		for _, mode := range []tensor.Activations{tensor.Act8, tensor.ActF32} {
 			o := model.LoadOptions{Quant: quant}
 			r := newRig(t, toy, o, "toy-list", "toy-regex")
