@@ -37,26 +37,33 @@ var avx2 = kernels{
 		avx2UnpackQ4_1(&dst[0], &data[0], &scale[0], groups)
 	},
 	high:         avx2High,
-	widenF16:     genericWidenF16,
-	widenBF16:    genericWidenBF16,
+	widenF16:     func(dst []float32, src []uint16) { avx2WidenF16(&dst[0], &src[0], len(dst)/lanes) },
+	widenBF16:    func(dst []float32, src []uint16) { avx2WidenBF16(&dst[0], &src[0], len(dst)/lanes) },
 	int8:         genericINT8,
 	int8Outliers: genericINT8Outliers,
 	unpackINT8:   genericUnpackINT8,
 	quantiseRow:  genericQuantiseRow,
 	nf4:          genericNF4,
 	unpackNF4:    genericUnpackNF4,
-	quantise:     genericQuantise,
-	rmsNorm:      genericRMSNorm,
-	layerNorm:    genericLayerNorm,
-	softmax:      genericSoftmax,
-	softcap:      genericSoftcap,
-	blend:        genericBlend,
-	scale:        genericScale,
-	add:          genericAdd,
-	mul:          genericMul,
-	silu:         genericSiLU,
-	gelu:         genericGELU,
-	geluTanh:     genericGELUTanh,
+	quantise: func(q []quantGroup, x []float32) {
+		avx2Quantise((*byte)(unsafe.Pointer(&q[0])), &x[0], len(q))
+	},
+	rmsNorm: func(dst, src, gain []float32, eps float32) {
+		avx2RMSNorm(&dst[0], &src[0], &gain[0], len(src), eps)
+	},
+	layerNorm: func(dst, src, gain, bias []float32, eps float32) {
+		avx2LayerNorm(&dst[0], &src[0], &gain[0], unsafe.SliceData(bias), len(src), eps)
+	},
+	softmax: func(s []float32, scale float32) (m, l float32) { return avx2Softmax(&s[0], len(s), scale) },
+	softcap: func(x []float32, limit float32) { avx2Softcap(&x[0], len(x), limit) },
+	blend:   func(o, p []float32, a, b float32) { avx2Blend(&o[0], &p[0], len(o), a, b) },
+	scale:   func(dst, src []float32, f float32) { avx2Scale(&dst[0], &src[0], len(dst), f) },
+
+	add:      func(dst, a, b []float32) { avx2Add(&dst[0], &a[0], &b[0], len(dst)) },
+	mul:      func(dst, a, b []float32) { avx2Mul(&dst[0], &a[0], &b[0], len(dst)) },
+	silu:     func(x []float32) { avx2SiLU(&x[0], len(x)) },
+	gelu:     func(x []float32) { avx2GELU(&x[0], len(x)) },
+	geluTanh: func(x []float32) { avx2GELUTanh(&x[0], len(x)) },
 }
 
 var avx2High = highKernels{

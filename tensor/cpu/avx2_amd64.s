@@ -15013,3 +15013,2142 @@ DATA avx2_00000020<>+20(SB)/4, $0x00000020
 DATA avx2_00000020<>+24(SB)/4, $0x00000020
 DATA avx2_00000020<>+28(SB)/4, $0x00000020
 GLOBL avx2_00000020<>(SB), RODATA|NOPTR, $32
+
+// func avx2WidenF16(dst *float32, src *uint16, n int)
+// Requires: AVX, F16C, MMX+
+TEXT ·avx2WidenF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+values:
+	PREFETCHT0 2048(CX)
+	VCVTPH2PS  (CX), Y0
+	VMOVUPS    Y0, (AX)
+	VCVTPH2PS  16(CX), Y0
+	VMOVUPS    Y0, 32(AX)
+	ADDQ       $+32, CX
+	ADDQ       $+64, AX
+	DECQ       DX
+	JNE        values
+	VZEROUPPER
+	RET
+
+// func avx2WidenBF16(dst *float32, src *uint16, n int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·avx2WidenBF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+values:
+	PREFETCHT0 2048(CX)
+	VPMOVZXWD  (CX), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVUPS    Y0, (AX)
+	VPMOVZXWD  16(CX), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVUPS    Y0, 32(AX)
+	ADDQ       $+32, CX
+	ADDQ       $+64, AX
+	DECQ       DX
+	JNE        values
+	VZEROUPPER
+	RET
+
+// func avx2Quantise(dst *byte, x *float32, groups int)
+// Requires: AVX, AVX2
+TEXT ·avx2Quantise(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ groups+16(FP), DX
+
+groups:
+	VMOVUPS      (CX), Y2
+	VPAND        avx2_7fffffff<>+0(SB), Y2, Y0
+	VMOVUPS      32(CX), Y3
+	VPAND        avx2_7fffffff<>+0(SB), Y3, Y1
+	VMOVUPS      64(CX), Y4
+	VPAND        avx2_7fffffff<>+0(SB), Y4, Y5
+	VPMAXUD      Y5, Y0, Y0
+	VMOVUPS      96(CX), Y5
+	VPAND        avx2_7fffffff<>+0(SB), Y5, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPMAXUD      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, BX
+	VDIVSS       avx2_42fe0000<>+0(SB), X0, X1
+	LEAL         -58720256(BX), SI
+	CMPL         SI, $0x7c000000
+	JAE          special
+	VMOVSS       avx2_42fe0000<>+0(SB), X6
+	VDIVSS       X0, X6, X6
+	VBROADCASTSS X6, Y0
+	VMULPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VCVTPS2DQ    Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y3, Y2, Y0
+	VPACKSSDW    Y5, Y4, Y6
+	VPACKSSWB    Y6, Y0, Y0
+	VMOVDQU      avx2_order<>+0(SB), Y6
+	VPERMD       Y0, Y6, Y0
+	VMOVDQU      Y0, (AX)
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPHADDD      Y4, Y2, Y2
+	VPHADDD      Y2, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDD       X2, X0, X0
+	VMOVD        X0, SI
+	VPEXTRD      $0x01, X0, DI
+
+store:
+	LEAL       (SI)(DI*1), BX
+	NEGL       SI
+	SHLL       $0x05, SI
+	MOVL       SI, 48(AX)
+	NEGL       DI
+	SHLL       $0x05, DI
+	MOVL       DI, 52(AX)
+	VMOVSS     X1, 32(AX)
+	VXORPS     X0, X0, X0
+	VCVTSI2SSL BX, X0, X0
+	VMULSS     X0, X1, X0
+	VMOVSS     X0, 36(AX)
+	NEGL       BX
+	SHLL       $0x03, BX
+	MOVL       BX, 44(AX)
+	SHLL       $0x04, BX
+	MOVL       BX, 40(AX)
+	ADDQ       $+56, AX
+	ADDQ       $+128, CX
+	DECQ       DX
+	JNE        groups
+	VZEROUPPER
+	RET
+
+special:
+	VPXOR   Y0, Y0, Y0
+	VMOVDQU Y0, (AX)
+	XORL    SI, SI
+	XORL    DI, DI
+	CMPL    BX, $0x03800000
+	JAE     store
+	VXORPS  X1, X1, X1
+	JMP     store
+
+DATA avx2_7fffffff<>+0(SB)/4, $0x7fffffff
+DATA avx2_7fffffff<>+4(SB)/4, $0x7fffffff
+DATA avx2_7fffffff<>+8(SB)/4, $0x7fffffff
+DATA avx2_7fffffff<>+12(SB)/4, $0x7fffffff
+DATA avx2_7fffffff<>+16(SB)/4, $0x7fffffff
+DATA avx2_7fffffff<>+20(SB)/4, $0x7fffffff
+DATA avx2_7fffffff<>+24(SB)/4, $0x7fffffff
+DATA avx2_7fffffff<>+28(SB)/4, $0x7fffffff
+GLOBL avx2_7fffffff<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_order<>+0(SB)/4, $0x00000000
+DATA avx2_order<>+4(SB)/4, $0x00000004
+DATA avx2_order<>+8(SB)/4, $0x00000001
+DATA avx2_order<>+12(SB)/4, $0x00000005
+DATA avx2_order<>+16(SB)/4, $0x00000002
+DATA avx2_order<>+20(SB)/4, $0x00000006
+DATA avx2_order<>+24(SB)/4, $0x00000003
+DATA avx2_order<>+28(SB)/4, $0x00000007
+GLOBL avx2_order<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_42fe0000<>+0(SB)/4, $0x42fe0000
+DATA avx2_42fe0000<>+4(SB)/4, $0x42fe0000
+DATA avx2_42fe0000<>+8(SB)/4, $0x42fe0000
+DATA avx2_42fe0000<>+12(SB)/4, $0x42fe0000
+DATA avx2_42fe0000<>+16(SB)/4, $0x42fe0000
+DATA avx2_42fe0000<>+20(SB)/4, $0x42fe0000
+DATA avx2_42fe0000<>+24(SB)/4, $0x42fe0000
+DATA avx2_42fe0000<>+28(SB)/4, $0x42fe0000
+GLOBL avx2_42fe0000<>(SB), RODATA|NOPTR, $32
+
+// func avx2RMSNorm(dst *float32, src *float32, gain *float32, n int, eps float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2RMSNorm(SB), NOSPLIT, $0-36
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  gain+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	XORQ  BX, BX
+	MOVQ  n+24(FP), SI
+	SUBQ  $0x10, SI
+	JLT   sumTail
+
+sum:
+	VMOVUPS     (CX)(BX*1), Y2
+	VFMADD231PS Y2, Y2, Y0
+	VMOVUPS     32(CX)(BX*1), Y2
+	VFMADD231PS Y2, Y2, Y1
+	ADDQ        $0x40, BX
+	SUBQ        $0x10, SI
+	JGE         sum
+
+sumTail:
+	ADDQ        $0x10, SI
+	JE          sumDone
+	LEAQ        avx2_tail<>+0(SB), DI
+	NEGQ        SI
+	LEAQ        64(DI)(SI*4), DI
+	VMOVDQU     (DI), Y2
+	VMASKMOVPS  (CX)(BX*1), Y2, Y2
+	VFMADD231PS Y2, Y2, Y0
+	VMOVDQU     32(DI), Y2
+	VMASKMOVPS  32(CX)(BX*1), Y2, Y2
+	VFMADD231PS Y2, Y2, Y1
+
+sumDone:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VXORPS       X1, X1, X1
+	VCVTSI2SSQ   n+24(FP), X1, X1
+	VDIVSS       X1, X0, X0
+	VADDSS       eps+32(FP), X0, X0
+	VSQRTSS      X0, X0, X0
+	VMOVSS       avx2_3f800000<>+0(SB), X1
+	VDIVSS       X0, X1, X1
+	VBROADCASTSS X1, Y0
+	XORQ         BX, BX
+	MOVQ         n+24(FP), SI
+	SUBQ         $0x10, SI
+	JLT          scaleTail
+
+scale:
+	VMOVUPS (CX)(BX*1), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS (DX)(BX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(BX*1)
+	VMOVUPS 32(CX)(BX*1), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS 32(DX)(BX*1), Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, 32(AX)(BX*1)
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, SI
+	JGE     scale
+
+scaleTail:
+	ADDQ       $0x10, SI
+	JE         scaleDone
+	LEAQ       avx2_tail<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVDQU    (DI), Y1
+	VMASKMOVPS (CX)(BX*1), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS (DX)(BX*1), Y1, Y3
+	VMULPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(BX*1)
+	VMOVDQU    32(DI), Y1
+	VMASKMOVPS 32(CX)(BX*1), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS 32(DX)(BX*1), Y1, Y0
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, 32(AX)(BX*1)
+
+scaleDone:
+	VZEROUPPER
+	RET
+
+DATA avx2_tail<>+0(SB)/4, $0xffffffff
+DATA avx2_tail<>+4(SB)/4, $0xffffffff
+DATA avx2_tail<>+8(SB)/4, $0xffffffff
+DATA avx2_tail<>+12(SB)/4, $0xffffffff
+DATA avx2_tail<>+16(SB)/4, $0xffffffff
+DATA avx2_tail<>+20(SB)/4, $0xffffffff
+DATA avx2_tail<>+24(SB)/4, $0xffffffff
+DATA avx2_tail<>+28(SB)/4, $0xffffffff
+DATA avx2_tail<>+32(SB)/4, $0xffffffff
+DATA avx2_tail<>+36(SB)/4, $0xffffffff
+DATA avx2_tail<>+40(SB)/4, $0xffffffff
+DATA avx2_tail<>+44(SB)/4, $0xffffffff
+DATA avx2_tail<>+48(SB)/4, $0xffffffff
+DATA avx2_tail<>+52(SB)/4, $0xffffffff
+DATA avx2_tail<>+56(SB)/4, $0xffffffff
+DATA avx2_tail<>+60(SB)/4, $0xffffffff
+DATA avx2_tail<>+64(SB)/4, $0x00000000
+DATA avx2_tail<>+68(SB)/4, $0x00000000
+DATA avx2_tail<>+72(SB)/4, $0x00000000
+DATA avx2_tail<>+76(SB)/4, $0x00000000
+DATA avx2_tail<>+80(SB)/4, $0x00000000
+DATA avx2_tail<>+84(SB)/4, $0x00000000
+DATA avx2_tail<>+88(SB)/4, $0x00000000
+DATA avx2_tail<>+92(SB)/4, $0x00000000
+DATA avx2_tail<>+96(SB)/4, $0x00000000
+DATA avx2_tail<>+100(SB)/4, $0x00000000
+DATA avx2_tail<>+104(SB)/4, $0x00000000
+DATA avx2_tail<>+108(SB)/4, $0x00000000
+DATA avx2_tail<>+112(SB)/4, $0x00000000
+DATA avx2_tail<>+116(SB)/4, $0x00000000
+DATA avx2_tail<>+120(SB)/4, $0x00000000
+DATA avx2_tail<>+124(SB)/4, $0x00000000
+GLOBL avx2_tail<>(SB), RODATA|NOPTR, $128
+
+DATA avx2_3f800000<>+0(SB)/4, $0x3f800000
+DATA avx2_3f800000<>+4(SB)/4, $0x3f800000
+DATA avx2_3f800000<>+8(SB)/4, $0x3f800000
+DATA avx2_3f800000<>+12(SB)/4, $0x3f800000
+DATA avx2_3f800000<>+16(SB)/4, $0x3f800000
+DATA avx2_3f800000<>+20(SB)/4, $0x3f800000
+DATA avx2_3f800000<>+24(SB)/4, $0x3f800000
+DATA avx2_3f800000<>+28(SB)/4, $0x3f800000
+GLOBL avx2_3f800000<>(SB), RODATA|NOPTR, $32
+
+// func avx2LayerNorm(dst *float32, src *float32, gain *float32, bias *float32, n int, eps float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2LayerNorm(SB), NOSPLIT, $0-44
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  gain+16(FP), DX
+	MOVQ  bias+24(FP), BX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	XORQ  SI, SI
+	MOVQ  n+32(FP), DI
+	SUBQ  $0x10, DI
+	JLT   meanTail
+
+mean:
+	VMOVUPS (CX)(SI*1), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 32(CX)(SI*1), Y2
+	VADDPS  Y2, Y1, Y1
+	ADDQ    $0x40, SI
+	SUBQ    $0x10, DI
+	JGE     mean
+
+meanTail:
+	ADDQ       $0x10, DI
+	JE         meanDone
+	LEAQ       avx2_tail<>+0(SB), R8
+	NEGQ       DI
+	LEAQ       64(R8)(DI*4), R8
+	VMOVDQU    (R8), Y2
+	VMASKMOVPS (CX)(SI*1), Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	VMOVDQU    32(R8), Y2
+	VMASKMOVPS 32(CX)(SI*1), Y2, Y2
+	VADDPS     Y2, Y1, Y1
+
+meanDone:
+	VXORPS       X2, X2, X2
+	VCVTSI2SSQ   n+32(FP), X2, X2
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VDIVSS       X2, X0, X0
+	VBROADCASTSS X0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y3, Y3, Y3
+	XORQ         SI, SI
+	MOVQ         n+32(FP), DI
+	SUBQ         $0x10, DI
+	JLT          sumTail
+
+sum:
+	VMOVUPS     (CX)(SI*1), Y4
+	VSUBPS      Y0, Y4, Y4
+	VFMADD231PS Y4, Y4, Y1
+	VMOVUPS     32(CX)(SI*1), Y4
+	VSUBPS      Y0, Y4, Y4
+	VFMADD231PS Y4, Y4, Y3
+	ADDQ        $0x40, SI
+	SUBQ        $0x10, DI
+	JGE         sum
+
+sumTail:
+	ADDQ        $0x10, DI
+	JE          sumDone
+	LEAQ        avx2_tail<>+0(SB), R8
+	NEGQ        DI
+	LEAQ        64(R8)(DI*4), R8
+	VMOVDQU     (R8), Y4
+	VMASKMOVPS  (CX)(SI*1), Y4, Y5
+	VSUBPS      Y0, Y5, Y5
+	VPAND       Y4, Y5, Y5
+	VFMADD231PS Y5, Y5, Y1
+	VMOVDQU     32(R8), Y4
+	VMASKMOVPS  32(CX)(SI*1), Y4, Y5
+	VSUBPS      Y0, Y5, Y5
+	VPAND       Y4, Y5, Y5
+	VFMADD231PS Y5, Y5, Y3
+
+sumDone:
+	VADDPS       Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X3
+	VADDPS       X3, X1, X1
+	VPSHUFD      $0x4e, X1, X3
+	VADDPS       X3, X1, X1
+	VPSHUFD      $0xb1, X1, X3
+	VADDPS       X3, X1, X1
+	VDIVSS       X2, X1, X1
+	VADDSS       eps+40(FP), X1, X1
+	VSQRTSS      X1, X1, X1
+	VMOVSS       avx2_3f800000<>+0(SB), X2
+	VDIVSS       X1, X2, X2
+	VBROADCASTSS X2, Y1
+	TESTQ        BX, BX
+	JE           plain
+	XORQ         SI, SI
+	MOVQ         n+32(FP), DI
+	SUBQ         $0x10, DI
+	JLT          biasedTail
+
+biased:
+	VMOVUPS (CX)(SI*1), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS (DX)(SI*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS (BX)(SI*1), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (AX)(SI*1)
+	VMOVUPS 32(CX)(SI*1), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS 32(DX)(SI*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS 32(BX)(SI*1), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(AX)(SI*1)
+	ADDQ    $0x40, SI
+	SUBQ    $0x10, DI
+	JGE     biased
+
+biasedTail:
+	ADDQ       $0x10, DI
+	JE         biasedDone
+	LEAQ       avx2_tail<>+0(SB), R8
+	NEGQ       DI
+	LEAQ       64(R8)(DI*4), R8
+	VMOVDQU    (R8), Y2
+	VMASKMOVPS (CX)(SI*1), Y2, Y3
+	VSUBPS     Y0, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VMASKMOVPS (DX)(SI*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VMASKMOVPS (BX)(SI*1), Y2, Y4
+	VADDPS     Y4, Y3, Y3
+	VMASKMOVPS Y3, Y2, (AX)(SI*1)
+	VMOVDQU    32(R8), Y2
+	VMASKMOVPS 32(CX)(SI*1), Y2, Y3
+	VSUBPS     Y0, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VMASKMOVPS 32(DX)(SI*1), Y2, Y0
+	VMULPS     Y0, Y3, Y3
+	VMASKMOVPS 32(BX)(SI*1), Y2, Y0
+	VADDPS     Y0, Y3, Y3
+	VMASKMOVPS Y3, Y2, 32(AX)(SI*1)
+
+biasedDone:
+	JMP end
+
+plain:
+	XORQ BX, BX
+	MOVQ n+32(FP), SI
+	SUBQ $0x10, SI
+	JLT  scaleTail
+
+scale:
+	VMOVUPS (CX)(BX*1), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS (DX)(BX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS Y2, (AX)(BX*1)
+	VMOVUPS 32(CX)(BX*1), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS 32(DX)(BX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(AX)(BX*1)
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, SI
+	JGE     scale
+
+scaleTail:
+	ADDQ       $0x10, SI
+	JE         scaleDone
+	LEAQ       avx2_tail<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVDQU    (DI), Y2
+	VMASKMOVPS (CX)(BX*1), Y2, Y3
+	VSUBPS     Y0, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VMASKMOVPS (DX)(BX*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VMASKMOVPS Y3, Y2, (AX)(BX*1)
+	VMOVDQU    32(DI), Y2
+	VMASKMOVPS 32(CX)(BX*1), Y2, Y3
+	VSUBPS     Y0, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VMASKMOVPS 32(DX)(BX*1), Y2, Y0
+	VMULPS     Y0, Y3, Y3
+	VMASKMOVPS Y3, Y2, 32(AX)(BX*1)
+
+scaleDone:
+end:
+	VZEROUPPER
+	RET
+
+// func avx2Softmax(s *float32, n int, scale float32) (m float32, l float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·avx2Softmax(SB), NOSPLIT, $0-32
+	MOVQ         s+0(FP), AX
+	VBROADCASTSS scale+16(FP), Y0
+	VMOVUPS      avx2_ff800000<>+0(SB), Y1
+	VMOVUPS      Y1, Y2
+	VMOVUPS      Y1, Y3
+	XORQ         CX, CX
+	MOVQ         n+8(FP), DX
+	SUBQ         $0x10, DX
+	JLT          maxTail
+
+max:
+	VMOVUPS (AX)(CX*1), Y4
+	VMULPS  Y0, Y4, Y4
+	VMOVUPS Y4, (AX)(CX*1)
+	VMAXPS  Y2, Y4, Y2
+	VMOVUPS 32(AX)(CX*1), Y4
+	VMULPS  Y0, Y4, Y4
+	VMOVUPS Y4, 32(AX)(CX*1)
+	VMAXPS  Y3, Y4, Y3
+	ADDQ    $0x40, CX
+	SUBQ    $0x10, DX
+	JGE     max
+
+maxTail:
+	ADDQ       $0x10, DX
+	JE         maxDone
+	LEAQ       avx2_tail<>+0(SB), BX
+	NEGQ       DX
+	LEAQ       64(BX)(DX*4), BX
+	VMOVDQU    (BX), Y4
+	VMASKMOVPS (AX)(CX*1), Y4, Y5
+	VMULPS     Y0, Y5, Y5
+	VMASKMOVPS Y5, Y4, (AX)(CX*1)
+	VBLENDVPS  Y4, Y5, Y1, Y5
+	VMAXPS     Y2, Y5, Y2
+	VMOVDQU    32(BX), Y4
+	VMASKMOVPS 32(AX)(CX*1), Y4, Y5
+	VMULPS     Y0, Y5, Y5
+	VMASKMOVPS Y5, Y4, 32(AX)(CX*1)
+	VBLENDVPS  Y4, Y5, Y1, Y5
+	VMAXPS     Y3, Y5, Y3
+
+maxDone:
+	VMAXPS       Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VMAXPS       X0, X2, X2
+	VPSHUFD      $0x4e, X2, X0
+	VMAXPS       X0, X2, X2
+	VPSHUFD      $0xb1, X2, X0
+	VMAXPS       X0, X2, X2
+	MOVSS        X2, m+24(FP)
+	VPXOR        Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VBROADCASTSS X2, Y2
+	XORQ         CX, CX
+	MOVQ         n+8(FP), DX
+	SUBQ         $0x10, DX
+	JLT          expTail
+
+exp:
+	VMOVUPS     (AX)(CX*1), Y3
+	VSUBPS      Y2, Y3, Y3
+	VMOVUPS     avx2_42b20000<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y4
+	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y3
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
+	VCVTTPS2DQ  Y4, Y4
+	VPSRAD      $0x01, Y4, Y3
+	VPSUBD      Y3, Y4, Y4
+	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y3, Y5, Y5
+	VMULPS      Y4, Y5, Y3
+	VMOVUPS     Y3, (AX)(CX*1)
+	VADDPS      Y3, Y0, Y0
+	VMOVUPS     32(AX)(CX*1), Y3
+	VSUBPS      Y2, Y3, Y3
+	VMOVUPS     avx2_42b20000<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y4
+	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y3
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
+	VCVTTPS2DQ  Y4, Y4
+	VPSRAD      $0x01, Y4, Y3
+	VPSUBD      Y3, Y4, Y4
+	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y3, Y5, Y5
+	VMULPS      Y4, Y5, Y3
+	VMOVUPS     Y3, 32(AX)(CX*1)
+	VADDPS      Y3, Y1, Y1
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JGE         exp
+
+expTail:
+	ADDQ        $0x10, DX
+	JE          expDone
+	LEAQ        avx2_tail<>+0(SB), BX
+	NEGQ        DX
+	LEAQ        64(BX)(DX*4), BX
+	VMOVDQU     (BX), Y3
+	VMASKMOVPS  (AX)(CX*1), Y3, Y4
+	VSUBPS      Y2, Y4, Y4
+	VMOVUPS     avx2_42b20000<>+0(SB), Y5
+	VMINPS      Y4, Y5, Y4
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y5
+	VMAXPS      Y4, Y5, Y4
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y4, Y5
+	VADDPS      avx2_4b400000<>+0(SB), Y5, Y5
+	VSUBPS      avx2_4b400000<>+0(SB), Y5, Y5
+	VFMADD231PS avx2_bf317200<>+0(SB), Y5, Y4
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y5, Y4
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y4, Y6
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y4, Y6
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y4, Y6
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y4, Y6
+	VMULPS      Y4, Y4, Y7
+	VFMADD213PS Y4, Y7, Y6
+	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
+	VCVTTPS2DQ  Y5, Y5
+	VPSRAD      $0x01, Y5, Y4
+	VPSUBD      Y4, Y5, Y5
+	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VPADDD      avx2_0000007f<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y4, Y6, Y6
+	VMULPS      Y5, Y6, Y4
+	VMASKMOVPS  Y4, Y3, (AX)(CX*1)
+	VPAND       Y3, Y4, Y4
+	VADDPS      Y4, Y0, Y0
+	VMOVDQU     32(BX), Y3
+	VMASKMOVPS  32(AX)(CX*1), Y3, Y4
+	VSUBPS      Y2, Y4, Y4
+	VMOVUPS     avx2_42b20000<>+0(SB), Y2
+	VMINPS      Y4, Y2, Y4
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
+	VMAXPS      Y4, Y2, Y4
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y4, Y2
+	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y4
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y4
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y4, Y5
+	VMULPS      Y4, Y4, Y6
+	VFMADD213PS Y4, Y6, Y5
+	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
+	VCVTTPS2DQ  Y2, Y2
+	VPSRAD      $0x01, Y2, Y4
+	VPSUBD      Y4, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y4, Y5, Y5
+	VMULPS      Y2, Y5, Y4
+	VMASKMOVPS  Y4, Y3, 32(AX)(CX*1)
+	VPAND       Y3, Y4, Y4
+	VADDPS      Y4, Y1, Y1
+
+expDone:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, l+28(FP)
+	VZEROUPPER
+	RET
+
+DATA avx2_ff800000<>+0(SB)/4, $0xff800000
+DATA avx2_ff800000<>+4(SB)/4, $0xff800000
+DATA avx2_ff800000<>+8(SB)/4, $0xff800000
+DATA avx2_ff800000<>+12(SB)/4, $0xff800000
+DATA avx2_ff800000<>+16(SB)/4, $0xff800000
+DATA avx2_ff800000<>+20(SB)/4, $0xff800000
+DATA avx2_ff800000<>+24(SB)/4, $0xff800000
+DATA avx2_ff800000<>+28(SB)/4, $0xff800000
+GLOBL avx2_ff800000<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_42b20000<>+0(SB)/4, $0x42b20000
+DATA avx2_42b20000<>+4(SB)/4, $0x42b20000
+DATA avx2_42b20000<>+8(SB)/4, $0x42b20000
+DATA avx2_42b20000<>+12(SB)/4, $0x42b20000
+DATA avx2_42b20000<>+16(SB)/4, $0x42b20000
+DATA avx2_42b20000<>+20(SB)/4, $0x42b20000
+DATA avx2_42b20000<>+24(SB)/4, $0x42b20000
+DATA avx2_42b20000<>+28(SB)/4, $0x42b20000
+GLOBL avx2_42b20000<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_c2d00000<>+0(SB)/4, $0xc2d00000
+DATA avx2_c2d00000<>+4(SB)/4, $0xc2d00000
+DATA avx2_c2d00000<>+8(SB)/4, $0xc2d00000
+DATA avx2_c2d00000<>+12(SB)/4, $0xc2d00000
+DATA avx2_c2d00000<>+16(SB)/4, $0xc2d00000
+DATA avx2_c2d00000<>+20(SB)/4, $0xc2d00000
+DATA avx2_c2d00000<>+24(SB)/4, $0xc2d00000
+DATA avx2_c2d00000<>+28(SB)/4, $0xc2d00000
+GLOBL avx2_c2d00000<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
+DATA avx2_3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
+DATA avx2_3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
+DATA avx2_3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
+DATA avx2_3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
+DATA avx2_3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
+DATA avx2_3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
+DATA avx2_3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+GLOBL avx2_3fb8aa3b<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_4b400000<>+0(SB)/4, $0x4b400000
+DATA avx2_4b400000<>+4(SB)/4, $0x4b400000
+DATA avx2_4b400000<>+8(SB)/4, $0x4b400000
+DATA avx2_4b400000<>+12(SB)/4, $0x4b400000
+DATA avx2_4b400000<>+16(SB)/4, $0x4b400000
+DATA avx2_4b400000<>+20(SB)/4, $0x4b400000
+DATA avx2_4b400000<>+24(SB)/4, $0x4b400000
+DATA avx2_4b400000<>+28(SB)/4, $0x4b400000
+GLOBL avx2_4b400000<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bf317200<>+0(SB)/4, $0xbf317200
+DATA avx2_bf317200<>+4(SB)/4, $0xbf317200
+DATA avx2_bf317200<>+8(SB)/4, $0xbf317200
+DATA avx2_bf317200<>+12(SB)/4, $0xbf317200
+DATA avx2_bf317200<>+16(SB)/4, $0xbf317200
+DATA avx2_bf317200<>+20(SB)/4, $0xbf317200
+DATA avx2_bf317200<>+24(SB)/4, $0xbf317200
+DATA avx2_bf317200<>+28(SB)/4, $0xbf317200
+GLOBL avx2_bf317200<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_b5bfbe8e<>+0(SB)/4, $0xb5bfbe8e
+DATA avx2_b5bfbe8e<>+4(SB)/4, $0xb5bfbe8e
+DATA avx2_b5bfbe8e<>+8(SB)/4, $0xb5bfbe8e
+DATA avx2_b5bfbe8e<>+12(SB)/4, $0xb5bfbe8e
+DATA avx2_b5bfbe8e<>+16(SB)/4, $0xb5bfbe8e
+DATA avx2_b5bfbe8e<>+20(SB)/4, $0xb5bfbe8e
+DATA avx2_b5bfbe8e<>+24(SB)/4, $0xb5bfbe8e
+DATA avx2_b5bfbe8e<>+28(SB)/4, $0xb5bfbe8e
+GLOBL avx2_b5bfbe8e<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3ab51217<>+0(SB)/4, $0x3ab51217
+DATA avx2_3ab51217<>+4(SB)/4, $0x3ab51217
+DATA avx2_3ab51217<>+8(SB)/4, $0x3ab51217
+DATA avx2_3ab51217<>+12(SB)/4, $0x3ab51217
+DATA avx2_3ab51217<>+16(SB)/4, $0x3ab51217
+DATA avx2_3ab51217<>+20(SB)/4, $0x3ab51217
+DATA avx2_3ab51217<>+24(SB)/4, $0x3ab51217
+DATA avx2_3ab51217<>+28(SB)/4, $0x3ab51217
+GLOBL avx2_3ab51217<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3c091cf1<>+0(SB)/4, $0x3c091cf1
+DATA avx2_3c091cf1<>+4(SB)/4, $0x3c091cf1
+DATA avx2_3c091cf1<>+8(SB)/4, $0x3c091cf1
+DATA avx2_3c091cf1<>+12(SB)/4, $0x3c091cf1
+DATA avx2_3c091cf1<>+16(SB)/4, $0x3c091cf1
+DATA avx2_3c091cf1<>+20(SB)/4, $0x3c091cf1
+DATA avx2_3c091cf1<>+24(SB)/4, $0x3c091cf1
+DATA avx2_3c091cf1<>+28(SB)/4, $0x3c091cf1
+GLOBL avx2_3c091cf1<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3d2aac79<>+0(SB)/4, $0x3d2aac79
+DATA avx2_3d2aac79<>+4(SB)/4, $0x3d2aac79
+DATA avx2_3d2aac79<>+8(SB)/4, $0x3d2aac79
+DATA avx2_3d2aac79<>+12(SB)/4, $0x3d2aac79
+DATA avx2_3d2aac79<>+16(SB)/4, $0x3d2aac79
+DATA avx2_3d2aac79<>+20(SB)/4, $0x3d2aac79
+DATA avx2_3d2aac79<>+24(SB)/4, $0x3d2aac79
+DATA avx2_3d2aac79<>+28(SB)/4, $0x3d2aac79
+GLOBL avx2_3d2aac79<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3e2aaa49<>+0(SB)/4, $0x3e2aaa49
+DATA avx2_3e2aaa49<>+4(SB)/4, $0x3e2aaa49
+DATA avx2_3e2aaa49<>+8(SB)/4, $0x3e2aaa49
+DATA avx2_3e2aaa49<>+12(SB)/4, $0x3e2aaa49
+DATA avx2_3e2aaa49<>+16(SB)/4, $0x3e2aaa49
+DATA avx2_3e2aaa49<>+20(SB)/4, $0x3e2aaa49
+DATA avx2_3e2aaa49<>+24(SB)/4, $0x3e2aaa49
+DATA avx2_3e2aaa49<>+28(SB)/4, $0x3e2aaa49
+GLOBL avx2_3e2aaa49<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3efffffe<>+0(SB)/4, $0x3efffffe
+DATA avx2_3efffffe<>+4(SB)/4, $0x3efffffe
+DATA avx2_3efffffe<>+8(SB)/4, $0x3efffffe
+DATA avx2_3efffffe<>+12(SB)/4, $0x3efffffe
+DATA avx2_3efffffe<>+16(SB)/4, $0x3efffffe
+DATA avx2_3efffffe<>+20(SB)/4, $0x3efffffe
+DATA avx2_3efffffe<>+24(SB)/4, $0x3efffffe
+DATA avx2_3efffffe<>+28(SB)/4, $0x3efffffe
+GLOBL avx2_3efffffe<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_0000007f<>+0(SB)/4, $0x0000007f
+DATA avx2_0000007f<>+4(SB)/4, $0x0000007f
+DATA avx2_0000007f<>+8(SB)/4, $0x0000007f
+DATA avx2_0000007f<>+12(SB)/4, $0x0000007f
+DATA avx2_0000007f<>+16(SB)/4, $0x0000007f
+DATA avx2_0000007f<>+20(SB)/4, $0x0000007f
+DATA avx2_0000007f<>+24(SB)/4, $0x0000007f
+DATA avx2_0000007f<>+28(SB)/4, $0x0000007f
+GLOBL avx2_0000007f<>(SB), RODATA|NOPTR, $32
+
+// func avx2Softcap(x *float32, n int, limit float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2Softcap(SB), NOSPLIT, $0-20
+	MOVQ         x+0(FP), AX
+	VBROADCASTSS limit+16(FP), Y0
+	XORQ         CX, CX
+	MOVQ         n+8(FP), DX
+	SUBQ         $0x10, DX
+	JLT          loopTail
+
+loop:
+	VMOVUPS     (AX)(CX*1), Y1
+	VDIVPS      Y0, Y1, Y1
+	VPXOR       Y2, Y2, Y2
+	VCMPPS      $0x11, Y2, Y1, Y2
+	VPAND       avx2_80000000<>+0(SB), Y2, Y2
+	VPXOR       Y2, Y1, Y1
+	VCMPPS      $0x11, avx2_3f200000<>+0(SB), Y1, Y3
+	VMULPS      Y1, Y1, Y4
+	VMOVUPS     avx2_bbbaf0e6<>+0(SB), Y5
+	VFMADD213PS avx2_3ca9134d<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_bd5c1e2d<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_3e088393<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_beaaaa99<>+0(SB), Y4, Y5
+	VMULPS      Y4, Y1, Y4
+	VFMADD213PS Y1, Y4, Y5
+	VADDPS      Y1, Y1, Y1
+	VMOVUPS     avx2_42b20000<>+0(SB), Y4
+	VMINPS      Y1, Y4, Y1
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
+	VMAXPS      Y1, Y4, Y1
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y4
+	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y1
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y1
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y6
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y6
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y6
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y6
+	VMULPS      Y1, Y1, Y7
+	VFMADD213PS Y1, Y7, Y6
+	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
+	VCVTTPS2DQ  Y4, Y4
+	VPSRAD      $0x01, Y4, Y1
+	VPSUBD      Y1, Y4, Y4
+	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y1, Y6, Y6
+	VMULPS      Y4, Y6, Y1
+	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
+	VMOVUPS     avx2_40000000<>+0(SB), Y4
+	VDIVPS      Y1, Y4, Y1
+	VMOVUPS     avx2_3f800000<>+0(SB), Y4
+	VSUBPS      Y1, Y4, Y1
+	VBLENDVPS   Y3, Y5, Y1, Y1
+	VPXOR       Y2, Y1, Y1
+	VMULPS      Y0, Y1, Y1
+	VMOVUPS     Y1, (AX)(CX*1)
+	VMOVUPS     32(AX)(CX*1), Y1
+	VDIVPS      Y0, Y1, Y1
+	VPXOR       Y2, Y2, Y2
+	VCMPPS      $0x11, Y2, Y1, Y2
+	VPAND       avx2_80000000<>+0(SB), Y2, Y2
+	VPXOR       Y2, Y1, Y1
+	VCMPPS      $0x11, avx2_3f200000<>+0(SB), Y1, Y3
+	VMULPS      Y1, Y1, Y4
+	VMOVUPS     avx2_bbbaf0e6<>+0(SB), Y5
+	VFMADD213PS avx2_3ca9134d<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_bd5c1e2d<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_3e088393<>+0(SB), Y4, Y5
+	VFMADD213PS avx2_beaaaa99<>+0(SB), Y4, Y5
+	VMULPS      Y4, Y1, Y4
+	VFMADD213PS Y1, Y4, Y5
+	VADDPS      Y1, Y1, Y1
+	VMOVUPS     avx2_42b20000<>+0(SB), Y4
+	VMINPS      Y1, Y4, Y1
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
+	VMAXPS      Y1, Y4, Y1
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y4
+	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
+	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y1
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y1
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y6
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y6
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y6
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y6
+	VMULPS      Y1, Y1, Y7
+	VFMADD213PS Y1, Y7, Y6
+	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
+	VCVTTPS2DQ  Y4, Y4
+	VPSRAD      $0x01, Y4, Y1
+	VPSUBD      Y1, Y4, Y4
+	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y1, Y6, Y6
+	VMULPS      Y4, Y6, Y1
+	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
+	VMOVUPS     avx2_40000000<>+0(SB), Y4
+	VDIVPS      Y1, Y4, Y1
+	VMOVUPS     avx2_3f800000<>+0(SB), Y4
+	VSUBPS      Y1, Y4, Y1
+	VBLENDVPS   Y3, Y5, Y1, Y1
+	VPXOR       Y2, Y1, Y1
+	VMULPS      Y0, Y1, Y1
+	VMOVUPS     Y1, 32(AX)(CX*1)
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JGE         loop
+
+loopTail:
+	ADDQ        $0x10, DX
+	JE          loopDone
+	LEAQ        avx2_tail<>+0(SB), BX
+	NEGQ        DX
+	LEAQ        64(BX)(DX*4), BX
+	VMOVDQU     (BX), Y1
+	VMASKMOVPS  (AX)(CX*1), Y1, Y2
+	VDIVPS      Y0, Y2, Y2
+	VPXOR       Y3, Y3, Y3
+	VCMPPS      $0x11, Y3, Y2, Y3
+	VPAND       avx2_80000000<>+0(SB), Y3, Y3
+	VPXOR       Y3, Y2, Y2
+	VCMPPS      $0x11, avx2_3f200000<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VMOVUPS     avx2_bbbaf0e6<>+0(SB), Y6
+	VFMADD213PS avx2_3ca9134d<>+0(SB), Y5, Y6
+	VFMADD213PS avx2_bd5c1e2d<>+0(SB), Y5, Y6
+	VFMADD213PS avx2_3e088393<>+0(SB), Y5, Y6
+	VFMADD213PS avx2_beaaaa99<>+0(SB), Y5, Y6
+	VMULPS      Y5, Y2, Y5
+	VFMADD213PS Y2, Y5, Y6
+	VADDPS      Y2, Y2, Y2
+	VMOVUPS     avx2_42b20000<>+0(SB), Y5
+	VMINPS      Y2, Y5, Y2
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y5
+	VMAXPS      Y2, Y5, Y2
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y5
+	VADDPS      avx2_4b400000<>+0(SB), Y5, Y5
+	VSUBPS      avx2_4b400000<>+0(SB), Y5, Y5
+	VFMADD231PS avx2_bf317200<>+0(SB), Y5, Y2
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y5, Y2
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y7
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y7
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y7
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y7
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y7
+	VMULPS      Y2, Y2, Y8
+	VFMADD213PS Y2, Y8, Y7
+	VADDPS      avx2_3f800000<>+0(SB), Y7, Y7
+	VCVTTPS2DQ  Y5, Y5
+	VPSRAD      $0x01, Y5, Y2
+	VPSUBD      Y2, Y5, Y5
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y2, Y7, Y7
+	VMULPS      Y5, Y7, Y2
+	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
+	VMOVUPS     avx2_40000000<>+0(SB), Y5
+	VDIVPS      Y2, Y5, Y2
+	VMOVUPS     avx2_3f800000<>+0(SB), Y5
+	VSUBPS      Y2, Y5, Y2
+	VBLENDVPS   Y4, Y6, Y2, Y2
+	VPXOR       Y3, Y2, Y2
+	VMULPS      Y0, Y2, Y2
+	VMASKMOVPS  Y2, Y1, (AX)(CX*1)
+	VMOVDQU     32(BX), Y1
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y2
+	VDIVPS      Y0, Y2, Y2
+	VPXOR       Y3, Y3, Y3
+	VCMPPS      $0x11, Y3, Y2, Y3
+	VPAND       avx2_80000000<>+0(SB), Y3, Y3
+	VPXOR       Y3, Y2, Y2
+	VCMPPS      $0x11, avx2_3f200000<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VMOVUPS     avx2_bbbaf0e6<>+0(SB), Y6
+	VFMADD213PS avx2_3ca9134d<>+0(SB), Y5, Y6
+	VFMADD213PS avx2_bd5c1e2d<>+0(SB), Y5, Y6
+	VFMADD213PS avx2_3e088393<>+0(SB), Y5, Y6
+	VFMADD213PS avx2_beaaaa99<>+0(SB), Y5, Y6
+	VMULPS      Y5, Y2, Y5
+	VFMADD213PS Y2, Y5, Y6
+	VADDPS      Y2, Y2, Y2
+	VMOVUPS     avx2_42b20000<>+0(SB), Y5
+	VMINPS      Y2, Y5, Y2
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y5
+	VMAXPS      Y2, Y5, Y2
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y5
+	VADDPS      avx2_4b400000<>+0(SB), Y5, Y5
+	VSUBPS      avx2_4b400000<>+0(SB), Y5, Y5
+	VFMADD231PS avx2_bf317200<>+0(SB), Y5, Y2
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y5, Y2
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y7
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y7
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y7
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y7
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y7
+	VMULPS      Y2, Y2, Y8
+	VFMADD213PS Y2, Y8, Y7
+	VADDPS      avx2_3f800000<>+0(SB), Y7, Y7
+	VCVTTPS2DQ  Y5, Y5
+	VPSRAD      $0x01, Y5, Y2
+	VPSUBD      Y2, Y5, Y5
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y2, Y7, Y7
+	VMULPS      Y5, Y7, Y2
+	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
+	VMOVUPS     avx2_40000000<>+0(SB), Y5
+	VDIVPS      Y2, Y5, Y2
+	VMOVUPS     avx2_3f800000<>+0(SB), Y5
+	VSUBPS      Y2, Y5, Y2
+	VBLENDVPS   Y4, Y6, Y2, Y2
+	VPXOR       Y3, Y2, Y2
+	VMULPS      Y0, Y2, Y2
+	VMASKMOVPS  Y2, Y1, 32(AX)(CX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+DATA avx2_80000000<>+0(SB)/4, $0x80000000
+DATA avx2_80000000<>+4(SB)/4, $0x80000000
+DATA avx2_80000000<>+8(SB)/4, $0x80000000
+DATA avx2_80000000<>+12(SB)/4, $0x80000000
+DATA avx2_80000000<>+16(SB)/4, $0x80000000
+DATA avx2_80000000<>+20(SB)/4, $0x80000000
+DATA avx2_80000000<>+24(SB)/4, $0x80000000
+DATA avx2_80000000<>+28(SB)/4, $0x80000000
+GLOBL avx2_80000000<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3f200000<>+0(SB)/4, $0x3f200000
+DATA avx2_3f200000<>+4(SB)/4, $0x3f200000
+DATA avx2_3f200000<>+8(SB)/4, $0x3f200000
+DATA avx2_3f200000<>+12(SB)/4, $0x3f200000
+DATA avx2_3f200000<>+16(SB)/4, $0x3f200000
+DATA avx2_3f200000<>+20(SB)/4, $0x3f200000
+DATA avx2_3f200000<>+24(SB)/4, $0x3f200000
+DATA avx2_3f200000<>+28(SB)/4, $0x3f200000
+GLOBL avx2_3f200000<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bbbaf0e6<>+0(SB)/4, $0xbbbaf0e6
+DATA avx2_bbbaf0e6<>+4(SB)/4, $0xbbbaf0e6
+DATA avx2_bbbaf0e6<>+8(SB)/4, $0xbbbaf0e6
+DATA avx2_bbbaf0e6<>+12(SB)/4, $0xbbbaf0e6
+DATA avx2_bbbaf0e6<>+16(SB)/4, $0xbbbaf0e6
+DATA avx2_bbbaf0e6<>+20(SB)/4, $0xbbbaf0e6
+DATA avx2_bbbaf0e6<>+24(SB)/4, $0xbbbaf0e6
+DATA avx2_bbbaf0e6<>+28(SB)/4, $0xbbbaf0e6
+GLOBL avx2_bbbaf0e6<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3ca9134d<>+0(SB)/4, $0x3ca9134d
+DATA avx2_3ca9134d<>+4(SB)/4, $0x3ca9134d
+DATA avx2_3ca9134d<>+8(SB)/4, $0x3ca9134d
+DATA avx2_3ca9134d<>+12(SB)/4, $0x3ca9134d
+DATA avx2_3ca9134d<>+16(SB)/4, $0x3ca9134d
+DATA avx2_3ca9134d<>+20(SB)/4, $0x3ca9134d
+DATA avx2_3ca9134d<>+24(SB)/4, $0x3ca9134d
+DATA avx2_3ca9134d<>+28(SB)/4, $0x3ca9134d
+GLOBL avx2_3ca9134d<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bd5c1e2d<>+0(SB)/4, $0xbd5c1e2d
+DATA avx2_bd5c1e2d<>+4(SB)/4, $0xbd5c1e2d
+DATA avx2_bd5c1e2d<>+8(SB)/4, $0xbd5c1e2d
+DATA avx2_bd5c1e2d<>+12(SB)/4, $0xbd5c1e2d
+DATA avx2_bd5c1e2d<>+16(SB)/4, $0xbd5c1e2d
+DATA avx2_bd5c1e2d<>+20(SB)/4, $0xbd5c1e2d
+DATA avx2_bd5c1e2d<>+24(SB)/4, $0xbd5c1e2d
+DATA avx2_bd5c1e2d<>+28(SB)/4, $0xbd5c1e2d
+GLOBL avx2_bd5c1e2d<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3e088393<>+0(SB)/4, $0x3e088393
+DATA avx2_3e088393<>+4(SB)/4, $0x3e088393
+DATA avx2_3e088393<>+8(SB)/4, $0x3e088393
+DATA avx2_3e088393<>+12(SB)/4, $0x3e088393
+DATA avx2_3e088393<>+16(SB)/4, $0x3e088393
+DATA avx2_3e088393<>+20(SB)/4, $0x3e088393
+DATA avx2_3e088393<>+24(SB)/4, $0x3e088393
+DATA avx2_3e088393<>+28(SB)/4, $0x3e088393
+GLOBL avx2_3e088393<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_beaaaa99<>+0(SB)/4, $0xbeaaaa99
+DATA avx2_beaaaa99<>+4(SB)/4, $0xbeaaaa99
+DATA avx2_beaaaa99<>+8(SB)/4, $0xbeaaaa99
+DATA avx2_beaaaa99<>+12(SB)/4, $0xbeaaaa99
+DATA avx2_beaaaa99<>+16(SB)/4, $0xbeaaaa99
+DATA avx2_beaaaa99<>+20(SB)/4, $0xbeaaaa99
+DATA avx2_beaaaa99<>+24(SB)/4, $0xbeaaaa99
+DATA avx2_beaaaa99<>+28(SB)/4, $0xbeaaaa99
+GLOBL avx2_beaaaa99<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_40000000<>+0(SB)/4, $0x40000000
+DATA avx2_40000000<>+4(SB)/4, $0x40000000
+DATA avx2_40000000<>+8(SB)/4, $0x40000000
+DATA avx2_40000000<>+12(SB)/4, $0x40000000
+DATA avx2_40000000<>+16(SB)/4, $0x40000000
+DATA avx2_40000000<>+20(SB)/4, $0x40000000
+DATA avx2_40000000<>+24(SB)/4, $0x40000000
+DATA avx2_40000000<>+28(SB)/4, $0x40000000
+GLOBL avx2_40000000<>(SB), RODATA|NOPTR, $32
+
+// func avx2Add(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·avx2Add(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	XORQ BX, BX
+	MOVQ n+24(FP), SI
+	SUBQ $0x10, SI
+	JLT  loopTail
+
+loop:
+	VMOVUPS (CX)(BX*1), Y0
+	VMOVUPS (DX)(BX*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*1)
+	VMOVUPS 32(CX)(BX*1), Y0
+	VMOVUPS 32(DX)(BX*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(AX)(BX*1)
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, SI
+	JGE     loop
+
+loopTail:
+	ADDQ       $0x10, SI
+	JE         loopDone
+	LEAQ       avx2_tail<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
+	VMOVDQU    32(DI), Y0
+	VMASKMOVPS 32(CX)(BX*1), Y0, Y1
+	VMASKMOVPS 32(DX)(BX*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, 32(AX)(BX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+// func avx2Mul(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·avx2Mul(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	XORQ BX, BX
+	MOVQ n+24(FP), SI
+	SUBQ $0x10, SI
+	JLT  loopTail
+
+loop:
+	VMOVUPS (CX)(BX*1), Y0
+	VMOVUPS (DX)(BX*1), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*1)
+	VMOVUPS 32(CX)(BX*1), Y0
+	VMOVUPS 32(DX)(BX*1), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(AX)(BX*1)
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, SI
+	JGE     loop
+
+loopTail:
+	ADDQ       $0x10, SI
+	JE         loopDone
+	LEAQ       avx2_tail<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVDQU    (DI), Y0
+	VMASKMOVPS (CX)(BX*1), Y0, Y1
+	VMASKMOVPS (DX)(BX*1), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(BX*1)
+	VMOVDQU    32(DI), Y0
+	VMASKMOVPS 32(CX)(BX*1), Y0, Y1
+	VMASKMOVPS 32(DX)(BX*1), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, 32(AX)(BX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+// func avx2Scale(dst *float32, src *float32, n int, f float32)
+// Requires: AVX
+TEXT ·avx2Scale(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	VBROADCASTSS f+24(FP), Y0
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	SUBQ         $0x10, BX
+	JLT          loopTail
+
+loop:
+	VMOVUPS (CX)(DX*1), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DX*1)
+	VMOVUPS 32(CX)(DX*1), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, 32(AX)(DX*1)
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, BX
+	JGE     loop
+
+loopTail:
+	ADDQ       $0x10, BX
+	JE         loopDone
+	LEAQ       avx2_tail<>+0(SB), SI
+	NEGQ       BX
+	LEAQ       64(SI)(BX*4), SI
+	VMOVDQU    (SI), Y1
+	VMASKMOVPS (CX)(DX*1), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DX*1)
+	VMOVDQU    32(SI), Y1
+	VMASKMOVPS 32(CX)(DX*1), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, 32(AX)(DX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+// func avx2Blend(o *float32, p *float32, n int, a float32, b float32)
+// Requires: AVX, FMA3
+TEXT ·avx2Blend(SB), NOSPLIT, $0-32
+	MOVQ         o+0(FP), AX
+	MOVQ         p+8(FP), CX
+	VBROADCASTSS a+24(FP), Y0
+	VBROADCASTSS b+28(FP), Y1
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	SUBQ         $0x10, BX
+	JLT          loopTail
+
+loop:
+	VMOVUPS     (AX)(DX*1), Y2
+	VMOVUPS     (CX)(DX*1), Y3
+	VMULPS      Y1, Y3, Y3
+	VFMADD213PS Y3, Y0, Y2
+	VMOVUPS     Y2, (AX)(DX*1)
+	VMOVUPS     32(AX)(DX*1), Y2
+	VMOVUPS     32(CX)(DX*1), Y3
+	VMULPS      Y1, Y3, Y3
+	VFMADD213PS Y3, Y0, Y2
+	VMOVUPS     Y2, 32(AX)(DX*1)
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JGE         loop
+
+loopTail:
+	ADDQ        $0x10, BX
+	JE          loopDone
+	LEAQ        avx2_tail<>+0(SB), SI
+	NEGQ        BX
+	LEAQ        64(SI)(BX*4), SI
+	VMOVDQU     (SI), Y2
+	VMASKMOVPS  (AX)(DX*1), Y2, Y3
+	VMASKMOVPS  (CX)(DX*1), Y2, Y4
+	VMULPS      Y1, Y4, Y4
+	VFMADD213PS Y4, Y0, Y3
+	VMASKMOVPS  Y3, Y2, (AX)(DX*1)
+	VMOVDQU     32(SI), Y2
+	VMASKMOVPS  32(AX)(DX*1), Y2, Y3
+	VMASKMOVPS  32(CX)(DX*1), Y2, Y4
+	VMULPS      Y1, Y4, Y4
+	VFMADD213PS Y4, Y0, Y3
+	VMASKMOVPS  Y3, Y2, 32(AX)(DX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+// func avx2SiLU(x *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2SiLU(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	XORQ CX, CX
+	MOVQ n+8(FP), DX
+	SUBQ $0x10, DX
+	JLT  loopTail
+
+loop:
+	VMOVUPS     (AX)(CX*1), Y0
+	VPXOR       avx2_80000000<>+0(SB), Y0, Y1
+	VMOVUPS     avx2_42b20000<>+0(SB), Y2
+	VMINPS      Y1, Y2, Y1
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
+	VMAXPS      Y1, Y2, Y1
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y2
+	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y1
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y3
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y3
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y3
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y3
+	VMULPS      Y1, Y1, Y4
+	VFMADD213PS Y1, Y4, Y3
+	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VCVTTPS2DQ  Y2, Y2
+	VPSRAD      $0x01, Y2, Y1
+	VPSUBD      Y1, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y1, Y3, Y3
+	VMULPS      Y2, Y3, Y1
+	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
+	VDIVPS      Y1, Y0, Y0
+	VMOVUPS     Y0, (AX)(CX*1)
+	VMOVUPS     32(AX)(CX*1), Y0
+	VPXOR       avx2_80000000<>+0(SB), Y0, Y1
+	VMOVUPS     avx2_42b20000<>+0(SB), Y2
+	VMINPS      Y1, Y2, Y1
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
+	VMAXPS      Y1, Y2, Y1
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y2
+	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y1
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y3
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y3
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y3
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y3
+	VMULPS      Y1, Y1, Y4
+	VFMADD213PS Y1, Y4, Y3
+	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VCVTTPS2DQ  Y2, Y2
+	VPSRAD      $0x01, Y2, Y1
+	VPSUBD      Y1, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y1, Y3, Y3
+	VMULPS      Y2, Y3, Y1
+	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
+	VDIVPS      Y1, Y0, Y0
+	VMOVUPS     Y0, 32(AX)(CX*1)
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JGE         loop
+
+loopTail:
+	ADDQ        $0x10, DX
+	JE          loopDone
+	LEAQ        avx2_tail<>+0(SB), BX
+	NEGQ        DX
+	LEAQ        64(BX)(DX*4), BX
+	VMOVDQU     (BX), Y0
+	VMASKMOVPS  (AX)(CX*1), Y0, Y1
+	VPXOR       avx2_80000000<>+0(SB), Y1, Y2
+	VMOVUPS     avx2_42b20000<>+0(SB), Y3
+	VMINPS      Y2, Y3, Y2
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y3
+	VMAXPS      Y2, Y3, Y2
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y3
+	VADDPS      avx2_4b400000<>+0(SB), Y3, Y3
+	VSUBPS      avx2_4b400000<>+0(SB), Y3, Y3
+	VFMADD231PS avx2_bf317200<>+0(SB), Y3, Y2
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y3, Y2
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VFMADD213PS Y2, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VCVTTPS2DQ  Y3, Y3
+	VPSRAD      $0x01, Y3, Y2
+	VPSUBD      Y2, Y3, Y3
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y2
+	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
+	VDIVPS      Y2, Y1, Y1
+	VMASKMOVPS  Y1, Y0, (AX)(CX*1)
+	VMOVDQU     32(BX), Y0
+	VMASKMOVPS  32(AX)(CX*1), Y0, Y1
+	VPXOR       avx2_80000000<>+0(SB), Y1, Y2
+	VMOVUPS     avx2_42b20000<>+0(SB), Y3
+	VMINPS      Y2, Y3, Y2
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y3
+	VMAXPS      Y2, Y3, Y2
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y3
+	VADDPS      avx2_4b400000<>+0(SB), Y3, Y3
+	VSUBPS      avx2_4b400000<>+0(SB), Y3, Y3
+	VFMADD231PS avx2_bf317200<>+0(SB), Y3, Y2
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y3, Y2
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VFMADD213PS Y2, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VCVTTPS2DQ  Y3, Y3
+	VPSRAD      $0x01, Y3, Y2
+	VPSUBD      Y2, Y3, Y3
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y2
+	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
+	VDIVPS      Y2, Y1, Y1
+	VMASKMOVPS  Y1, Y0, 32(AX)(CX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+// func avx2GELUTanh(x *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2GELUTanh(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	XORQ CX, CX
+	MOVQ n+8(FP), DX
+	SUBQ $0x10, DX
+	JLT  loopTail
+
+loop:
+	VMOVUPS     (AX)(CX*1), Y0
+	VMULPS      Y0, Y0, Y2
+	VMOVUPS     avx2_bd922279<>+0(SB), Y1
+	VFMADD213PS avx2_bfcc422a<>+0(SB), Y1, Y2
+	VMULPS      Y0, Y2, Y2
+	VMOVUPS     avx2_42b20000<>+0(SB), Y1
+	VMINPS      Y2, Y1, Y2
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y1
+	VMAXPS      Y2, Y1, Y2
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y1
+	VADDPS      avx2_4b400000<>+0(SB), Y1, Y1
+	VSUBPS      avx2_4b400000<>+0(SB), Y1, Y1
+	VFMADD231PS avx2_bf317200<>+0(SB), Y1, Y2
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y1, Y2
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y3
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y3
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y3
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y3
+	VMULPS      Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y3
+	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VCVTTPS2DQ  Y1, Y1
+	VPSRAD      $0x01, Y1, Y2
+	VPSUBD      Y2, Y1, Y1
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VMULPS      Y2, Y3, Y3
+	VMULPS      Y1, Y3, Y2
+	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
+	VDIVPS      Y2, Y0, Y0
+	VMOVUPS     Y0, (AX)(CX*1)
+	VMOVUPS     32(AX)(CX*1), Y0
+	VMULPS      Y0, Y0, Y2
+	VMOVUPS     avx2_bd922279<>+0(SB), Y1
+	VFMADD213PS avx2_bfcc422a<>+0(SB), Y1, Y2
+	VMULPS      Y0, Y2, Y2
+	VMOVUPS     avx2_42b20000<>+0(SB), Y1
+	VMINPS      Y2, Y1, Y2
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y1
+	VMAXPS      Y2, Y1, Y2
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y1
+	VADDPS      avx2_4b400000<>+0(SB), Y1, Y1
+	VSUBPS      avx2_4b400000<>+0(SB), Y1, Y1
+	VFMADD231PS avx2_bf317200<>+0(SB), Y1, Y2
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y1, Y2
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y3
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y3
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y3
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y3
+	VMULPS      Y2, Y2, Y4
+	VFMADD213PS Y2, Y4, Y3
+	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VCVTTPS2DQ  Y1, Y1
+	VPSRAD      $0x01, Y1, Y2
+	VPSUBD      Y2, Y1, Y1
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
+	VPSLLD      $0x17, Y1, Y1
+	VMULPS      Y2, Y3, Y3
+	VMULPS      Y1, Y3, Y2
+	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
+	VDIVPS      Y2, Y0, Y0
+	VMOVUPS     Y0, 32(AX)(CX*1)
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JGE         loop
+
+loopTail:
+	ADDQ        $0x10, DX
+	JE          loopDone
+	LEAQ        avx2_tail<>+0(SB), BX
+	NEGQ        DX
+	LEAQ        64(BX)(DX*4), BX
+	VMOVDQU     (BX), Y0
+	VMASKMOVPS  (AX)(CX*1), Y0, Y1
+	VMULPS      Y1, Y1, Y3
+	VMOVUPS     avx2_bd922279<>+0(SB), Y2
+	VFMADD213PS avx2_bfcc422a<>+0(SB), Y2, Y3
+	VMULPS      Y1, Y3, Y3
+	VMOVUPS     avx2_42b20000<>+0(SB), Y2
+	VMINPS      Y3, Y2, Y3
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
+	VMAXPS      Y3, Y2, Y3
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y2
+	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y3
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y4
+	VMULPS      Y3, Y3, Y5
+	VFMADD213PS Y3, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VCVTTPS2DQ  Y2, Y2
+	VPSRAD      $0x01, Y2, Y3
+	VPSUBD      Y3, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y3, Y4, Y4
+	VMULPS      Y2, Y4, Y3
+	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VDIVPS      Y3, Y1, Y1
+	VMASKMOVPS  Y1, Y0, (AX)(CX*1)
+	VMOVDQU     32(BX), Y0
+	VMASKMOVPS  32(AX)(CX*1), Y0, Y1
+	VMULPS      Y1, Y1, Y3
+	VMOVUPS     avx2_bd922279<>+0(SB), Y2
+	VFMADD213PS avx2_bfcc422a<>+0(SB), Y2, Y3
+	VMULPS      Y1, Y3, Y3
+	VMOVUPS     avx2_42b20000<>+0(SB), Y2
+	VMINPS      Y3, Y2, Y3
+	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
+	VMAXPS      Y3, Y2, Y3
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y2
+	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y3
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y4
+	VMULPS      Y3, Y3, Y5
+	VFMADD213PS Y3, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VCVTTPS2DQ  Y2, Y2
+	VPSRAD      $0x01, Y2, Y3
+	VPSUBD      Y3, Y2, Y2
+	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y3, Y4, Y4
+	VMULPS      Y2, Y4, Y3
+	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VDIVPS      Y3, Y1, Y1
+	VMASKMOVPS  Y1, Y0, 32(AX)(CX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+DATA avx2_bd922279<>+0(SB)/4, $0xbd922279
+DATA avx2_bd922279<>+4(SB)/4, $0xbd922279
+DATA avx2_bd922279<>+8(SB)/4, $0xbd922279
+DATA avx2_bd922279<>+12(SB)/4, $0xbd922279
+DATA avx2_bd922279<>+16(SB)/4, $0xbd922279
+DATA avx2_bd922279<>+20(SB)/4, $0xbd922279
+DATA avx2_bd922279<>+24(SB)/4, $0xbd922279
+DATA avx2_bd922279<>+28(SB)/4, $0xbd922279
+GLOBL avx2_bd922279<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bfcc422a<>+0(SB)/4, $0xbfcc422a
+DATA avx2_bfcc422a<>+4(SB)/4, $0xbfcc422a
+DATA avx2_bfcc422a<>+8(SB)/4, $0xbfcc422a
+DATA avx2_bfcc422a<>+12(SB)/4, $0xbfcc422a
+DATA avx2_bfcc422a<>+16(SB)/4, $0xbfcc422a
+DATA avx2_bfcc422a<>+20(SB)/4, $0xbfcc422a
+DATA avx2_bfcc422a<>+24(SB)/4, $0xbfcc422a
+DATA avx2_bfcc422a<>+28(SB)/4, $0xbfcc422a
+GLOBL avx2_bfcc422a<>(SB), RODATA|NOPTR, $32
+
+// func avx2GELU(x *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·avx2GELU(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	XORQ CX, CX
+	MOVQ n+8(FP), DX
+	SUBQ $0x10, DX
+	JLT  loopTail
+
+loop:
+	VMOVUPS      (AX)(CX*1), Y0
+	VPXOR        Y1, Y1, Y1
+	VCMPPS       $0x11, Y1, Y0, Y1
+	VPAND        avx2_80000000<>+0(SB), Y1, Y2
+	VMULPS       avx2_3f3504f3<>+0(SB), Y0, Y3
+	VPXOR        Y2, Y3, Y3
+	VCMPPS       $0x11, avx2_3f800000<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y3, Y5
+	VMOVUPS      avx2_38a4b51a<>+0(SB), Y6
+	VFMADD213PS  avx2_ba51fb80<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_3baa02d9<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_bcdbfc87<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_3de7167c<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_bec0939f<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_3e0375d4<>+0(SB), Y5, Y6
+	VFMADD213PS  Y3, Y3, Y6
+	VPXOR        Y2, Y6, Y6
+	VADDPS       avx2_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS      avx2_41220000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      avx2_3493d0bc<>+0(SB), Y2
+	VFMADD213PS  avx2_b754b307<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_398312d9<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bb36fe92<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_3ca290da<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bdc682ca<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_3eb4a69b<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y3, Y2
+	VFNMADD231PS Y3, Y3, Y2
+	VMOVUPS      avx2_42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      avx2_c2d00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMULPS       avx2_3fb8aa3b<>+0(SB), Y2, Y3
+	VADDPS       avx2_4b400000<>+0(SB), Y3, Y3
+	VSUBPS       avx2_4b400000<>+0(SB), Y3, Y3
+	VFMADD231PS  avx2_bf317200<>+0(SB), Y3, Y2
+	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y3, Y2
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y2, Y5
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y2, Y5
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y2, Y5
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y7
+	VFMADD213PS  Y2, Y7, Y5
+	VADDPS       avx2_3f800000<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y3, Y3
+	VPSRAD       $0x01, Y3, Y2
+	VPSUBD       Y2, Y3, Y3
+	VPADDD       avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y2, Y5, Y5
+	VMULPS       Y3, Y5, Y2
+	VMOVUPS      avx2_40000000<>+0(SB), Y3
+	VSUBPS       Y2, Y3, Y3
+	VBLENDVPS    Y1, Y2, Y3, Y2
+	VBLENDVPS    Y4, Y6, Y2, Y2
+	VMULPS       avx2_3f000000<>+0(SB), Y0, Y0
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, (AX)(CX*1)
+	VMOVUPS      32(AX)(CX*1), Y0
+	VPXOR        Y1, Y1, Y1
+	VCMPPS       $0x11, Y1, Y0, Y1
+	VPAND        avx2_80000000<>+0(SB), Y1, Y2
+	VMULPS       avx2_3f3504f3<>+0(SB), Y0, Y3
+	VPXOR        Y2, Y3, Y3
+	VCMPPS       $0x11, avx2_3f800000<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y3, Y5
+	VMOVUPS      avx2_38a4b51a<>+0(SB), Y6
+	VFMADD213PS  avx2_ba51fb80<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_3baa02d9<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_bcdbfc87<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_3de7167c<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_bec0939f<>+0(SB), Y5, Y6
+	VFMADD213PS  avx2_3e0375d4<>+0(SB), Y5, Y6
+	VFMADD213PS  Y3, Y3, Y6
+	VPXOR        Y2, Y6, Y6
+	VADDPS       avx2_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS      avx2_41220000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      avx2_3493d0bc<>+0(SB), Y2
+	VFMADD213PS  avx2_b754b307<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_398312d9<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bb36fe92<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_3ca290da<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bdc682ca<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_3eb4a69b<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y3, Y2
+	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y3, Y2
+	VFNMADD231PS Y3, Y3, Y2
+	VMOVUPS      avx2_42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      avx2_c2d00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMULPS       avx2_3fb8aa3b<>+0(SB), Y2, Y3
+	VADDPS       avx2_4b400000<>+0(SB), Y3, Y3
+	VSUBPS       avx2_4b400000<>+0(SB), Y3, Y3
+	VFMADD231PS  avx2_bf317200<>+0(SB), Y3, Y2
+	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y3, Y2
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y2, Y5
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y2, Y5
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y2, Y5
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y7
+	VFMADD213PS  Y2, Y7, Y5
+	VADDPS       avx2_3f800000<>+0(SB), Y5, Y5
+	VCVTTPS2DQ   Y3, Y3
+	VPSRAD       $0x01, Y3, Y2
+	VPSUBD       Y2, Y3, Y3
+	VPADDD       avx2_0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y2, Y5, Y5
+	VMULPS       Y3, Y5, Y2
+	VMOVUPS      avx2_40000000<>+0(SB), Y3
+	VSUBPS       Y2, Y3, Y3
+	VBLENDVPS    Y1, Y2, Y3, Y2
+	VBLENDVPS    Y4, Y6, Y2, Y2
+	VMULPS       avx2_3f000000<>+0(SB), Y0, Y0
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, 32(AX)(CX*1)
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, DX
+	JGE          loop
+
+loopTail:
+	ADDQ         $0x10, DX
+	JE           loopDone
+	LEAQ         avx2_tail<>+0(SB), BX
+	NEGQ         DX
+	LEAQ         64(BX)(DX*4), BX
+	VMOVDQU      (BX), Y0
+	VMASKMOVPS   (AX)(CX*1), Y0, Y1
+	VPXOR        Y2, Y2, Y2
+	VCMPPS       $0x11, Y2, Y1, Y2
+	VPAND        avx2_80000000<>+0(SB), Y2, Y3
+	VMULPS       avx2_3f3504f3<>+0(SB), Y1, Y4
+	VPXOR        Y3, Y4, Y4
+	VCMPPS       $0x11, avx2_3f800000<>+0(SB), Y4, Y5
+	VMULPS       Y4, Y4, Y6
+	VMOVUPS      avx2_38a4b51a<>+0(SB), Y7
+	VFMADD213PS  avx2_ba51fb80<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_3baa02d9<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_bcdbfc87<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_3de7167c<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_bec0939f<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_3e0375d4<>+0(SB), Y6, Y7
+	VFMADD213PS  Y4, Y4, Y7
+	VPXOR        Y3, Y7, Y7
+	VADDPS       avx2_3f800000<>+0(SB), Y7, Y7
+	VMOVUPS      avx2_41220000<>+0(SB), Y3
+	VMINPS       Y4, Y3, Y4
+	VMOVUPS      avx2_3493d0bc<>+0(SB), Y3
+	VFMADD213PS  avx2_b754b307<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_398312d9<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bb36fe92<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_3ca290da<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bdc682ca<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_3eb4a69b<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y4, Y3
+	VFNMADD231PS Y4, Y4, Y3
+	VMOVUPS      avx2_42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      avx2_c2d00000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMULPS       avx2_3fb8aa3b<>+0(SB), Y3, Y4
+	VADDPS       avx2_4b400000<>+0(SB), Y4, Y4
+	VSUBPS       avx2_4b400000<>+0(SB), Y4, Y4
+	VFMADD231PS  avx2_bf317200<>+0(SB), Y4, Y3
+	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y4, Y3
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y6
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y3, Y6
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y3, Y6
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y3, Y6
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y3, Y8
+	VFMADD213PS  Y3, Y8, Y6
+	VADDPS       avx2_3f800000<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y4, Y4
+	VPSRAD       $0x01, Y4, Y3
+	VPSUBD       Y3, Y4, Y4
+	VPADDD       avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y3, Y6, Y6
+	VMULPS       Y4, Y6, Y3
+	VMOVUPS      avx2_40000000<>+0(SB), Y4
+	VSUBPS       Y3, Y4, Y4
+	VBLENDVPS    Y2, Y3, Y4, Y3
+	VBLENDVPS    Y5, Y7, Y3, Y3
+	VMULPS       avx2_3f000000<>+0(SB), Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (AX)(CX*1)
+	VMOVDQU      32(BX), Y0
+	VMASKMOVPS   32(AX)(CX*1), Y0, Y1
+	VPXOR        Y2, Y2, Y2
+	VCMPPS       $0x11, Y2, Y1, Y2
+	VPAND        avx2_80000000<>+0(SB), Y2, Y3
+	VMULPS       avx2_3f3504f3<>+0(SB), Y1, Y4
+	VPXOR        Y3, Y4, Y4
+	VCMPPS       $0x11, avx2_3f800000<>+0(SB), Y4, Y5
+	VMULPS       Y4, Y4, Y6
+	VMOVUPS      avx2_38a4b51a<>+0(SB), Y7
+	VFMADD213PS  avx2_ba51fb80<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_3baa02d9<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_bcdbfc87<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_3de7167c<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_bec0939f<>+0(SB), Y6, Y7
+	VFMADD213PS  avx2_3e0375d4<>+0(SB), Y6, Y7
+	VFMADD213PS  Y4, Y4, Y7
+	VPXOR        Y3, Y7, Y7
+	VADDPS       avx2_3f800000<>+0(SB), Y7, Y7
+	VMOVUPS      avx2_41220000<>+0(SB), Y3
+	VMINPS       Y4, Y3, Y4
+	VMOVUPS      avx2_3493d0bc<>+0(SB), Y3
+	VFMADD213PS  avx2_b754b307<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_398312d9<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bb36fe92<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_3ca290da<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bdc682ca<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_3eb4a69b<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y4, Y3
+	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y4, Y3
+	VFNMADD231PS Y4, Y4, Y3
+	VMOVUPS      avx2_42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      avx2_c2d00000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMULPS       avx2_3fb8aa3b<>+0(SB), Y3, Y4
+	VADDPS       avx2_4b400000<>+0(SB), Y4, Y4
+	VSUBPS       avx2_4b400000<>+0(SB), Y4, Y4
+	VFMADD231PS  avx2_bf317200<>+0(SB), Y4, Y3
+	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y4, Y3
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y6
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y3, Y6
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y3, Y6
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y3, Y6
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y3, Y8
+	VFMADD213PS  Y3, Y8, Y6
+	VADDPS       avx2_3f800000<>+0(SB), Y6, Y6
+	VCVTTPS2DQ   Y4, Y4
+	VPSRAD       $0x01, Y4, Y3
+	VPSUBD       Y3, Y4, Y4
+	VPADDD       avx2_0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y3, Y6, Y6
+	VMULPS       Y4, Y6, Y3
+	VMOVUPS      avx2_40000000<>+0(SB), Y4
+	VSUBPS       Y3, Y4, Y4
+	VBLENDVPS    Y2, Y3, Y4, Y3
+	VBLENDVPS    Y5, Y7, Y3, Y3
+	VMULPS       avx2_3f000000<>+0(SB), Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(AX)(CX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
+DATA avx2_3f3504f3<>+0(SB)/4, $0x3f3504f3
+DATA avx2_3f3504f3<>+4(SB)/4, $0x3f3504f3
+DATA avx2_3f3504f3<>+8(SB)/4, $0x3f3504f3
+DATA avx2_3f3504f3<>+12(SB)/4, $0x3f3504f3
+DATA avx2_3f3504f3<>+16(SB)/4, $0x3f3504f3
+DATA avx2_3f3504f3<>+20(SB)/4, $0x3f3504f3
+DATA avx2_3f3504f3<>+24(SB)/4, $0x3f3504f3
+DATA avx2_3f3504f3<>+28(SB)/4, $0x3f3504f3
+GLOBL avx2_3f3504f3<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_38a4b51a<>+0(SB)/4, $0x38a4b51a
+DATA avx2_38a4b51a<>+4(SB)/4, $0x38a4b51a
+DATA avx2_38a4b51a<>+8(SB)/4, $0x38a4b51a
+DATA avx2_38a4b51a<>+12(SB)/4, $0x38a4b51a
+DATA avx2_38a4b51a<>+16(SB)/4, $0x38a4b51a
+DATA avx2_38a4b51a<>+20(SB)/4, $0x38a4b51a
+DATA avx2_38a4b51a<>+24(SB)/4, $0x38a4b51a
+DATA avx2_38a4b51a<>+28(SB)/4, $0x38a4b51a
+GLOBL avx2_38a4b51a<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_ba51fb80<>+0(SB)/4, $0xba51fb80
+DATA avx2_ba51fb80<>+4(SB)/4, $0xba51fb80
+DATA avx2_ba51fb80<>+8(SB)/4, $0xba51fb80
+DATA avx2_ba51fb80<>+12(SB)/4, $0xba51fb80
+DATA avx2_ba51fb80<>+16(SB)/4, $0xba51fb80
+DATA avx2_ba51fb80<>+20(SB)/4, $0xba51fb80
+DATA avx2_ba51fb80<>+24(SB)/4, $0xba51fb80
+DATA avx2_ba51fb80<>+28(SB)/4, $0xba51fb80
+GLOBL avx2_ba51fb80<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3baa02d9<>+0(SB)/4, $0x3baa02d9
+DATA avx2_3baa02d9<>+4(SB)/4, $0x3baa02d9
+DATA avx2_3baa02d9<>+8(SB)/4, $0x3baa02d9
+DATA avx2_3baa02d9<>+12(SB)/4, $0x3baa02d9
+DATA avx2_3baa02d9<>+16(SB)/4, $0x3baa02d9
+DATA avx2_3baa02d9<>+20(SB)/4, $0x3baa02d9
+DATA avx2_3baa02d9<>+24(SB)/4, $0x3baa02d9
+DATA avx2_3baa02d9<>+28(SB)/4, $0x3baa02d9
+GLOBL avx2_3baa02d9<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bcdbfc87<>+0(SB)/4, $0xbcdbfc87
+DATA avx2_bcdbfc87<>+4(SB)/4, $0xbcdbfc87
+DATA avx2_bcdbfc87<>+8(SB)/4, $0xbcdbfc87
+DATA avx2_bcdbfc87<>+12(SB)/4, $0xbcdbfc87
+DATA avx2_bcdbfc87<>+16(SB)/4, $0xbcdbfc87
+DATA avx2_bcdbfc87<>+20(SB)/4, $0xbcdbfc87
+DATA avx2_bcdbfc87<>+24(SB)/4, $0xbcdbfc87
+DATA avx2_bcdbfc87<>+28(SB)/4, $0xbcdbfc87
+GLOBL avx2_bcdbfc87<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3de7167c<>+0(SB)/4, $0x3de7167c
+DATA avx2_3de7167c<>+4(SB)/4, $0x3de7167c
+DATA avx2_3de7167c<>+8(SB)/4, $0x3de7167c
+DATA avx2_3de7167c<>+12(SB)/4, $0x3de7167c
+DATA avx2_3de7167c<>+16(SB)/4, $0x3de7167c
+DATA avx2_3de7167c<>+20(SB)/4, $0x3de7167c
+DATA avx2_3de7167c<>+24(SB)/4, $0x3de7167c
+DATA avx2_3de7167c<>+28(SB)/4, $0x3de7167c
+GLOBL avx2_3de7167c<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bec0939f<>+0(SB)/4, $0xbec0939f
+DATA avx2_bec0939f<>+4(SB)/4, $0xbec0939f
+DATA avx2_bec0939f<>+8(SB)/4, $0xbec0939f
+DATA avx2_bec0939f<>+12(SB)/4, $0xbec0939f
+DATA avx2_bec0939f<>+16(SB)/4, $0xbec0939f
+DATA avx2_bec0939f<>+20(SB)/4, $0xbec0939f
+DATA avx2_bec0939f<>+24(SB)/4, $0xbec0939f
+DATA avx2_bec0939f<>+28(SB)/4, $0xbec0939f
+GLOBL avx2_bec0939f<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3e0375d4<>+0(SB)/4, $0x3e0375d4
+DATA avx2_3e0375d4<>+4(SB)/4, $0x3e0375d4
+DATA avx2_3e0375d4<>+8(SB)/4, $0x3e0375d4
+DATA avx2_3e0375d4<>+12(SB)/4, $0x3e0375d4
+DATA avx2_3e0375d4<>+16(SB)/4, $0x3e0375d4
+DATA avx2_3e0375d4<>+20(SB)/4, $0x3e0375d4
+DATA avx2_3e0375d4<>+24(SB)/4, $0x3e0375d4
+DATA avx2_3e0375d4<>+28(SB)/4, $0x3e0375d4
+GLOBL avx2_3e0375d4<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_41220000<>+0(SB)/4, $0x41220000
+DATA avx2_41220000<>+4(SB)/4, $0x41220000
+DATA avx2_41220000<>+8(SB)/4, $0x41220000
+DATA avx2_41220000<>+12(SB)/4, $0x41220000
+DATA avx2_41220000<>+16(SB)/4, $0x41220000
+DATA avx2_41220000<>+20(SB)/4, $0x41220000
+DATA avx2_41220000<>+24(SB)/4, $0x41220000
+DATA avx2_41220000<>+28(SB)/4, $0x41220000
+GLOBL avx2_41220000<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3493d0bc<>+0(SB)/4, $0x3493d0bc
+DATA avx2_3493d0bc<>+4(SB)/4, $0x3493d0bc
+DATA avx2_3493d0bc<>+8(SB)/4, $0x3493d0bc
+DATA avx2_3493d0bc<>+12(SB)/4, $0x3493d0bc
+DATA avx2_3493d0bc<>+16(SB)/4, $0x3493d0bc
+DATA avx2_3493d0bc<>+20(SB)/4, $0x3493d0bc
+DATA avx2_3493d0bc<>+24(SB)/4, $0x3493d0bc
+DATA avx2_3493d0bc<>+28(SB)/4, $0x3493d0bc
+GLOBL avx2_3493d0bc<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_b754b307<>+0(SB)/4, $0xb754b307
+DATA avx2_b754b307<>+4(SB)/4, $0xb754b307
+DATA avx2_b754b307<>+8(SB)/4, $0xb754b307
+DATA avx2_b754b307<>+12(SB)/4, $0xb754b307
+DATA avx2_b754b307<>+16(SB)/4, $0xb754b307
+DATA avx2_b754b307<>+20(SB)/4, $0xb754b307
+DATA avx2_b754b307<>+24(SB)/4, $0xb754b307
+DATA avx2_b754b307<>+28(SB)/4, $0xb754b307
+GLOBL avx2_b754b307<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_398312d9<>+0(SB)/4, $0x398312d9
+DATA avx2_398312d9<>+4(SB)/4, $0x398312d9
+DATA avx2_398312d9<>+8(SB)/4, $0x398312d9
+DATA avx2_398312d9<>+12(SB)/4, $0x398312d9
+DATA avx2_398312d9<>+16(SB)/4, $0x398312d9
+DATA avx2_398312d9<>+20(SB)/4, $0x398312d9
+DATA avx2_398312d9<>+24(SB)/4, $0x398312d9
+DATA avx2_398312d9<>+28(SB)/4, $0x398312d9
+GLOBL avx2_398312d9<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bb36fe92<>+0(SB)/4, $0xbb36fe92
+DATA avx2_bb36fe92<>+4(SB)/4, $0xbb36fe92
+DATA avx2_bb36fe92<>+8(SB)/4, $0xbb36fe92
+DATA avx2_bb36fe92<>+12(SB)/4, $0xbb36fe92
+DATA avx2_bb36fe92<>+16(SB)/4, $0xbb36fe92
+DATA avx2_bb36fe92<>+20(SB)/4, $0xbb36fe92
+DATA avx2_bb36fe92<>+24(SB)/4, $0xbb36fe92
+DATA avx2_bb36fe92<>+28(SB)/4, $0xbb36fe92
+GLOBL avx2_bb36fe92<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3ca290da<>+0(SB)/4, $0x3ca290da
+DATA avx2_3ca290da<>+4(SB)/4, $0x3ca290da
+DATA avx2_3ca290da<>+8(SB)/4, $0x3ca290da
+DATA avx2_3ca290da<>+12(SB)/4, $0x3ca290da
+DATA avx2_3ca290da<>+16(SB)/4, $0x3ca290da
+DATA avx2_3ca290da<>+20(SB)/4, $0x3ca290da
+DATA avx2_3ca290da<>+24(SB)/4, $0x3ca290da
+DATA avx2_3ca290da<>+28(SB)/4, $0x3ca290da
+GLOBL avx2_3ca290da<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bdc682ca<>+0(SB)/4, $0xbdc682ca
+DATA avx2_bdc682ca<>+4(SB)/4, $0xbdc682ca
+DATA avx2_bdc682ca<>+8(SB)/4, $0xbdc682ca
+DATA avx2_bdc682ca<>+12(SB)/4, $0xbdc682ca
+DATA avx2_bdc682ca<>+16(SB)/4, $0xbdc682ca
+DATA avx2_bdc682ca<>+20(SB)/4, $0xbdc682ca
+DATA avx2_bdc682ca<>+24(SB)/4, $0xbdc682ca
+DATA avx2_bdc682ca<>+28(SB)/4, $0xbdc682ca
+GLOBL avx2_bdc682ca<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3eb4a69b<>+0(SB)/4, $0x3eb4a69b
+DATA avx2_3eb4a69b<>+4(SB)/4, $0x3eb4a69b
+DATA avx2_3eb4a69b<>+8(SB)/4, $0x3eb4a69b
+DATA avx2_3eb4a69b<>+12(SB)/4, $0x3eb4a69b
+DATA avx2_3eb4a69b<>+16(SB)/4, $0x3eb4a69b
+DATA avx2_3eb4a69b<>+20(SB)/4, $0x3eb4a69b
+DATA avx2_3eb4a69b<>+24(SB)/4, $0x3eb4a69b
+DATA avx2_3eb4a69b<>+28(SB)/4, $0x3eb4a69b
+GLOBL avx2_3eb4a69b<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bf8f71a5<>+0(SB)/4, $0xbf8f71a5
+DATA avx2_bf8f71a5<>+4(SB)/4, $0xbf8f71a5
+DATA avx2_bf8f71a5<>+8(SB)/4, $0xbf8f71a5
+DATA avx2_bf8f71a5<>+12(SB)/4, $0xbf8f71a5
+DATA avx2_bf8f71a5<>+16(SB)/4, $0xbf8f71a5
+DATA avx2_bf8f71a5<>+20(SB)/4, $0xbf8f71a5
+DATA avx2_bf8f71a5<>+24(SB)/4, $0xbf8f71a5
+DATA avx2_bf8f71a5<>+28(SB)/4, $0xbf8f71a5
+GLOBL avx2_bf8f71a5<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_bb0c8a3b<>+0(SB)/4, $0xbb0c8a3b
+DATA avx2_bb0c8a3b<>+4(SB)/4, $0xbb0c8a3b
+DATA avx2_bb0c8a3b<>+8(SB)/4, $0xbb0c8a3b
+DATA avx2_bb0c8a3b<>+12(SB)/4, $0xbb0c8a3b
+DATA avx2_bb0c8a3b<>+16(SB)/4, $0xbb0c8a3b
+DATA avx2_bb0c8a3b<>+20(SB)/4, $0xbb0c8a3b
+DATA avx2_bb0c8a3b<>+24(SB)/4, $0xbb0c8a3b
+DATA avx2_bb0c8a3b<>+28(SB)/4, $0xbb0c8a3b
+GLOBL avx2_bb0c8a3b<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_3f000000<>+0(SB)/4, $0x3f000000
+DATA avx2_3f000000<>+4(SB)/4, $0x3f000000
+DATA avx2_3f000000<>+8(SB)/4, $0x3f000000
+DATA avx2_3f000000<>+12(SB)/4, $0x3f000000
+DATA avx2_3f000000<>+16(SB)/4, $0x3f000000
+DATA avx2_3f000000<>+20(SB)/4, $0x3f000000
+DATA avx2_3f000000<>+24(SB)/4, $0x3f000000
+DATA avx2_3f000000<>+28(SB)/4, $0x3f000000
+GLOBL avx2_3f000000<>(SB), RODATA|NOPTR, $32

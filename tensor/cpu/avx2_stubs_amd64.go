@@ -283,3 +283,73 @@ func avx2Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, bloc
 //
 //go:noescape
 func avx2UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx2WidenF16 widens n times 16 values.
+//
+//go:noescape
+func avx2WidenF16(dst *float32, src *uint16, n int)
+
+// avx2WidenBF16 widens n times 16 values.
+//
+//go:noescape
+func avx2WidenBF16(dst *float32, src *uint16, n int)
+
+// avx2Quantise fills groups from 32 elements each.
+//
+//go:noescape
+func avx2Quantise(dst *byte, x *float32, groups int)
+
+// avx2RMSNorm normalises n elements.
+//
+//go:noescape
+func avx2RMSNorm(dst *float32, src *float32, gain *float32, n int, eps float32)
+
+// avx2LayerNorm normalises n elements; bias may be nil.
+//
+//go:noescape
+func avx2LayerNorm(dst *float32, src *float32, gain *float32, bias *float32, n int, eps float32)
+
+// avx2Softmax turns n scores into weights and gives their maximum and sum.
+//
+//go:noescape
+func avx2Softmax(s *float32, n int, scale float32) (m float32, l float32)
+
+// avx2Softcap is x = limit*tanh(x/limit) for n elements.
+//
+//go:noescape
+func avx2Softcap(x *float32, n int, limit float32)
+
+// avx2Add is dst = a+b for n elements; dst may be a or b.
+//
+//go:noescape
+func avx2Add(dst *float32, a *float32, b *float32, n int)
+
+// avx2Mul is dst = a*b for n elements; dst may be a or b.
+//
+//go:noescape
+func avx2Mul(dst *float32, a *float32, b *float32, n int)
+
+// avx2Scale is dst = src*f for n elements.
+//
+//go:noescape
+func avx2Scale(dst *float32, src *float32, n int, f float32)
+
+// avx2Blend is o = fma(o, a, p*b) for n elements.
+//
+//go:noescape
+func avx2Blend(o *float32, p *float32, n int, a float32, b float32)
+
+// avx2SiLU works on n elements in place.
+//
+//go:noescape
+func avx2SiLU(x *float32, n int)
+
+// avx2GELUTanh works on n elements in place.
+//
+//go:noescape
+func avx2GELUTanh(x *float32, n int)
+
+// avx2GELU works on n elements in place.
+//
+//go:noescape
+func avx2GELU(x *float32, n int)

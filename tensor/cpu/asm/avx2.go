@@ -28,6 +28,17 @@ func avx2Kernels() {
 		}
 		avx2UnpackKernel(f)
 	}
+	for _, f := range avx2Floats {
+		if f.bytes < 64 {
+			avx2WidenKernel(f)
+		}
+	}
+	avx2QuantiseKernel()
+	avx2RMSNormKernel()
+	avx2LayerNormKernel()
+	avx2SoftmaxKernel()
+	avx2SoftcapKernel()
+	avx2VectorKernels()
 }
 
 // pair16 is 16 lanes in two registers.
