@@ -19,8 +19,9 @@ func withAdapters(_ *Config, n *node) { n.adapters = adapters }
 func TestStepsMixAdapters(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		n := w.serve("a", swarm.Span{Start: 0, End: modelSize}, withAdapters)
-		if r := w.records["a"]; !slices.Equal(r[len(r)-1].Adapters, []swarm.Adapter{{Name: "poems", Digest: "d1"}, {Name: "prose", Digest: "d2"}}) {
-			t.Errorf("announced %v", r[len(r)-1].Adapters)
+		view, _ := w.View(t.Context(), manifest.UID())
+		if got := view.Servers[0].Adapters; !slices.Equal(got, []swarm.Adapter{{Name: "poems", Digest: "d1"}, {Name: "prose", Digest: "d2"}}) {
+			t.Errorf("announced %v", got)
 		}
 		in := input(1, 3)
 		var peers []*peer
@@ -31,9 +32,11 @@ func TestStepsMixAdapters(t *testing.T) {
 		}
 		peers[1].rows(in, 0, 1, 0)
 		peers[1].position(1)
+		synctest.Wait()
 		if got := n.engine.used; len(got) != 1 || got[0] != nil {
 			t.Errorf("a step without adapters was told of %v", got)
 		}
+		synctest.Wait()
 		n.engine.hold, n.engine.began = make(chan struct{}), make(chan int, 10)
 		peers[1].rows(in, 1, 2, 1) // holds the compute loop while the others send
 		<-n.engine.began
@@ -49,6 +52,7 @@ func TestStepsMixAdapters(t *testing.T) {
 		for i, p := range peers {
 			p.position([]int{1, 3, 1}[i])
 		}
+		synctest.Wait()
 		last := slices.Clone(n.engine.used[len(n.engine.used)-1])
 		if slices.Sort(last); !slices.Equal(last, []int{-1, 0, 1}) {
 			t.Errorf("a step of three sessions was told of the adapters %v", last)
