@@ -54,7 +54,9 @@ conformance: ## the suites that every device, store, family and tokenizer must p
 	@cat artifacts/conformance.txt
 
 .PHONY: bench
-bench: ## Go benchmarks of kernels and protocol
+bench: build ## a first look at speed against this machine's ceilings, then Go benchmarks
+	bin/whorl bench kernels --quick
+	bin/whorl bench model --shape 135m --quick
 	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...
 
 .PHONY: fuzz
