@@ -1,5 +1,7 @@
 package tensor
 
+import "fmt"
+
 // Opaque handles. Their layout belongs to the device that made them; handing one to
 // another device is a programmer's error and may panic.
 type (
@@ -37,9 +39,19 @@ type Info struct {
 	Threads    int
 }
 
-// KVSpec sizes a KV pool. Keys and values are float32.
+// KVSpec sizes a KV pool. DType is how keys and values are held: F32, or BF16, to which
+// they are rounded when they are written.
 type KVSpec struct {
 	Layers, KVHeads, HeadDim, Pages int
+	DType                           DType
+}
+
+// CheckKVDType says whether a KV pool can hold its keys and values as d.
+func CheckKVDType(d DType) error {
+	if d != F32 && d != BF16 {
+		return fmt.Errorf("a KV cache of %v is not supported: use f32 or bf16", d)
+	}
+	return nil
 }
 
 // RopeSpec describes rotary embeddings in the rotate-half convention: element i of a head

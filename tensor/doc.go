@@ -49,6 +49,8 @@
 //     split's: n = max(M, m), a = exp(M-n), b = exp(m-n), L = fma(L, a, l*b),
 //     O = fma(O, a, o*b), M = n. The result is O*(1/L). What a row sees is all that counts:
 //     not the rows beside it, nor what the cache holds elsewhere.
+//   - A BF16 cache rounds keys, after the rotation, and values to bfloat16, to nearest, ties
+//     to even, when it is written; what it holds then takes the place of the rows' own.
 //   - Scores: s = (q·k)*scale, where q·k is a float product over rising dimensions. With
 //     ALiBi s = s + bias, where bias = slope*float(position of k), or with BF16
 //     bias = bf16(slope*bf16(float(position)))*scale, bf16 rounding to nearest, ties to even.

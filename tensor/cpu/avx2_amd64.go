@@ -2,7 +2,11 @@
 
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"whorl/tensor/quant"
+)
 
 // avx2 is the tier in assembly for AVX2, FMA and F16C. Rows meet weights as they are stored:
 // bytes of a panel would first have to be widened.
@@ -36,15 +40,23 @@ var avx2 = kernels{
 	unpackQ4_1: func(dst []float32, data []byte, scale []uint16, groups int) {
 		avx2UnpackQ4_1(&dst[0], &data[0], &scale[0], groups)
 	},
-	high:         avx2High,
-	widenF16:     func(dst []float32, src []uint16) { avx2WidenF16(&dst[0], &src[0], len(dst)/lanes) },
-	widenBF16:    func(dst []float32, src []uint16) { avx2WidenBF16(&dst[0], &src[0], len(dst)/lanes) },
-	int8:         genericINT8,
-	int8Outliers: genericINT8Outliers,
-	unpackINT8:   genericUnpackINT8,
-	quantiseRow:  genericQuantiseRow,
-	nf4:          genericNF4,
-	unpackNF4:    genericUnpackNF4,
+	high:      avx2High,
+	widenF16:  func(dst []float32, src []uint16) { avx2WidenF16(&dst[0], &src[0], len(dst)/lanes) },
+	widenBF16: func(dst []float32, src []uint16) { avx2WidenBF16(&dst[0], &src[0], len(dst)/lanes) },
+	int8:      avx2INT8Products,
+	int8Outliers: func(acc []float32, data []byte, scale, x []float32, cols []int32) {
+		avx2INT8Outliers(&acc[0], &data[0], &scale[0], &x[0], &cols[0], len(cols))
+	},
+	unpackINT8: func(dst []float32, data []byte, scale []float32, cols int) {
+		avx2UnpackINT8(&dst[0], &data[0], &scale[0], cols/4)
+	},
+	quantiseRow: func(row *int8Row, q []int8, outlier []int32, x []float32) {
+		avx2QuantiseRow((*byte)(unsafe.Pointer(row)), &q[0], &outlier[0], &x[0], len(x))
+	},
+	nf4: avx2NF4Products,
+	unpackNF4: func(dst []float32, data []byte, scale []float32, lines int) {
+		avx2UnpackNF4(&dst[0], &data[0], &scale[0], lines, &quant.NF4Levels[0])
+	},
 	quantise: func(q []quantGroup, x []float32) {
 		avx2Quantise((*byte)(unsafe.Pointer(&q[0])), &x[0], len(q))
 	},
@@ -64,50 +76,4 @@ var avx2 = kernels{
 	silu:     func(x []float32) { avx2SiLU(&x[0], len(x)) },
 	gelu:     func(x []float32) { avx2GELU(&x[0], len(x)) },
 	geluTanh: func(x []float32) { avx2GELUTanh(&x[0], len(x)) },
-}
-
-var avx2High = highKernels{
-	q5_0: assembly(quantKernels{avx2Q5_0x1, avx2Q5_0x2, avx2Q5_0x3, avx2Q5_0x4}, avx2UnpackQ5_0, nil),
-	q4_k: assembly(quantKernels{avx2Q4_Kx1, avx2Q4_Kx2, avx2Q4_Kx3, avx2Q4_Kx4}, avx2UnpackQ4_K, nil),
-	q5_k: assembly(quantKernels{avx2Q5_Kx1, avx2Q5_Kx2, avx2Q5_Kx3, avx2Q5_Kx4}, avx2UnpackQ5_K, nil),
-	q6_k: assembly(quantKernels{avx2Q6_Kx1, avx2Q6_Kx2, avx2Q6_Kx3, avx2Q6_Kx4}, avx2UnpackQ6_K, nil),
-}
-
-var (
-	avx2Q8_0 = quantKernels{avx2Q8_0x1, avx2Q8_0x2, avx2Q8_0x3, avx2Q8_0x4}
-	avx2Q4_0 = quantKernels{avx2Q4_0x1, avx2Q4_0x2, avx2Q4_0x3, avx2Q4_0x4}
-	avx2Q4_1 = quantKernels{avx2Q4_1x1, avx2Q4_1x2, avx2Q4_1x3, avx2Q4_1x4}
-)
-
-// avx2FloatKernels holds the kernels of one float format: quad takes one row and four blocks,
-// whose sums hide each other's latency; rows[r-1] takes r rows and as many blocks as fill
-// the registers.
-type avx2FloatKernels[T float32 | uint16] struct {
-	quad avx2FloatKernel[T]
-	rows [6]avx2FloatKernel[T]
-}
-
-type avx2FloatKernel[T float32 | uint16] func(acc *float32, accStride uintptr, w *T, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2FloatBlocks is the number of blocks of rows[r-1].
-var avx2FloatBlocks = [6]int{2, 2, 2, 1, 1, 1}
-
-var (
-	avx2F32  = avx2FloatKernels[float32]{avx2F32x1x4, [6]avx2FloatKernel[float32]{avx2F32x1x2, avx2F32x2x2, avx2F32x3x2, avx2F32x4x1, avx2F32x5x1, avx2F32x6x1}}
-	avx2F16  = avx2FloatKernels[uint16]{avx2F16x1x4, [6]avx2FloatKernel[uint16]{avx2F16x1x2, avx2F16x2x2, avx2F16x3x2, avx2F16x4x1, avx2F16x5x1, avx2F16x6x1}}
-	avx2BF16 = avx2FloatKernels[uint16]{avx2BF16x1x4, [6]avx2FloatKernel[uint16]{avx2BF16x1x2, avx2BF16x2x2, avx2BF16x3x2, avx2BF16x4x1, avx2BF16x5x1, avx2BF16x6x1}}
-)
-
-// avx2FloatRows is floatRows for these.
-func avx2FloatRows[T float32 | uint16](f *avx2FloatKernels[T], acc []float32, accStride int, w []T, wStride, blocks int, x []float32, xStride, rows, k int, ahead uintptr) {
-	together := equalParts(rows, len(f.rows))
-	for r := 0; r < rows; {
-		n := min(rows-r, together)
-		kernel, each := f.rows[n-1], avx2FloatBlocks[n-1]
-		if n == 1 && blocks%4 == 0 {
-			kernel, each = f.quad, 4
-		}
-		kernel(&acc[r*accStride], uintptr(4*accStride), &w[0], uintptr(wStride), blocks/each, &x[r*xStride], uintptr(4*xStride), k, ahead)
-		r += n
-	}
 }

@@ -27,8 +27,8 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 			return place{pages[pos/tensor.PageTokens], s.Layer, head, pos % tensor.PageTokens}
 		}
 		for h := range s.KVHeads {
-			c.k[at(int(r.Pos), h)] = append([]float32(nil), kr[h*hd:(h+1)*hd]...)
-			c.v[at(int(r.Pos), h)] = append([]float32(nil), vr[h*hd:(h+1)*hd]...)
+			c.k[at(int(r.Pos), h)] = c.written(kr[h*hd : (h+1)*hd])
+			c.v[at(int(r.Pos), h)] = c.written(vr[h*hd : (h+1)*hd])
 		}
 		for h := range s.Heads {
 			out := make([]float64, hd)

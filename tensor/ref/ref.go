@@ -84,7 +84,22 @@ type place struct {
 
 func (c *kv) Pages() int { return c.spec.Pages }
 func (c *kv) PageBytes() int64 {
-	return int64(c.spec.Layers*c.spec.KVHeads*c.spec.HeadDim*tensor.PageTokens) * 8
+	values := int64(c.spec.Layers * c.spec.KVHeads * c.spec.HeadDim * tensor.PageTokens * 2)
+	if c.spec.DType == tensor.BF16 {
+		return 2 * values
+	}
+	return 4 * values
+}
+
+// written is a head's key or value as the pool holds it.
+func (c *kv) written(x []float32) []float32 {
+	out := append([]float32(nil), x...)
+	if c.spec.DType == tensor.BF16 {
+		for i, v := range out {
+			out[i] = quant.BF16ToF32(quant.F32ToBF16(v))
+		}
+	}
+	return out
 }
 
 // Info names the device.
@@ -141,6 +156,9 @@ func (d *Device) NewRope(s tensor.RopeSpec) (tensor.Rope, error) {
 func (d *Device) NewKV(s tensor.KVSpec) (tensor.KV, error) {
 	if s.Layers <= 0 || s.KVHeads <= 0 || s.HeadDim <= 0 || s.Pages <= 0 {
 		return nil, fmt.Errorf("ref device: KV pool of %+v", s)
+	}
+	if err := tensor.CheckKVDType(s.DType); err != nil {
+		return nil, fmt.Errorf("ref device: %w", err)
 	}
 	return &kv{s, map[place][]float32{}, map[place][]float32{}}, nil
 }

@@ -3,8 +3,10 @@ package tensortest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"whorl/tensor"
+	"whorl/tensor/quant"
 )
 
 // attend is an attention case: sequences of the given lengths, the last rows of each
@@ -23,6 +25,7 @@ type variant struct {
 	alibi   bool
 	bf16    bool // ALiBi's terms are
 	ropes   bool // every other sequence has a rotation of its own
+	cache   tensor.DType
 }
 
 var attends = []attend{
@@ -47,17 +50,37 @@ var attends = []attend{
 	{4, 2, 12, 8, []int{530, 10}, []int{30, 2}, variant{window: 200, softcap: 2, alibi: true, bf16: true, ropes: true}},
 }
 
+// halves are some of them with a BF16 cache.
+func halves() []attend {
+	var some []attend
+	for _, i := range []int{0, 2, 3, 7, 8, 11, len(attends) - 1} {
+		a := attends[i]
+		a.variant.cache = tensor.BF16
+		some = append(some, a)
+	}
+	return some
+}
+
 func (a attend) testCase() testCase {
+	tol := 256 * 0x1p-24 // rotation, scores of up to 4 and their exp err together
+	if a.rotary > 0 && a.variant.cache == tensor.BF16 {
+		tol = 0x1p-10 // a rotated key beside a tie is rounded to either of two bfloat16
+	}
 	return testCase{
-		name: a.name(), tol: 256 * 0x1p-24, // rotation, scores of up to 4 and their exp err together
+		name: a.name(), tol: tol,
 		run: func(dev tensor.Device) ([]float32, float64) { return a.run(dev, 1<<20), 4 },
 	}
 }
 
 func (a attend) name() string {
 	s := fmt.Sprintf("attend/%dx%d/%d/%d/%v", a.heads, a.kvHeads, a.dim, a.rotary, a.lengths)
-	if v := a.variant; v != (variant{}) {
+	v := a.variant
+	v.cache = tensor.F32
+	if v != (variant{}) {
 		s += fmt.Sprintf("/window=%d/softcap=%v/alibi=%v,%v/ropes=%v", v.window, v.softcap, v.alibi, v.bf16, v.ropes)
+	}
+	if a.variant.cache != tensor.F32 {
+		s += "/" + a.variant.cache.String()
 	}
 	return s
 }
@@ -101,6 +124,8 @@ type attention struct {
 	views []tensor.KVView
 	out   [][]float32 // of each sequence: the outputs of its positions so far
 	shift uint64      // position 0 has the values of this one
+
+	rounded bool // keys and values are rounded to bfloat16 before they are written
 }
 
 // open reserves pages for the sequences, handed out in a shuffled order.
@@ -123,7 +148,7 @@ func (a attend) open(dev tensor.Device) *attention {
 			v.Pages[i] = int32((int(p)*5 + 3) % pagePrime(pages))
 		}
 	}
-	x.kv = must(dev.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: pagePrime(pages)}))
+	x.kv = must(dev.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: pagePrime(pages), DType: a.variant.cache}))
 	return x
 }
 
@@ -172,12 +197,30 @@ func (x *attention) step(rows []tensor.Row) []float32 {
 	width := x.heads * x.dim
 	dst := must(x.dev.NewBuffer(n, width))
 	q, k, v := values(1, width), values(2, x.kvHeads*x.dim), values(3, x.kvHeads*x.dim)
-	x.dev.Attend(dst, q, k, v, x.kv, &tensor.Batch{Rows: rows, Seqs: x.views}, x.spec)
+	b, spec := &tensor.Batch{Rows: rows, Seqs: x.views}, x.spec
+	if x.rounded {
+		x.dev.Attend(dst, q, k, v, x.kv, b, spec) // rotates
+		k, v, spec.Rope = rounded(x.dev, k), rounded(x.dev, v), nil
+		b.Seqs = slices.Clone(b.Seqs)
+		for i := range b.Seqs {
+			b.Seqs[i].Rope = nil
+		}
+	}
+	x.dev.Attend(dst, q, k, v, x.kv, b, spec)
 	out := down(x.dev, dst)
 	for i, r := range rows {
 		x.out[r.Seq] = append(x.out[r.Seq], out[i*width:(i+1)*width]...)
 	}
 	return out
+}
+
+// rounded is a copy of a buffer, rounded to bfloat16.
+func rounded(dev tensor.Device, b tensor.Buffer) tensor.Buffer {
+	values := down(dev, b)
+	for i, v := range values {
+		values[i] = quant.BF16ToF32(quant.F32ToBF16(v))
+	}
+	return up(dev, b.Rows(), b.Cols(), values)
 }
 
 // spoil writes NaN to the keys and values of positions [0, to) of a sequence.

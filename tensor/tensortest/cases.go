@@ -121,6 +121,9 @@ func cases() []testCase {
 	for _, e := range expertsCases() {
 		out = append(out, e.testCase())
 	}
+	for _, a := range halves() {
+		out = append(out, a.testCase())
+	}
 	return out
 }
 

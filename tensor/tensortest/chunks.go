@@ -9,7 +9,7 @@ import (
 // chunks: the attention of a row has the same bits whatever other rows come with it: its
 // neighbours of a prompt, rows of other sequences, or none.
 func chunks(t *testing.T, d tensor.Device) {
-	for _, a := range attends {
+	for _, a := range append(halves(), attends...) {
 		whole := a.open(d)
 		whole.run(1 << 20)
 		alone := a
@@ -32,8 +32,8 @@ func chunks(t *testing.T, d tensor.Device) {
 
 // unseen: nothing shows of what a page held before, nor of what lies before a window.
 func unseen(t *testing.T, d tensor.Device) {
-	for i, a := range attends {
-		if i >= 4 && a.variant.window == 0 {
+	for i, a := range append(halves(), attends...) {
+		if i >= 4+len(halves()) && a.variant.window == 0 {
 			continue
 		}
 		want := a.run(d, 1<<20)
@@ -56,14 +56,14 @@ func unseen(t *testing.T, d tensor.Device) {
 // copies: a sequence goes on alike on copies of its pages, and what another writes to the
 // pages they were copied from does not reach it.
 func copies(t *testing.T, d tensor.Device) {
-	for _, a := range attends[:4] {
+	for _, a := range append(halves(), attends[:4]...) {
 		want := a.run(d, 1<<20)
 		x := a.open(d)
 		pages := 0
 		for _, v := range x.views {
 			pages += len(v.Pages)
 		}
-		x.kv = must(d.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: 2 * pagePrime(pages)}))
+		x.kv = must(d.NewKV(tensor.KVSpec{Layers: 3, KVHeads: a.kvHeads, HeadDim: a.dim, Pages: 2 * pagePrime(pages), DType: a.variant.cache}))
 		x.begin(1 << 20)
 		var dst, src []int32
 		for _, v := range x.views {
@@ -104,5 +104,27 @@ func windows(t *testing.T, d tensor.Device) {
 	x.shift = n
 	if k := differ(x.finish(), windowed); k >= 0 {
 		t.Errorf("output %d of %s differs from that of the window's positions alone", k, a.name())
+	}
+}
+
+// caches: a BF16 cache gives the bits of an F32 one in which what is written was rounded
+// before, and takes half of its memory.
+func caches(t *testing.T, d tensor.Device) {
+	for _, a := range halves() {
+		half, full := a.open(d), a
+		full.variant.cache = tensor.F32
+		x := full.open(d)
+		x.rounded = true
+		if k := differ(half.run(64), x.run(64)); k >= 0 {
+			t.Errorf("%s: output %d is not that of rounded keys and values", a.name(), k)
+		}
+		if h, f := half.kv.PageBytes(), x.kv.PageBytes(); 2*h != f {
+			t.Errorf("%s: a page has %d bytes, of floats %d", a.name(), h, f)
+		}
+	}
+	for _, wrong := range []tensor.DType{tensor.F16, tensor.Q8_0, 99} {
+		if _, err := d.NewKV(tensor.KVSpec{Layers: 1, KVHeads: 1, HeadDim: 16, Pages: 1, DType: wrong}); err == nil {
+			t.Errorf("a cache of %v was made", wrong)
+		}
 	}
 }

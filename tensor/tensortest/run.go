@@ -43,6 +43,7 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("chunks", func(t *testing.T) { chunks(t, d) })
 	t.Run("unseen", func(t *testing.T) { unseen(t, d) })
 	t.Run("copies", func(t *testing.T) { copies(t, d) })
+	t.Run("caches", func(t *testing.T) { caches(t, d) })
 	t.Run("windows", func(t *testing.T) { windows(t, d) })
 	t.Run("guards", func(t *testing.T) { guards(t, d) })
 	t.Run("poison", func(t *testing.T) { poison(t, d) })
