@@ -179,7 +179,7 @@ func MeasureQuality(ctx context.Context, dev tensor.Device, ck *model.Checkpoint
 			continue
 		}
 		modes := []tensor.Activations{tensor.Act8}
-		if o.Activations && class.Quant != "none" {
+		if o.Activations && (class.Quant != "none" || format == Stored && ck.Quantised()) {
 			modes = append(modes, tensor.ActF32)
 		}
 		scores, err := scoreAs(ctx, dev, ck, o.Windows, load, modes...)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"whorl/model/nn"
 	"whorl/tensor"
@@ -56,6 +57,15 @@ func Quantisers() []string {
 		names = append(names, d.String())
 	}
 	return names
+}
+
+// Quantised tells whether the file holds any quantised weights: its class names what most
+// of the blocks' weights are.
+func (c *Checkpoint) Quantised() bool {
+	return slices.ContainsFunc(c.file.Names(), func(name string) bool {
+		info, _ := c.file.Info(name)
+		return info.DType.Quantised()
+	})
 }
 
 // Class resolves load options for this checkpoint; the error says what it can be had in.

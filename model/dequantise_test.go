@@ -43,6 +43,9 @@ func TestDequantise(t *testing.T) {
 			t.Errorf("%q %q: %+v, %v; want %+v", tt.dtype, tt.quant, got, err, tt.want)
 		}
 	}
+	if !ck.Quantised() || open(t, "testdata/pair").Quantised() {
+		t.Error("a file is not known as quantised, or one of floats is")
+	}
 	if _, err := ck.Class(model.LoadOptions{DType: "f8", Dequantise: true}); err == nil || !strings.Contains(err.Error(), `"f8"`) {
 		t.Errorf("dtype f8: %v", err)
 	}
