@@ -353,3 +353,84 @@ func avx2GELUTanh(x *float32, n int)
 //
 //go:noescape
 func avx2GELU(x *float32, n int)
+
+// avx2INT8x1 sets the products of 1 rows with n blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx2INT8x1(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx2INT8x2 sets the products of 2 rows with n blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx2INT8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx2INT8x3 sets the products of 3 rows with n blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx2INT8x3(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx2INT8x4 sets the products of 4 rows with n blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx2INT8x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx2INT8x5 sets the products of 5 rows with n blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx2INT8x5(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx2INT8x6 sets the products of 6 rows with n blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx2INT8x6(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx2INT8Outliers continues the sums of one row and block over n outlier columns.
+//
+//go:noescape
+func avx2INT8Outliers(acc *float32, data *byte, scale *float32, x *float32, cols *int32, n int)
+
+// avx2UnpackINT8 dequantises lines of 4 columns of one block.
+//
+//go:noescape
+func avx2UnpackINT8(dst *float32, data *byte, scale *float32, lines int)
+
+// avx2QuantiseRow rounds a row of n elements to bytes, its outliers apart.
+//
+//go:noescape
+func avx2QuantiseRow(row *byte, q *int8, outlier *int32, x *float32, n int)
+
+// avx2NF4x1 continues the products of 1 rows with n blocks; strides are in bytes.
+//
+//go:noescape
+func avx2NF4x1(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx2NF4x2 continues the products of 2 rows with n blocks; strides are in bytes.
+//
+//go:noescape
+func avx2NF4x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx2NF4x3 continues the products of 3 rows with n blocks; strides are in bytes.
+//
+//go:noescape
+func avx2NF4x3(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx2NF4x4 continues the products of 4 rows with n blocks; strides are in bytes.
+//
+//go:noescape
+func avx2NF4x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx2UnpackNF4 dequantises lines of 8 columns of one block that share scales.
+//
+//go:noescape
+func avx2UnpackNF4(dst *float32, data *byte, scale *float32, lines int, levels *float32)
+
+// avx2Read loads turns*1024 bytes and drops them.
+//
+//go:noescape
+func avx2Read(p *byte, turns int)
+
+// avx2DotF32 does turns*12 dot products on registers.
+func avx2DotF32(turns int)
+
+// avx2DotInt8 does turns*12 dot products on registers.
+func avx2DotInt8(turns int)

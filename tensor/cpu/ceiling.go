@@ -20,7 +20,7 @@ type loops struct {
 
 // ceilingLoops does not depend on the tier of a device: a ceiling belongs to the machine.
 var ceilingLoops = func() loops {
-	if l, ok := archLoops(); ok {
+	for _, l := range archLoops() {
 		return l
 	}
 	return loops{name: "go", read: goRead}
@@ -60,7 +60,7 @@ func (d *Device) NewCeiling(bytesPerThread int64) (*Ceiling, error) {
 	return c, nil
 }
 
-// Loops names the loops: "avx512", or "go" where there is no assembly.
+// Loops names the loops: "avx512", "avx2", or "go" where there is no assembly.
 func (c *Ceiling) Loops() string { return ceilingLoops.name }
 
 // Read reads all the memory once and returns its bytes.

@@ -36,6 +36,16 @@ func TestCeilingCounts(t *testing.T) {
 	}
 }
 
+// Loops of a processor that has fewer registers are run too.
+func TestArchLoops(t *testing.T) {
+	for _, l := range archLoops() {
+		l.read(make([]byte, 3*1024))
+		if f, q := l.f32(5), l.int8(5); f <= 0 || q != 4*f {
+			t.Errorf("%s: %d operations of f32 and %d of int8, want four times as many", l.name, f, q)
+		}
+	}
+}
+
 func TestGoReadTakesEverything(t *testing.T) {
 	b := make([]byte, 1024)
 	b[1023] = 0x80

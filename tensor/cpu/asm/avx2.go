@@ -39,6 +39,17 @@ func avx2Kernels() {
 	avx2SoftmaxKernel()
 	avx2SoftcapKernel()
 	avx2VectorKernels()
+	for rows := 1; rows <= avx2INT8Rows; rows++ {
+		avx2INT8Kernel(rows)
+	}
+	avx2INT8OutliersKernel()
+	avx2UnpackINT8Kernel()
+	avx2QuantiseRowKernel()
+	for rows := 1; rows <= avx2NF4Rows; rows++ {
+		avx2NF4Kernel(rows)
+	}
+	avx2UnpackNF4Kernel()
+	avx2CeilingKernels()
 }
 
 // pair16 is 16 lanes in two registers.
