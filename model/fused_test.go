@@ -56,7 +56,7 @@ var fusedWrong = []struct{ dir, file, from, to, want string }{
 	{"bloom", "model.gguf", "blk.1.attn_qkv.weight", "blk.1.attn_qkw.weight", `tensor "blk.1.attn_qkv.weight" is missing`},
 	{"bloom", "model.gguf", "bloom.attention.layer_norm_epsilon", "bloom.attention.clamp_kqv_epsilons",
 		`metadata key "bloom.attention.clamp_kqv_epsilons" is not known to the bloom family`},
-	{"bloomq", "config.json", `"n_head": 16`, `"n_head": 15`, `field "hidden_size" is 32, no multiple of 15 attention heads`},
+	{"bloomq", "config.json", `"n_head": 16`, `"n_head": 15`, `field "hidden_size" is 64, no multiple of 15 attention heads`},
 	{"falcon", "model.safetensors", "h.1.input_layernorm.weight", "h.1.inpud_layernorm.weight",
 		`tensor "transformer.h.1.input_layernorm.weight" is missing`},
 	{"falcon40", "model.safetensors", "h.1.ln_mlp.weight", "h.1.ln_mlq.weight", `tensor "transformer.h.1.ln_mlp.weight" is missing`},

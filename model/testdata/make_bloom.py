@@ -37,7 +37,7 @@ MODELS = {
     # a power of two, but slopes that are none; head that is not tied; quantised
     "bloomq": dict(
         family="bloom",
-        config=dict(hidden_size=32, n_layer=2, n_head=16, layer_norm_epsilon=1e-5, seq_length=256,
+        config=dict(hidden_size=64, n_layer=2, n_head=16, layer_norm_epsilon=1e-5, seq_length=256,
                     tie_word_embeddings=False),
         more=[270], dtype=torch.float32, gguf=T.Q8_0),
     # as Falcon-7B: one key/value head, MLP beside attention after one norm
@@ -64,7 +64,7 @@ MODELS = {
     # as Falcon-11B: groups and one norm; its own width, base and head; quantised
     "falcon11": dict(
         family="falcon",
-        config=dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=8, num_kv_heads=2, ffn_hidden_size=96,
+        config=dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=8, num_kv_heads=2, ffn_hidden_size=128,
                     new_decoder_architecture=True, num_ln_in_parallel_attn=1, tie_word_embeddings=False,
                     rope_parameters={"rope_type": "default", "rope_theta": 500042.0}),
         dtype=torch.float32, gguf=T.Q8_0),

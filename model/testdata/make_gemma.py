@@ -30,10 +30,10 @@ MODELS = {
         dtype=torch.bfloat16, gguf=lambda name: T.BF16),
     "gemma2q": dict(
         family="gemma2",
-        config=dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        config=dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                     num_key_value_heads=2, head_dim=16, query_pre_attn_scalar=16, sliding_window=32, rms_norm_eps=1e-6,
                     max_position_embeddings=256, rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
-        gguf=lambda name: T.Q8_0 if "token_embd" in name else (T.Q8_0, T.Q4_0)[int(name.split(".")[1])]),
+        dtype=torch.float32, gguf=lambda name: T.Q8_0 if "token_embd" in name else (T.Q8_0, T.Q4_0)[int(name.split(".")[1])]),
     "gemma3": dict(
         family="gemma3",
         config=dict(hidden_size=40, intermediate_size=64, num_hidden_layers=4, num_attention_heads=5,
@@ -42,6 +42,15 @@ MODELS = {
                     rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
                                      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
         dtype=torch.float16, gguf=lambda name: T.F16),
+    "gemma3q": dict(
+        family="gemma3",
+        config=dict(hidden_size=64, intermediate_size=128, num_hidden_layers=3, num_attention_heads=4,
+                    num_key_value_heads=2, head_dim=16, query_pre_attn_scalar=16, sliding_window=16, rms_norm_eps=1e-6,
+                    max_position_embeddings=512, sliding_window_pattern=2,
+                    rope_parameters={"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 100000.0},
+                                     "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
+        dtype=torch.float32,
+        gguf=lambda name: T.F16 if "token_embd" in name else (T.Q8_0, T.Q4_0, T.Q4_1)[int(name.split(".")[1])]),
 }
 
 GGUF_NAMES = {
@@ -120,17 +129,17 @@ def make(name, spec, seed):
     for n, p in model.named_parameters():
         if "norm" in n:
             p.sub_(1)  # the library adds it
-    weights = {n: p.clone() for n, p in model.named_parameters()}
+    weights = {n: p.clone().to(spec["dtype"]).float() for n, p in model.named_parameters()}
+    tiny.set_weights(model, weights)
     shutil.rmtree(name, ignore_errors=True)
     os.makedirs(name)
-    if "dtype" in spec:
-        weights = {n: w.to(spec["dtype"]).float() for n, w in weights.items()}
-        tiny.set_weights(model, weights)
-        tiny.save_safetensors(name, weights, config, spec)
-    back = save_gguf(f"{name}/model.gguf", weights, config, spec)
-    if "dtype" not in spec:
-        tiny.set_weights(model, back)
+    tiny.save_safetensors(name, weights, config, spec)
     record.save(f"{name}/ref.json.gz", tiny.measure(model, spec, seed))
+    back = save_gguf(f"{name}/model.gguf", weights, config, spec)
+    if all(torch.equal(back[n], weights[n]) for n in weights):
+        return
+    tiny.set_weights(model, back)
+    record.save(f"{name}/gguf.json.gz", tiny.measure(model, spec, seed))
 
 
 if __name__ == "__main__":

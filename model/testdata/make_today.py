@@ -42,7 +42,7 @@ MODELS = {
         dtype=torch.bfloat16, gguf=lambda name: T.BF16),
     "phi3q": dict(
         family="phi3", pad=0,
-        config=dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        config=dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                     num_key_value_heads=2, rms_norm_eps=1e-5, max_position_embeddings=256, sliding_window=16,
                     rope_parameters=DEFAULT),
         dtype=torch.float32, gguf=lambda name: (T.Q8_0, T.Q4_0)["ffn" in name] if name.startswith("blk") else T.F16),
@@ -54,7 +54,7 @@ MODELS = {
         dtype=torch.bfloat16, gguf=lambda name: T.BF16),
     "olmo2q": dict(
         family="olmo2",
-        config=dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        config=dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                     num_key_value_heads=2, rms_norm_eps=1e-6, max_position_embeddings=256, rope_parameters=DEFAULT),
         dtype=torch.float32, gguf=lambda name: (T.Q8_0, T.Q4_1)["ffn" in name] if name.startswith("blk") else T.F16),
     "smollm3": dict(
@@ -65,7 +65,7 @@ MODELS = {
         dtype=torch.float16, gguf=lambda name: T.F16),
     "smollm3q": dict(
         family="smollm3", pad=0,
-        config=dict(hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4,
+        config=dict(hidden_size=64, intermediate_size=128, num_hidden_layers=4, num_attention_heads=4,
                     num_key_value_heads=2, rms_norm_eps=1e-6, max_position_embeddings=256, tie_word_embeddings=False,
                     rope_parameters=DEFAULT),
         dtype=torch.float32, gguf=lambda name: (T.Q8_0, T.Q4_0)["ffn" in name] if name.startswith("blk") else T.F16),
@@ -78,7 +78,7 @@ MODELS = {
         dtype=torch.bfloat16, gguf=lambda name: T.BF16),
     "graniteq": dict(
         family="granite",
-        config=dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        config=dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                     num_key_value_heads=2, rms_norm_eps=1e-5, max_position_embeddings=256,
                     embedding_multiplier=2.0, attention_multiplier=0.25, residual_multiplier=0.9, logits_scaling=0.5,
                     rope_parameters=DEFAULT),
@@ -91,7 +91,7 @@ MODELS = {
         dtype=torch.bfloat16, gguf=lambda name: T.BF16),
     "cohereq": dict(
         family="cohere", pad=0,
-        config=dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        config=dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                     num_key_value_heads=2, layer_norm_eps=1e-5, max_position_embeddings=256, logit_scale=1.5,
                     attention_bias=True, rope_parameters=DEFAULT),
         dtype=torch.float32, gguf=lambda name: (T.Q8_0, T.Q4_0)["ffn" in name] if name.startswith("blk") else T.F16),
