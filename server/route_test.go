@@ -189,6 +189,7 @@ func TestJournalIsBounded(t *testing.T) {
 			}
 		}
 		n.mu.Unlock()
+		synctest.Wait() // for the successor to have read
 		c.close()
 		synctest.Wait()
 		n.idle(t)
