@@ -99,15 +99,22 @@ func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
 	return a, nil
 }
 
+// openAdapter gives the name under which sessions ask for the adapter; "" for none. A local
+// run opens its folder, before it connects.
+func (f *askFlags) openAdapter(a *asker) (string, error) {
+	if !f.local || f.adapter == "" {
+		return f.adapter, nil
+	}
+	return a.model.openAdapters("--adapter", []string{f.adapter})
+}
+
 // session makes the engine and opens a session of up to length tokens in each of so many
 // beams.
 func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*client.Session, error) {
-	ctx, adapter := cmd.Context(), f.adapter
-	if f.local && adapter != "" {
-		var err error
-		if adapter, err = a.model.openAdapters("--adapter", []string{adapter}); err != nil {
-			return nil, err
-		}
+	ctx := cmd.Context()
+	adapter, err := f.openAdapter(a)
+	if err != nil {
+		return nil, err
 	}
 	if err := f.connect(ctx, cmd, a, length, beams); err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func TestBenchWrongUse(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"bench", []string{"bench model", "bench kernels"}},
+		{"bench", []string{"bench model", "bench kernels", "bench serving", "bench quality"}},
 		{"bench model", []string{"--shape", "135m", "MODEL"}},
 		{"bench model --shape 7b", []string{"7b", "1.1b"}},
 		{"bench model --shape 135m --format nf3", []string{"nf3", "q4_0"}},

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"whorl/bench"
+	"whorl/model/tokenizer"
+	"whorl/tensor"
+)
+
+// qualityFlags are those of `bench quality`.
+type qualityFlags struct {
+	model          modelFlags
+	compute        computeFlags
+	formats        []string
+	activations    []string
+	text           string
+	window, tokens int
+	json           bool
+}
+
+// defaultWindow is how many tokens are scored in one context.
+const defaultWindow = 512
+
+func newBenchQuality(w *world) *cobra.Command {
+	var f qualityFlags
+	all := bench.QualityFormats()
+	cmd := &cobra.Command{
+		Use:   "quality MODEL",
+		Short: "Measure what each format costs in likelihood of a text",
+		Long: `Score a fixed English text, in windows, with the model's weights in f32 (those of a
+quantised file exactly as it has them) and in each format, quantised from those; and, for
+quantised weights, with activations in 8 bits and in f32. A delta is the mean log-likelihood
+of a token less that of f32, with its standard error over the tokens.`,
+		Args: oneModel,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.check(args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, w, o)
+		},
+	}
+	fs := cmd.Flags()
+	f.compute.add(fs)
+	fs.StringSliceVar(&f.formats, "format", all, "`FORMAT`[,FORMAT...] to compare")
+	fs.StringSliceVar(&f.activations, "activations", []string{"auto", "f32"}, "what meets quantised weights: auto, or auto,f32 to tell what it costs")
+	fs.StringVar(&f.text, "text", "", "`FILE` with another text")
+	fs.IntVar(&f.window, "window", defaultWindow, "tokens that are scored in one context; the default is less where the model has less room")
+	fs.IntVar(&f.tokens, "tokens", 0, "tokens of the text to score; 0: all")
+	fs.BoolVar(&f.json, "json", false, "print JSON on the last line")
+	return cmd
+}
+
+func (f *qualityFlags) check(args []string) (bench.QualityOptions, error) {
+	o := bench.QualityOptions{Formats: f.formats}
+	for _, name := range f.formats {
+		if all := bench.QualityFormats(); !slices.Contains(all, name) {
+			return o, usagef("--format %q: want some of %s", name, strings.Join(all, ", "))
+		}
+	}
+	auto := false
+	for _, name := range f.activations {
+		mode, err := tensor.ParseActivations(name)
+		if err != nil {
+			return o, usagef("--activations: %w", err)
+		}
+		auto = auto || mode == tensor.Act8
+		o.Activations = o.Activations || mode == tensor.ActF32
+	}
+	switch {
+	case !auto:
+		return o, usagef("--activations %s: want auto, or auto,f32", strings.Join(f.activations, ","))
+	case f.window < 2:
+		return o, usagef("--window %d: want 2 or more", f.window)
+	case f.tokens < 0 || f.tokens == 1:
+		return o, usagef("--tokens %d: want 2 or more, or 0 for all", f.tokens)
+	}
+	return o, f.model.take(args, false)
+}
+
+// qualityObject is what --json prints. Formats[0] is f32, which the others are compared with.
+type qualityObject struct {
+	Model   string          `json:"model"`
+	Text    string          `json:"text"` // "built in", or the file
+	Tokens  int             `json:"tokens"`
+	Window  int             `json:"window"`
+	Formats []bench.Quality `json:"formats"`
+	Skipped []bench.Skipped `json:"skipped"`
+}
+
+func (f *qualityFlags) run(cmd *cobra.Command, w *world, o bench.QualityOptions) error {
+	m, err := f.model.open(&f.compute)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	longest := m.ck.Config.LongestSession()
+	switch {
+	case !sourcesOf(cmd).given("window"):
+		f.window = min(f.window, longest)
+	case f.window > longest:
+		return usagef("--window %d: %s holds at most %d tokens", f.window, m.name, longest)
+	}
+	out := qualityObject{Model: m.name, Text: "built in", Window: f.window, Formats: []bench.Quality{}, Skipped: []bench.Skipped{}}
+	text := bench.QualityText
+	if f.text != "" {
+		b, err := os.ReadFile(f.text)
+		if err != nil {
+			return usagef("--text: %w", err)
+		}
+		text, out.Text = string(b), f.text
+	}
+	begin, ids, err := encodeText(m, text)
+	if err != nil {
+		return err
+	}
+	if f.tokens > 0 {
+		ids = ids[:min(f.tokens, len(ids))]
+	}
+	if o.Windows = bench.Windows(begin, ids, f.window); len(o.Windows) == 0 {
+		return usagef("--text %s: a text of %d tokens has none to predict", out.Text, len(ids))
+	}
+	out.Tokens = len(ids)
+	return f.measure(cmd.Context(), w, m, o, out)
+}
+
+// measure prints lines as they come, or one JSON object at the end.
+func (f *qualityFlags) measure(ctx context.Context, w *world, m *openModel, o bench.QualityOptions, out qualityObject) error {
+	if !f.json {
+		fmt.Fprintf(w.out, "%s, %d tokens in windows of %d\n", out.Model, out.Tokens, out.Window)
+		fmt.Fprintf(w.out, "%-8s  %-11s  %-8s  %-10s  %-18s  %s\n", "format", "activations", "mean", "perplexity", "less f32", "less f32 activations")
+	}
+	skipped, err := bench.MeasureQuality(ctx, m.dev, m.ck, o, func(q bench.Quality) {
+		out.Formats = append(out.Formats, q)
+		if !f.json {
+			printQuality(w.out, q)
+		}
+	})
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	if err != nil {
+		return err
+	}
+	if f.json {
+		out.Skipped = append(out.Skipped, skipped...)
+		return printJSON(w.out, out)
+	}
+	for _, s := range skipped {
+		fmt.Fprintf(w.out, "note: no %s: %s\n", s.Format, s.Reason)
+	}
+	return nil
+}
+
+func printQuality(out io.Writer, q bench.Quality) {
+	name, activations := q.Format, "-"
+	if q.Stored {
+		name += "*"
+	}
+	if q.ActivationsDelta != nil {
+		activations = difference(*q.ActivationsDelta)
+	}
+	fmt.Fprintf(out, "%-8s  %-11s  %-8.4f  %-10.3f  %-18s  %s\n", name, q.Activations, q.MeanLogprob, q.Perplexity, difference(q.Delta), activations)
+}
+
+func difference(d bench.Difference) string { return fmt.Sprintf("%+.5f ±%.5f", d.Mean, d.StdErr) }
+
+// encodeText gives the ids of a text, and those that the model wants in front of every text.
+func encodeText(m *openModel, text string) (begin, ids []int32, err error) {
+	tok, err := m.tokenizer()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case tok == nil:
+		return nil, nil, usagef("%s has no tokenizer, and formats are compared on a text", m.name)
+	}
+	if ids, err = tok.Encode(text, tokenizer.EncodeOptions{}); err != nil {
+		return nil, nil, err
+	}
+	around, err := tok.Encode(text, tokenizer.EncodeOptions{Special: true})
+	for i := 0; err == nil && i+len(ids) <= len(around); i++ {
+		if slices.Equal(around[i:i+len(ids)], ids) {
+			return around[:i], ids, nil
+		}
+	}
+	return nil, ids, err
+}

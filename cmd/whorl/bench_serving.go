@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"whorl/bench"
+	"whorl/client"
+)
+
+// servingFlags are those of `bench serving`.
+type servingFlags struct {
+	ask        askFlags
+	url, token string
+	load       bench.ServingOptions
+	json       bool
+}
+
+func newBenchServing(w *world) *cobra.Command {
+	var f servingFlags
+	cmd := &cobra.Command{
+		Use:   "serving [MODEL]",
+		Short: "Measure answers to several users at once",
+		Long: `Let so many clients ask at once, each one request after another, and measure tokens per
+second of all together, the time to the first token, and that between tokens. It goes
+through a running gateway (--url), from here through a swarm (MODEL --initial-peers), or
+through a server in this process (MODEL --local). Prompts are random tokens, and answers
+do not end before their length.`,
+		Args: atMostOneModel,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, w, args)
+		},
+	}
+	fs := cmd.Flags()
+	f.ask.add(fs)
+	fs.StringVar(&f.url, "url", "", "`URL` of a running gateway, such as http://127.0.0.1:8300; --model-name says which of its models")
+	fs.StringVar(&f.token, "http-token", "", "token that the gateway asks for (better as WHORL_HTTP_TOKEN)")
+	fs.IntSliceVar(&f.load.Concurrency, "concurrency", []int{1, 2, 4, 8}, "`N`[,N...] clients at once")
+	fs.IntVar(&f.load.Requests, "requests", 2, "requests of each client")
+	fs.IntVar(&f.load.Prompt, "prompt-tokens", 128, "length of prompts")
+	fs.IntVar(&f.load.Tokens, "new-tokens", 64, "length of answers")
+	f.load.Limit = time.Minute
+	secondsVar(fs, &f.load.Limit, "limit", "most time of each number of clients: what runs then is cut")
+	fs.BoolVar(&f.json, "json", false, "print JSON on the last line")
+	return cmd
+}
+
+// servingObject is what --json prints.
+type servingObject struct {
+	Target string        `json:"target"` // "local", "swarm", or the URL
+	Model  string        `json:"model"`
+	Prompt int           `json:"prompt_tokens"`
+	Tokens int           `json:"new_tokens"`
+	Levels []bench.Level `json:"levels"`
+}
+
+func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
+	if err := f.load.Check(); err != nil {
+		return usage(err)
+	}
+	out := servingObject{Model: f.ask.model.name, Prompt: f.load.Prompt, Tokens: f.load.Tokens, Levels: []bench.Level{}}
+	if f.url != "" {
+		g, err := f.gateway(cmd, args)
+		if err != nil {
+			return err
+		}
+		out.Target, f.load.Vocab = g.url, gatewayVocab
+		return f.measure(cmd.Context(), w, g.ask, out)
+	}
+	if !f.ask.local && !sourcesOf(cmd).given("initial-peers") {
+		return usagef("nobody to ask: give --url of a gateway, MODEL with --initial-peers of a swarm, or MODEL with --local")
+	}
+	a, err := f.ask.open(cmd, args)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	adapter, err := f.ask.openAdapter(a)
+	if err != nil {
+		return err
+	}
+	// Ids alone: text would be held back where a character is not whole.
+	a.tok = nil
+	clients := slices.Max(f.load.Concurrency)
+	if err := f.ask.connect(cmd.Context(), cmd, a, f.load.Prompt+f.load.Tokens, clients); err != nil {
+		return err
+	}
+	if out.Target = "swarm"; f.ask.local {
+		out.Target = "local"
+	}
+	out.Model, f.load.Vocab = a.model.name, a.engine.Model().Vocab
+	return f.measure(cmd.Context(), w, a.answers(adapter), out)
+}
+
+// gateway checks the flags that go with --url.
+func (f *servingFlags) gateway(cmd *cobra.Command, args []string) (*gatewayClient, error) {
+	if len(args) > 0 || f.ask.local || f.ask.model.path != "" {
+		return nil, usagef("--url asks a running gateway: leave out MODEL and --local (--model-name says which of its models)")
+	}
+	from := sourcesOf(cmd)
+	for _, name := range []string{"initial-peers", "adapter", "activations", "dtype", "quant", "prefill-chunk"} {
+		if from[name] == fromFlag {
+			return nil, usagef("--url asks a running gateway, which decides about --%s itself: leave that out", name)
+		}
+	}
+	return newGatewayClient(f.url, f.token, f.ask.model.name)
+}
+
+// answers is a bench.Ask: each request has a session of its own, and is greedy.
+func (a *asker) answers(adapter string) bench.Ask {
+	return func(ctx context.Context, prompt []int32, tokens int, piece func(ids int)) error {
+		o := client.SessionOptions{MaxLength: len(prompt) + tokens, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter}
+		s, err := a.engine.Open(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		r := client.Request{Prompt: prompt, MaxNewTokens: tokens, IgnoreEOS: true, TopLogprobs: -1}
+		_, err = s.Generate(ctx, r, func(d client.Delta) error {
+			piece(len(d.IDs))
+			return nil
+		})
+		return err
+	}
+}
+
+// measure prints lines as they come, or one JSON object at the end.
+func (f *servingFlags) measure(ctx context.Context, w *world, ask bench.Ask, out servingObject) error {
+	if !f.json {
+		fmt.Fprintf(w.out, "%s %s: prompts of %d, answers of %d tokens\n", out.Target, out.Model, out.Prompt, out.Tokens)
+		fmt.Fprintf(w.out, "clients  done   failed  tok/s     first ms: median, p95  between ms: median, p95\n")
+	}
+	err := bench.MeasureServing(ctx, ask, f.load, func(l bench.Level) {
+		out.Levels = append(out.Levels, l)
+		if !f.json {
+			printLevel(w.out, l)
+		}
+	})
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	if err != nil || !f.json {
+		return asked(err)
+	}
+	return printJSON(w.out, out)
+}
+
+func printLevel(out io.Writer, l bench.Level) {
+	fmt.Fprintf(out, "%-7d  %-5d  %-6d  %-8.1f  %-21s  %s\n", l.Concurrency, l.Done, l.Failed, l.TokS, spreadText(l.FirstMS), spreadText(l.BetweenMS))
+	if l.Failed > 0 {
+		fmt.Fprintf(out, "note: %s\n", l.Error)
+	}
+	if cut := l.Requests - l.Done - l.Failed; cut > 0 {
+		fmt.Fprintf(out, "note: --limit cut %d requests short\n", cut)
+	}
+}
+
+func spreadText(s *bench.Spread) string {
+	if s == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f, %.1f", s.Median, s.P95)
+}
