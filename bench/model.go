@@ -17,6 +17,8 @@ type Model struct {
 	Head   *model.Head
 	// BlockBytes is the size of all blocks in the model's own format.
 	BlockBytes int64
+	// KV is the type of the KV cache.
+	KV tensor.DType
 	// SessionRope is the rotation of sequences of at most length positions, where that
 	// depends on it; nil for shapes.
 	SessionRope func(dev tensor.Device, length int) (tensor.Rope, error)
@@ -71,7 +73,7 @@ func newRunner(dev tensor.Device, m *Model, seqs, length int) (*runner, error) {
 		}
 	}
 	pages := (length + tensor.PageTokens - 1) / tensor.PageTokens
-	if r.kv, err = dev.NewKV(m.Config.KVSpec(m.Config.Layers, seqs*pages)); err != nil {
+	if r.kv, err = dev.NewKV(m.Config.KVSpec(m.Config.Layers, seqs*pages, m.KV)); err != nil {
 		return nil, fmt.Errorf("cache of %d sequences of %d: %w", seqs, length, err)
 	}
 	for s := range seqs {

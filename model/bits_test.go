@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 
@@ -132,6 +133,43 @@ func TestBatchesGiveTheSameBits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// With a cache of bfloat16 the bits do not depend on chunks or company either, and the
+// logits stay near those of a cache of float32.
+func TestBF16CacheGivesTheSameBits(t *testing.T) {
+	dev := openDevice(t, 2)
+	for _, path := range []string{"testdata/scaled", "testdata/quants/model.gguf", "testdata/gemma2", "testdata/bloom", "../internal/swarmtest/testdata/toy"} {
+		prompt, other := ids(tensor.AttendSplit+9, 0), ids(17, 3)
+		full := newRig(t, path, dev, model.LoadOptions{})
+		half := newRig(t, path, dev, model.LoadOptions{})
+		half.cache(tensor.BF16)
+		want := half.hidden(tensor.Act8, nil, part{half.sequence(len(prompt)), prompt})
+		if !sameBits(inChunks(half, tensor.Act8, prompt, 77), want) {
+			t.Errorf("%s: chunks of 77: other bits than one prefill", path)
+		}
+		short := prompt[:tensor.PageTokens+3]
+		if step := inChunks(half, tensor.Act8, short, 1); !sameBits(step, want[:len(step)]) {
+			t.Errorf("%s: step by step: other bits than one prefill", path)
+		}
+		both := half.hidden(tensor.Act8, nil, part{half.sequence(len(other)), other}, part{half.sequence(len(short)), short})
+		if n := len(other) * half.ck.Config.Hidden; !sameBits(both[n:], want[:len(both)-n]) {
+			t.Errorf("%s: beside another sequence: other bits than alone", path)
+		}
+		// Activations in 8 bits would add steps of their own.
+		near := half.logits(tensor.ActF32, half.hidden(tensor.ActF32, nil, part{half.sequence(len(prompt)), prompt}))
+		exact := full.logits(tensor.ActF32, full.hidden(tensor.ActF32, nil, part{full.sequence(len(prompt)), prompt}))
+		var off, size float64
+		for i := range exact {
+			d := float64(near[i] - exact[i])
+			off, size = off+d*d, size+float64(exact[i])*float64(exact[i])
+		}
+		if share := math.Sqrt(off / size); !(share > 0 && share < 0x1p-5) {
+			t.Errorf("%s: logits are off by %.3g of their size", path, share)
+		} else {
+			t.Logf("%s: logits are off by %.3g of their size", path, share)
+		}
+	}
 }
 
 // The head gives a row the same bits whatever rows stand beside it, also under concurrent use.

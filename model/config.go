@@ -102,9 +102,9 @@ func (c Config) NewWorkspace(dev tensor.Device, maxRows int) (*Workspace, error)
 	return nn.NewWorkspace(dev, maxRows, c.specs()...)
 }
 
-// KVSpec sizes a KV pool for a span of the given number of blocks.
-func (c Config) KVSpec(blocks, pages int) tensor.KVSpec {
-	return tensor.KVSpec{Layers: blocks, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Pages: pages}
+// KVSpec sizes a KV pool of a type for a span of the given number of blocks.
+func (c Config) KVSpec(blocks, pages int, d tensor.DType) tensor.KVSpec {
+	return tensor.KVSpec{Layers: blocks, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Pages: pages, DType: d}
 }
 
 // BlockParams is the number of parameters of block i.

@@ -106,10 +106,18 @@ func newRig(t testing.TB, path string, dev tensor.Device, o model.LoadOptions) *
 	if r.ws, err = r.ck.Config.NewWorkspace(dev, rigRows); err != nil {
 		t.Fatal(err)
 	}
-	if r.kv, err = dev.NewKV(r.ck.Config.KVSpec(len(r.blocks), rigPages)); err != nil {
-		t.Fatal(err)
-	}
+	r.cache(tensor.F32)
 	return r
+}
+
+// cache makes a new KV pool of a type.
+func (r *rig) cache(d tensor.DType) {
+	r.t.Helper()
+	kv, err := r.dev.NewKV(r.ck.Config.KVSpec(len(r.blocks), rigPages, d))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.kv = kv
 }
 
 // sequence is what the tests' generation loop keeps of one text.

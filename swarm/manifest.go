@@ -25,7 +25,7 @@ type Class struct {
 	ConfigHash string `json:"config_hash"` // of the fields that alter maths
 	DType      string `json:"dtype"`       // "f32", "bf16", "f16": of the float weights
 	Quant      string `json:"quant"`       // "none" or the block format, such as "q4_1"
-	KVDType    string `json:"kv_dtype"`    // "f32"
+	KVDType    string `json:"kv_dtype"`    // "f32" or "bf16"
 	Arithmetic string `json:"arithmetic"`  // how the kind of device rounds, such as "cpu1"
 }
 

@@ -9,6 +9,7 @@ import (
 	"whorl/model/families"
 	"whorl/server"
 	"whorl/server/blocks"
+	"whorl/tensor"
 )
 
 // modelPlan is how a model would lie in the memory of servers; sizes are in bytes.
@@ -18,6 +19,7 @@ type modelPlan struct {
 	Params     int64  `json:"parameters"`
 	DType      string `json:"dtype"`
 	Quant      string `json:"quant"`
+	KVDType    string `json:"kv_dtype"`
 	Blocks     int    `json:"blocks"`
 	BlockBytes int64  `json:"block_bytes"`       // of the largest block
 	TokenBytes int64  `json:"cache_token_bytes"` // of keys and values of a position in a block
@@ -31,13 +33,13 @@ type modelPlan struct {
 }
 
 // planModel plans without loading anything. An error says that not even one block fits.
-func planModel(m *model.Outline, o model.LoadOptions, cfg server.Config) (modelPlan, error) {
+func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg server.Config) (modelPlan, error) {
 	c := m.Config()
 	class, err := m.Class(o)
 	if err != nil {
 		return modelPlan{}, usage(err)
 	}
-	z, err := blocks.Outlined(m, o, cfg.StepRows)
+	z, err := blocks.Outlined(m, blocks.Options{Load: o, KV: kv, StepRows: cfg.StepRows})
 	if err != nil {
 		return modelPlan{}, usage(err)
 	}
@@ -46,7 +48,7 @@ func planModel(m *model.Outline, o model.LoadOptions, cfg server.Config) (modelP
 		return modelPlan{}, usage(err)
 	}
 	p := modelPlan{
-		Model: m.Name(), Family: c.Family, Params: m.Params(), DType: class.DType, Quant: class.Quant,
+		Model: m.Name(), Family: c.Family, Params: m.Params(), DType: class.DType, Quant: class.Quant, KVDType: kv.String(),
 		Blocks: c.Layers, BlockBytes: z.Block, TokenBytes: z.Token, HeadBytes: head,
 	}
 	if p.memory, err = cfg.Plan(z, c.Layers); err != nil {
@@ -67,7 +69,7 @@ func (f *serveFlags) plan(w *world) error {
 	if err != nil {
 		return modelError(err)
 	}
-	p, err := planModel(m, model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}, cfg)
+	p, err := planModel(m, model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}, f.model.kv, cfg)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func (p modelPlan) print(to io.Writer) error {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "model\t%s\t%s, %d blocks, %.3g billion parameters\n", p.Model, p.Family, p.Blocks, float64(p.Params)/1e9)
-	fmt.Fprintf(t, "class\t%s\tquant %s\n", p.DType, p.Quant)
+	fmt.Fprintf(t, "class\t%s\tquant %s, %s cache\n", p.DType, p.Quant, p.KVDType)
 	fmt.Fprintf(t, "a block\t%.1f MiB\tand %.1f KiB of cache for each token\n", mib(p.BlockBytes), float64(p.TokenBytes)/1024)
 	fmt.Fprintf(t, "head\t%.1f MiB\ton nodes that generate\n", mib(p.HeadBytes))
 	fmt.Fprintf(t, "here\t%.1f MiB\t%s\n", mib(p.Memory), p.memory)

@@ -13,6 +13,7 @@ import (
 	"whorl/swarm"
 	"whorl/swarm/dir"
 	"whorl/swarm/p2p"
+	"whorl/tensor"
 )
 
 // swarmFlags say which swarm to join and how.
@@ -194,6 +195,9 @@ type modelFlags struct {
 	name  string
 	dtype string
 	quant string
+
+	kvDType string
+	kv      tensor.DType // after take
 }
 
 func (f *modelFlags) add(fs *pflag.FlagSet) {
@@ -201,10 +205,17 @@ func (f *modelFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.name, "model-name", "", "`NAME` under which the model is served; default: that of the file or folder")
 	fs.StringVar(&f.dtype, "dtype", "auto", "float weights as auto (as stored), float32 (f32), bfloat16 (bf16) or float16 (f16)")
 	fs.StringVar(&f.quant, "quant", "none", "quantise the blocks at load: none (as stored), int8 (LLM.int8()), nf4 (QLoRA), q8_0, q4_0, q4_1, q5_0, q4_k, q5_k or q6_k")
+	fs.StringVar(&f.kvDType, "kv-dtype", "f32", "KV cache as float32 (f32), or bfloat16 (bf16) in half the memory; another class of servers")
 }
 
 // take finds MODEL among arguments and flags; it may be missing if optional.
 func (f *modelFlags) take(args []string, optional bool) error {
+	if f.kvDType != "" {
+		var err error
+		if f.kv, err = parseKVDType(f.kvDType); err != nil {
+			return usagef("--kv-dtype: %w", err)
+		}
+	}
 	switch {
 	case len(args) > 0 && f.path != "":
 		return usagef("MODEL is given twice, as %s and by --converted-model-name-or-path: give one", args[0])
@@ -214,6 +225,15 @@ func (f *modelFlags) take(args []string, optional bool) error {
 		return usagef("no MODEL given: name a model folder or a .gguf file")
 	}
 	return nil
+}
+
+// parseKVDType reads the name of a type that a KV cache can have.
+func parseKVDType(name string) (tensor.DType, error) {
+	d, err := tensor.ParseDType(name)
+	if err == nil {
+		err = tensor.CheckKVDType(d)
+	}
+	return d, err
 }
 
 // atMostOneModel is the argument check of commands whose MODEL may come from elsewhere.

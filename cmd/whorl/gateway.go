@@ -93,7 +93,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 // choosable tells whether the class may be taken from the swarm: no flag asks for one.
 func (f *modelFlags) choosable(cmd *cobra.Command) bool {
 	from := sourcesOf(cmd)
-	return !from.given("dtype") && !from.given("quant")
+	return !from.given("dtype") && !from.given("quant") && !from.given("kv-dtype")
 }
 
 // generateWith makes the node generate with a model through the swarm.

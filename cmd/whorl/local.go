@@ -40,7 +40,7 @@ func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwa
 	cfg.CacheToken, cfg.MaxLength = beams*kvcache.PagesFor(length)*tensor.PageTokens, length
 	cfg.Measuring, cfg.JoinDelay, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
 	l := &localSwarm{dial: selfDialer{self: localPeer, others: nobody{}}, done: make(chan error, 1)}
-	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, Adapters: m.adapters, StepRows: cfg.StepRows})
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
 	if err != nil {
 		return nil, err
 	}

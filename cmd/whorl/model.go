@@ -23,6 +23,7 @@ type openModel struct {
 	ck   *model.Checkpoint
 	dev  tensor.Device
 	load model.LoadOptions
+	kv   tensor.DType // of the KV cache
 	name string
 	head *model.Head // after loadHead
 
@@ -35,7 +36,7 @@ func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
 	if err != nil {
 		return nil, modelError(err)
 	}
-	m := &openModel{ck: ck, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}}
+	m := &openModel{ck: ck, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}, kv: f.kv}
 	if m.name == "" {
 		m.name = ck.Name
 	}
@@ -102,7 +103,7 @@ func (m *openModel) manifest() (swarm.Manifest, error) {
 		Name: m.name, Blocks: m.ck.Config.Layers, Hidden: m.ck.Config.Hidden,
 		Class: swarm.Class{
 			ConfigHash: m.ck.Config.Hash(), DType: class.DType, Quant: class.Quant,
-			KVDType: tensor.F32.String(), Arithmetic: m.dev.Info().Arithmetic,
+			KVDType: m.kv.String(), Arithmetic: m.dev.Info().Arithmetic,
 		},
 	}
 	return man, usage(man.Validate())
@@ -137,8 +138,9 @@ func (m *openModel) adopt(views []swarm.View, choosable bool) error {
 	for _, c := range served {
 		load := model.LoadOptions{DType: c.DType, Quant: c.Quant}
 		class, err := m.ck.Class(load)
-		if err == nil && class.DType == c.DType && class.Quant == c.Quant && c.KVDType == own.Class.KVDType && c.Arithmetic == own.Class.Arithmetic {
-			m.load = load
+		kv, kvErr := parseKVDType(c.KVDType)
+		if err == nil && kvErr == nil && class.DType == c.DType && class.Quant == c.Quant && c.Arithmetic == own.Class.Arithmetic {
+			m.load, m.kv = load, kv
 			log.Info("adopted the class in which the swarm serves this model", "adopted", className(c))
 			return nil
 		}
@@ -148,7 +150,7 @@ func (m *openModel) adopt(views []swarm.View, choosable bool) error {
 }
 
 func className(c swarm.Class) string {
-	return c.DType + "/" + c.Quant + "/" + c.Arithmetic
+	return c.DType + "/" + c.Quant + "/kv-" + c.KVDType + "/" + c.Arithmetic
 }
 
 // tokenizer opens the model's tokenizer; nil if the model brings none.

@@ -11,6 +11,7 @@ import (
 	"whorl/model"
 	"whorl/model/families"
 	"whorl/server"
+	"whorl/tensor"
 )
 
 // docs/models.md is made of published configurations by the planning of serve --dry-run;
@@ -84,7 +85,7 @@ func row(t *testing.T, text *strings.Builder, name string, config []byte) {
 	for _, gib := range []int64{8, 16, 24, 64} {
 		cfg := server.DefaultConfig()
 		cfg.Memory = gib << 30
-		p, err := planModel(m, smallest, cfg)
+		p, err := planModel(m, smallest, tensor.F32, cfg)
 		if err != nil {
 			text.WriteString(" - |")
 			continue
@@ -123,11 +124,17 @@ func TestServeDryRun(t *testing.T) {
 		Bytes    int64 `json:"block_bytes"`
 		Fit      int   `json:"fit_blocks"`
 		Machines int   `json:"machines"`
+		Token    int64 `json:"cache_token_bytes"`
 	}
 	whorl(t, "", nil, "serve", dir, "--dry-run", "--json", "--memory", "1GiB", "--num-blocks", "3").last(t, &alone)
 	whorl(t, "", nil, "serve", toy, "--dry-run", "--json", "--memory", "1GiB", "--num-blocks", "3").last(t, &whole)
 	if alone != whole || alone.Blocks != 8 || alone.Fit != 3 || alone.Machines != 3 || alone.Bytes <= 0 {
 		t.Errorf("from config.json alone %+v, from the model %+v", alone, whole)
+	}
+	half := alone
+	whorl(t, "", nil, "serve", toy, "--dry-run", "--json", "--memory", "1GiB", "--num-blocks", "3", "--kv-dtype", "bf16").last(t, &half)
+	if alone.Token <= 0 || 2*half.Token != alone.Token {
+		t.Errorf("a token takes %d bytes of a bf16 cache, %d of an f32 one", half.Token, alone.Token)
 	}
 	if r := whorl(t, "", nil, "serve", toy, "--dry-run"); r.code != exitDone || !strings.Contains(r.stdout, "8 blocks") {
 		t.Errorf("exit %d: %s%s", r.code, r.stdout, r.err)
@@ -135,6 +142,7 @@ func TestServeDryRun(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--dry-run --memory 1MiB", "not enough memory: 1 blocks need"},
 		{"--dry-run --quant q9", `quant "q9" is not supported`},
+		{"--dry-run --kv-dtype f16", "--kv-dtype: a KV cache of f16 is not supported: use f32 or bf16"},
 		{"--json", "--json goes with --dry-run"},
 	} {
 		r := whorl(t, "", nil, append([]string{"serve", toy, "--new-swarm"}, strings.Fields(c.args)...)...)

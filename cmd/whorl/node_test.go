@@ -164,21 +164,24 @@ func request(t *testing.T, method, url, body string, want int, v any) {
 // A second server adopts the class that the swarm serves, and a gateway finds both.
 func TestClassOfTheSwarm(t *testing.T) {
 	args := []string{"--http", off, "--admin", "127.0.0.1:0", "--throughput", "100", "--update-period", "1s"}
-	first := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:4", "--quant", "q8_0"}, args...)...)
+	first := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:4", "--quant", "q8_0", "--kv-dtype", "bf16"}, args...)...)
 	second := startRun(t, append([]string{"serve", toy, "--initial-peers", first.Addrs[0], "--num-blocks", "4"}, args...)...)
 	var status swarm.NodeStatus
 	request(t, "GET", second.Admin+"/api/v1/node", "", 200, &status)
-	if status.Manifest.Class.Quant != "q8_0" || *status.Span != (swarm.Span{Start: 4, End: 8}) {
-		t.Errorf("the second server holds %v as %s, want 4:8 as q8_0", status.Span, status.Manifest.Class.Quant)
+	class := status.Manifest.Class
+	if class.Quant != "q8_0" || class.KVDType != "bf16" || *status.Span != (swarm.Span{Start: 4, End: 8}) {
+		t.Errorf("the second server holds %v as %s with a cache of %s, want 4:8 as q8_0 with one of bf16", status.Span, class.Quant, class.KVDType)
 	}
 	var got answerObject
 	whorl(t, "", nil, "generate", toy, "--initial-peers", first.Addrs[0], "--ids", "5", "--max-new-tokens", "2", "--ignore-eos", "--json").last(t, &got)
 	if len(got.Route) != 2 {
 		t.Errorf("route %v, want one over both servers", got.Route)
 	}
-	stubborn := whorl(t, "", nil, "generate", toy, "--initial-peers", first.Addrs[0], "--ids", "5", "--max-new-tokens", "2", "--quant", "none")
-	if stubborn.code != exitFailed || !strings.Contains(stubborn.err, "another class") || !strings.Contains(stubborn.err, "0-7") {
-		t.Errorf("asking for another class: exit code %d\n%s", stubborn.code, stubborn.err)
+	for _, asked := range [][]string{{"--quant", "none"}, {"--quant", "q8_0", "--kv-dtype", "f32"}} {
+		stubborn := whorl(t, "", nil, append([]string{"generate", toy, "--initial-peers", first.Addrs[0], "--ids", "5", "--max-new-tokens", "2"}, asked...)...)
+		if stubborn.code != exitFailed || !strings.Contains(stubborn.err, "another class") || !strings.Contains(stubborn.err, "0-7") {
+			t.Errorf("asking for another class by %v: exit code %d\n%s", asked, stubborn.code, stubborn.err)
+		}
 	}
 }
 

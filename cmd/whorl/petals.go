@@ -65,7 +65,7 @@ var serverFlags = []petalsFlag{
 	{"min_batch_size", warned, "an iteration starts with what is ready (it had no effect in Petals either)"},
 	{"max_batch_size", honoured, "most rows of one iteration"},
 	{"max_chunk_size_bytes", warned, "attention walks the cache in pages and never holds a matrix of logits"},
-	{"attn_cache_tokens", honoured, "KV cache in tokens; each takes room in every block of the span"},
+	{"attn_cache_tokens", honoured, "KV cache in tokens; each takes room in every block of the span, half as much with --kv-dtype bf16"},
 	{"cache_dir", honoured, "folder for what a node keeps between runs"},
 	{"max_disk_space", warned, "nothing is downloaded, so nothing fills the disk"},
 	{"device", honoured, "`cpu`; `cuda` is an error in a build without it"},

@@ -261,7 +261,7 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 	h := fnv.New64a()
 	h.Write([]byte(n.net.host.ID()))
 	cfg.Seed = h.Sum64()
-	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, Adapters: m.adapters, StepRows: cfg.StepRows})
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
 	if err != nil {
 		return nil, usage(err)
 	}

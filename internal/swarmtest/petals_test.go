@@ -33,7 +33,7 @@ func oracle(t *testing.T, r *real, span swarm.Span, rows []float32) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := dev.NewKV(r.ck.Config.KVSpec(span.Len(), n/tensor.PageTokens+1))
+	kv, err := dev.NewKV(r.ck.Config.KVSpec(span.Len(), n/tensor.PageTokens+1, tensor.F32))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 type real struct {
 	t  *testing.T
 	ck *model.Checkpoint
+	kv tensor.DType // of the servers' KV caches
 }
 
 func openModel(t *testing.T, path string) *real {
@@ -35,7 +36,7 @@ func openModel(t *testing.T, path string) *real {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ck.Close() })
-	return &real{t, ck}
+	return &real{t: t, ck: ck}
 }
 
 func (r *real) device(threads int) tensor.Device {
@@ -74,10 +75,10 @@ func (r *real) world(n, copies, threads int) *World {
 	}
 	layers := r.ck.Config.Layers
 	w := NewWorld(r.t, swarm.Manifest{Name: r.ck.Name, Blocks: layers, Hidden: r.ck.Config.Hidden, Class: swarm.Class{
-		ConfigHash: r.ck.Config.Hash(), DType: class.DType, Quant: class.Quant, KVDType: "f32", Arithmetic: "cpu1"}})
+		ConfigHash: r.ck.Config.Hash(), DType: class.DType, Quant: class.Quant, KVDType: r.kv.String(), Arithmetic: "cpu1"}})
 	for i := range n * copies {
 		span := swarm.Span{Start: i % n * layers / n, End: (i%n + 1) * layers / n}
-		l, err := blocks.NewLoader(r.ck, r.device(threads), blocks.Options{StepRows: 512})
+		l, err := blocks.NewLoader(r.ck, r.device(threads), blocks.Options{StepRows: 512, KV: r.kv})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -141,6 +142,44 @@ func TestToyEqualsReference(t *testing.T) {
 // The bits of all logits do not depend on layout, threads, chunks or company.
 func TestToyBits(t *testing.T) {
 	bits(t, openModel(t, toy), []int{1, 3, 8}, []int{1, 7, 32, 100}, 100, 12)
+}
+
+// Nor do they with a cache of bfloat16, which gives other bits; and a server that steps in
+// for a lost one, in the middle of an answer, changes none.
+func TestToyBitsOfBF16Cache(t *testing.T) {
+	r := openModel(t, toy)
+	ask := prompt(100, 5)
+	_, e := r.engine(2, 1)
+	_, full := r.run(e, client.SessionOptions{}, ask, 12)
+	r.kv = tensor.BF16
+	bits(t, r, []int{1, 3}, []int{1, 32}, 100, 12)
+	_, e = r.engine(1, 2)
+	ids, want := r.run(e, client.SessionOptions{}, ask, 12)
+	if want == full || want == "" {
+		t.Errorf("logits hash %s with a cache of bf16, %s with one of f32", want, full)
+	}
+
+	w := r.world(3, 2, 1)
+	head, steps := r.head(1), 0
+	e = w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = 256 })
+	s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 112})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	kill := func(client.Delta) error {
+		if steps++; steps%4 == 2 && steps < 12 {
+			w.Server(s.Route()[steps/4].Peer).Node.Kill()
+		}
+		return nil
+	}
+	res, err := s.Generate(t.Context(), client.Request{Prompt: ask, MaxNewTokens: 12, TopLogprobs: -1, IgnoreEOS: true, Hash: true}, kill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Reroutes != 3 || !slices.Equal(res.IDs, ids) || res.LogitsHash != want {
+		t.Errorf("after %d re-routes, of 3: ids %v and logits %s, want %v and %s", res.Reroutes, res.IDs, res.LogitsHash, ids, want)
+	}
 }
 
 // The same for the real model.

@@ -107,7 +107,7 @@ func newRig(t *testing.T, path string, o model.LoadOptions, adapters ...string) 
 	}
 	r.head, err = r.ck.LoadHead(dev, o)
 	must(err)
-	r.kv, err = dev.NewKV(r.ck.Config.KVSpec(len(r.blocks), rigPages))
+	r.kv, err = dev.NewKV(r.ck.Config.KVSpec(len(r.blocks), rigPages, tensor.F32))
 	must(err)
 	return r
 }

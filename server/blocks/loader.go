@@ -17,6 +17,7 @@ import (
 // Options of a Loader.
 type Options struct {
 	Load     model.LoadOptions
+	KV       tensor.DType    // of the KV cache: F32 or BF16
 	Adapters []*lora.Adapter // of distinct names; the caller closes them after the last Load
 	StepRows int             // most rows of one step
 	Parallel int             // blocks loaded at once; 0: one per processor
@@ -63,7 +64,7 @@ func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, err
 		return nil, err
 	}
 	l.took = time.Since(began)
-	one, err := dev.NewKV(ck.Config.KVSpec(1, 1))
+	one, err := dev.NewKV(ck.Config.KVSpec(1, 1, o.KV))
 	if err != nil {
 		return nil, fmt.Errorf("KV cache of one page: %w", err)
 	}
@@ -76,19 +77,26 @@ func sizesOf(c *model.Config, block, token int64, stepRows int) Sizes {
 }
 
 // Outlined is what blocks would take by an outline of the model: as Loader.Sizes, but that
-// nothing was loaded, so a device's padding is not in it.
-func Outlined(m *model.Outline, o model.LoadOptions, stepRows int) (Sizes, error) {
+// nothing was loaded, so neither a device's padding nor adapters are in it.
+func Outlined(m *model.Outline, o Options) (Sizes, error) {
+	if err := tensor.CheckKVDType(o.KV); err != nil {
+		return Sizes{}, err
+	}
 	c := m.Config()
 	var largest int64
 	for i := range c.Layers {
-		n, err := m.BlockBytes(i, o)
+		n, err := m.BlockBytes(i, o.Load)
 		if err != nil {
 			return Sizes{}, err
 		}
 		largest = max(largest, n)
 	}
-	token := 2 * 4 * int64(c.KVHeads) * int64(c.HeadDim) // keys and values in float32
-	return sizesOf(&c, largest, token, stepRows), nil
+	value := int64(4)
+	if o.KV == tensor.BF16 {
+		value = 2
+	}
+	token := 2 * value * int64(c.KVHeads) * int64(c.HeadDim) // keys and values
+	return sizesOf(&c, largest, token, o.StepRows), nil
 }
 
 // workspaceBytes are the buffers of nn.Workspace, the prepared copies of three of them,
@@ -155,7 +163,7 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 	if err := s.adapters.reserve(s); err != nil {
 		return nil, err
 	}
-	if s.kv, err = l.dev.NewKV(l.ck.Config.KVSpec(n, pages)); err != nil {
+	if s.kv, err = l.dev.NewKV(l.ck.Config.KVSpec(n, pages, l.opt.KV)); err != nil {
 		return nil, fmt.Errorf("KV cache of %d pages for %d blocks: %w", pages, n, err)
 	}
 	return s, nil

@@ -19,29 +19,38 @@ func BenchmarkAttendDecode(b *testing.B) {
 		window                        int
 		softcap                       float32
 		alibi                         bool
+		cache                         tensor.DType
 	}{
-		{"135m", 9, 3, 64, 4096, 0, 0, false},
-		{"1.1b", 32, 4, 64, 4096, 0, 0, false},
-		{"8b", 32, 8, 128, 4096, 0, 0, false},
-		{"8b", 32, 8, 128, 128, 0, 0, false},
-		{"8b-window", 32, 8, 128, 32768, 4096, 0, false},
-		{"8b-softcap", 32, 8, 128, 4096, 0, 50, false},
-		{"falcon-rw", 32, 32, 64, 2048, 0, 0, true},
+		{"135m", 9, 3, 64, 4096, 0, 0, false, tensor.F32},
+		{"135m", 9, 3, 64, 4096, 0, 0, false, tensor.BF16},
+		{"1.1b", 32, 4, 64, 4096, 0, 0, false, tensor.F32},
+		{"1.1b", 32, 4, 64, 4096, 0, 0, false, tensor.BF16},
+		{"8b", 32, 8, 128, 4096, 0, 0, false, tensor.F32},
+		{"8b", 32, 8, 128, 4096, 0, 0, false, tensor.BF16},
+		{"8b", 32, 8, 128, 128, 0, 0, false, tensor.F32},
+		{"8b-window", 32, 8, 128, 32768, 4096, 0, false, tensor.F32},
+		{"8b-softcap", 32, 8, 128, 4096, 0, 50, false, tensor.F32},
+		{"falcon-rw", 32, 32, 64, 2048, 0, 0, true, tensor.F32},
+		{"falcon-rw", 32, 32, 64, 2048, 0, 0, true, tensor.BF16},
 	} {
 		for threads := 1; threads <= 2; threads++ {
-			b.Run(fmt.Sprintf("%s/past=%d/threads=%d", s.name, s.past, threads), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%v/past=%d/threads=%d", s.name, s.cache, s.past, threads), func(b *testing.B) {
 				d := open(b, "auto", threads)
 				seen := s.past
 				if s.window > 0 {
 					seen = s.window
 				}
-				bytes := seen * s.kvHeads * s.headDim * 8 // of a layer
-				layers := max(1, 512<<20/(s.past*s.kvHeads*s.headDim*8))
+				position := s.kvHeads * s.headDim * 8 // bytes of keys and values in a layer
+				if s.cache == tensor.BF16 {
+					position /= 2
+				}
+				bytes := seen * position
+				layers := max(1, 512<<20/(s.past*position))
 				spec := tensor.AttendSpec{Heads: s.heads, KVHeads: s.kvHeads, HeadDim: s.headDim, Scale: 0.125, Window: s.window, Softcap: s.softcap}
 				if s.alibi {
 					spec.Alibi = &tensor.AlibiSpec{Slopes: check(d.LoadVector(make([]float32, s.heads))), BF16: true}
 				}
-				kv := check(d.NewKV(tensor.KVSpec{Layers: layers, KVHeads: s.kvHeads, HeadDim: s.headDim, Pages: s.past / tensor.PageTokens}))
+				kv := check(d.NewKV(tensor.KVSpec{Layers: layers, KVHeads: s.kvHeads, HeadDim: s.headDim, Pages: s.past / tensor.PageTokens, DType: s.cache}))
 				buf := func(rows, heads int) tensor.Buffer { return check(d.NewBuffer(rows, heads*s.headDim)) }
 				batch := &tensor.Batch{Seqs: []tensor.KVView{{}}}
 				for p := range s.past / tensor.PageTokens {
