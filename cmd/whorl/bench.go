@@ -116,7 +116,7 @@ counts products with weights against dot products.`,
 	f.add(fs, 2*time.Second)
 	f.model.add(fs)
 	fs.StringVar(&f.shape, "shape", "", "shape with random weights: "+strings.Join(bench.Shapes(), ", "))
-	fs.StringVar(&f.format, "format", "q4_0", "format of random weights: f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1 or q4_k")
+	fs.StringVar(&f.format, "format", "q4_0", "format of random weights: f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1, q5_0, q4_k, q5_k or q6_k")
 	fs.IntVar(&f.prefill, "prefill", 512, "positions of the prompt")
 	fs.IntVar(&f.decode, "decode", 128, "context at which tokens are decoded")
 	fs.IntSliceVar(&f.batch, "batch", []int{2, 4, 8, 16}, "`N`[,N...] numbers of sequences to decode at once, besides one")
@@ -189,8 +189,16 @@ func (f *benchModelFlags) source(cmd *cobra.Command) (*benchSource, error) {
 		ck.Close()
 		return nil, usage(err)
 	}
-	load := func(dev tensor.Device) (*bench.Model, error) { return bench.Load(dev, ck, o) }
+	load := func(dev tensor.Device) (*bench.Model, error) { return f.cached(bench.Load(dev, ck, o)) }
 	return &benchSource{load, ck.Config.MaxPositions, ck.Close}, nil
+}
+
+// cached gives a model the type of cache that the flags ask for.
+func (f *benchModelFlags) cached(m *bench.Model, err error) (*bench.Model, error) {
+	if err == nil {
+		m.KV = f.model.kv
+	}
+	return m, err
 }
 
 func (f *benchModelFlags) randomSource() (*benchSource, error) {
@@ -202,7 +210,9 @@ func (f *benchModelFlags) randomSource() (*benchSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	load := func(dev tensor.Device) (*bench.Model, error) { return bench.Random(dev, f.shape, cfg, format) }
+	load := func(dev tensor.Device) (*bench.Model, error) {
+		return f.cached(bench.Random(dev, f.shape, cfg, format))
+	}
 	return &benchSource{load, cfg.MaxPositions, func() error { return nil }}, nil
 }
 
@@ -210,7 +220,7 @@ func (f *benchModelFlags) randomSource() (*benchSource, error) {
 func randomFormat(name string) (tensor.DType, error) {
 	t, err := tensor.ParseDType(name)
 	if err != nil || !bench.CanMake(t) {
-		return 0, usagef("--format %q: no random weights are made in it: use one of f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1, q4_k", name)
+		return 0, usagef("--format %q: no random weights are made in it: use one of f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1, q5_0, q4_k, q5_k, q6_k", name)
 	}
 	return t, nil
 }
@@ -315,7 +325,7 @@ are read from memory: each measurement walks through copies of its matrix.`,
 	}
 	fs := cmd.Flags()
 	f.add(fs, 200*time.Millisecond)
-	fs.StringSliceVar(&formats, "format", []string{"f32", "bf16", "int8", "nf4", "q8_0", "q4_0", "q4_1", "q4_k"}, "`FORMAT`[,FORMAT...] of weights")
+	fs.StringSliceVar(&formats, "format", []string{"f32", "bf16", "int8", "nf4", "q8_0", "q4_0", "q4_1", "q5_0", "q4_k", "q5_k", "q6_k"}, "`FORMAT`[,FORMAT...] of weights")
 	fs.IntSliceVar(&rows, "rows", []int{1, 4, 16, 512}, "`N`[,N...] rows of activations")
 	fs.Var(&weights, "weights", "`SIZE` of the weights that a measurement walks through")
 	return cmd
