@@ -1,8 +1,10 @@
-// Package bench measures speed against what the machine could do at best, in the same
-// minutes: shapes of models with random weights, slices of work that alternate with slices
-// of a ceiling, and the median of the ratios of the pairs. A speed alone says little where
-// memory and clock drift with the neighbours of a virtual machine; a ratio of two slices
-// that follow each other says how good the code is.
+// Package bench measures: speed against what the machine could do at best, in the same
+// minutes; what several users at once get; and what formats of weights cost in quality.
+//
+// Speed is that of models, or of shapes of models with random weights: slices of work
+// alternate with slices of a ceiling, and a share is the median of the ratios of the pairs.
+// A speed alone says little where memory and clock drift with the neighbours of a virtual
+// machine; a ratio of two slices that follow each other says how good the code is.
 //
 // # Ceilings
 //
@@ -21,6 +23,17 @@
 // of it. Operations of a prefill are the products with weights, two for each weight and row,
 // and the LM head for the last row; attention comes on top and is not counted. A step goes
 // the way of a real one: embed, upload, blocks, download, logits in host memory.
+//
+// # Users
+//
+// [MeasureServing] is a closed loop of clients, who are handed to it as a function ([Ask]):
+// it counts tokens and takes times, and does not know what answers.
+//
+// # Quality
+//
+// [MeasureQuality] scores a fixed text with the same weights in several forms. The mean
+// log-likelihood of a token is the measure, and differences are taken token by token, so
+// that their standard error says how much of them is chance.
 //
 // The package judges nothing, knows no network and no sampler, prints nothing and opens no
 // files; cmd/whorl hands it a device and makes tables.
