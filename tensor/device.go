@@ -34,7 +34,7 @@ type (
 // Info names a device.
 type Info struct {
 	Name       string // "cpu"
-	Tier       string // "avx512", "generic", ...
+	Tier       string // "avx512", "avx2", "generic", ...
 	Arithmetic string // "cpu1": equal names round equally
 	Threads    int
 }
