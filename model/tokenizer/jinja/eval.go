@@ -371,10 +371,16 @@ func (c concatenation) eval(r *run, s *scope) Value {
 	return r.str(b.String())
 }
 
-func (l *List) force() {
-	if l.later != nil {
-		l.Items, l.later = l.later(), nil
+// force makes the items of a generator, which may ask a generator for its own.
+func (r *run) force(l *List) {
+	if l.later == nil {
+		return
 	}
+	if r.forced++; r.forced > maxForced {
+		fail("generators go through each other more than %d deep", maxForced)
+	}
+	l.Items, l.later = l.later(), nil
+	r.forced--
 }
 
 // items goes through a value as a for loop does.
@@ -394,7 +400,7 @@ func (r *run) items(v Value) []Value {
 			if v.spent {
 				return nil
 			}
-			v.force()
+			r.force(v)
 			v.spent = true
 		}
 		return v.Items

@@ -292,7 +292,7 @@ func indentFilter(r *run, of Value, a passed) Value {
 		width = strings.Repeat(" ", n)
 	}
 	first, blank := truthOr(p[1], false), truthOr(p[2], false)
-	lines := splitLines(s+"\n", false)
+	lines := r.splitLines(s+"\n", false)
 	r.fits(len(s) + len(lines)*(len(width)+1))
 	for i, line := range lines {
 		if i == 0 && first || i > 0 && (blank || line != "") {
@@ -303,9 +303,10 @@ func indentFilter(r *run, of Value, a passed) Value {
 }
 
 // splitLines is str.splitlines().
-func splitLines(s string, keep bool) []string {
+func (r *run) splitLines(s string, keep bool) []string {
 	var lines []string
 	for s != "" {
+		r.fits(element * len(lines))
 		end := strings.IndexAny(s, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
 		if end < 0 {
 			return append(lines, s)
@@ -455,7 +456,13 @@ func truncateFilter(r *run, of Value, a passed) Value {
 
 func wordCountFilter(r *run, of Value, a passed) Value {
 	a.bind("wordcount")
-	return int64(len(strings.FieldsFunc(r.text(of), func(c rune) bool {
-		return c != '_' && !unicode.In(c, unicode.L, unicode.N)
-	})))
+	words, inside := int64(0), false
+	for _, c := range r.text(of) {
+		letter := c == '_' || unicode.In(c, unicode.L, unicode.N)
+		if letter && !inside {
+			words++
+		}
+		inside = letter
+	}
+	return words
 }

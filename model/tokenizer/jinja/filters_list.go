@@ -117,7 +117,7 @@ func firstFilter(r *run, of Value, a passed) Value {
 	a.bind("first")
 	// Only one element of a generator is taken.
 	if g, ok := of.(*List); ok && g.kind == generatorList && !g.spent {
-		if g.force(); len(g.Items) > 0 {
+		if r.force(g); len(g.Items) > 0 {
 			first := g.Items[0]
 			g.Items = g.Items[1:]
 			return first

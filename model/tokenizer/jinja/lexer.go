@@ -168,11 +168,14 @@ func (l *lexer) closeTag(sign byte, block bool) {
 // tag reads the inside of a tag up to its end.
 func (l *lexer) tag(begin, end string) error {
 	l.add(beginToken, begin)
-	depth := 0
+	depth, first := 0, len(l.tokens)
 	for {
 		l.skipSpace()
 		if l.at >= len(l.source) {
 			return fmt.Errorf("a tag is not closed with %s", end)
+		}
+		if len(l.tokens)-first > maxTag {
+			return fmt.Errorf("a tag of more than %d words and signs", maxTag)
 		}
 		rest := l.source[l.at:]
 		if depth == 0 {

@@ -160,7 +160,7 @@ func textMethods() map[string]func(*run, string, passed) Value {
 		"partition": parted(strings.Index, false), "rpartition": parted(strings.LastIndex, true),
 		"split": split, "rsplit": rsplit,
 		"splitlines": func(r *run, s string, a passed) Value {
-			return r.strings(splitLines(s, truthOr(a.bind("splitlines", "keepends")[0], false)))
+			return r.strings(r.splitLines(s, truthOr(a.bind("splitlines", "keepends")[0], false)))
 		},
 		"format":  func(r *run, s string, a passed) Value { return r.str(r.braces(s, a)) },
 		"isalpha": every(unicode.IsLetter), "isspace": every(IsSpace), "isdecimal": every(unicode.IsDigit),
@@ -313,10 +313,12 @@ func split(r *run, s string, a passed) Value {
 	limit := wholeOr("split", p[1], -1)
 	sep, white := separator("split", p[0])
 	if !white {
+		cuts := strings.Count(s, sep)
 		if limit >= 0 {
-			return r.strings(strings.SplitN(s, sep, limit+1))
+			cuts = min(cuts, limit)
 		}
-		return r.strings(strings.Split(s, sep))
+		r.fits(element * cuts) // before there are as many parts
+		return r.strings(strings.SplitN(s, sep, cuts+1))
 	}
 	var parts []string
 	for s = strings.TrimLeftFunc(s, IsSpace); s != ""; s = strings.TrimLeftFunc(s, IsSpace) {
@@ -324,6 +326,7 @@ func split(r *run, s string, a passed) Value {
 		if end < 0 || len(parts) == limit {
 			end = len(s)
 		}
+		r.fits(element * len(parts))
 		parts = append(parts, s[:end])
 		s = s[end:]
 	}
@@ -339,6 +342,7 @@ func rsplit(r *run, s string, a passed) Value {
 	}
 	var parts []string
 	for {
+		r.fits(element * len(parts))
 		if white {
 			if s = strings.TrimRightFunc(s, IsSpace); s == "" {
 				break

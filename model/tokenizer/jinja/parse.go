@@ -20,6 +20,10 @@ type parser struct {
 const (
 	maxNesting = 200  // what the parser recurses into
 	maxChain   = 1000 // operators in a row
+	// maxTag is how many tokens a tag has, and with it how deep evaluating one goes: a
+	// macro within its own expression goes maxCalls times as deep, and a full stack would
+	// end the process.
+	maxTag = 8192
 )
 
 func parse(tokens []token) (b block, err error) {

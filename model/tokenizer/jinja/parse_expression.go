@@ -21,7 +21,8 @@ func chained(n int) {
 func (p *parser) condition(inline bool) expression {
 	defer p.enter()()
 	e := p.or()
-	for inline && p.skipName("if") {
+	for n := 1; inline && p.skipName("if"); n++ {
+		chained(n)
 		c := conditional{then: e, test: p.or()}
 		if p.skipName("else") {
 			c.otherwise = p.condition(true)
