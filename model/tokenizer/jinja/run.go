@@ -19,7 +19,8 @@ const (
 	renderTime = 5 * time.Second
 	baseSize   = 1 << 20 // bytes that a text may have...
 	growth     = 8       // ...and for each byte of the input
-	madeGrowth = 256     // how many times that much may be made in all
+	madeGrowth = 256     // how many times that much may be made in all...
+	maxMade    = 1 << 30 // ...and bytes, since a template can keep all of it
 )
 
 // Template is a compiled template.
@@ -96,8 +97,9 @@ func (r *run) fits(n int) {
 func (r *run) make(n int) {
 	r.step()
 	r.fits(n)
-	if r.made += n; r.made/madeGrowth > r.size {
-		fail("the values made exceed %d bytes in all", r.size*madeGrowth)
+	most := min(r.size, maxMade/madeGrowth) * madeGrowth
+	if r.made += n; r.made > most {
+		fail("the values made exceed %d bytes in all", most)
 	}
 }
 
