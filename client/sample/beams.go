@@ -58,7 +58,8 @@ type Answer struct {
 	Score float64
 }
 
-// none is the score of what must not be chosen: so low that nothing real comes near.
+// none is added to the score of what should not go on: more than any sum of
+// log-probabilities takes away.
 const none = -1e9
 
 // Beams searches for the answers with the best score, step by step, as the transformers
@@ -114,9 +115,6 @@ func NewBeams(p Params, b BeamParams, history []int32, most int, end []int32, st
 	s.proc = newProcessor(&p, len(history), end)
 	s.open = []beam{{ids: slices.Clone(history)}}
 	s.finished = make([]beam, b.Beams)
-	for i := range s.finished {
-		s.finished[i].score = none
-	}
 	return s
 }
 
@@ -251,7 +249,8 @@ func (s *Beams) advance() {
 		hypothetical = s.most
 	}
 	best := s.penalised(s.open[0].score, hypothetical)
-	improvable := best > worst || !s.full() && best > none
+	alive := !math.IsInf(float64(s.open[0].score), -1)
+	improvable := alive && (!s.full() || best > worst)
 	s.done = !improvable || s.full() && s.b.Early == EarlyTrue || !slices.Contains(hits, false)
 }
 
@@ -260,24 +259,33 @@ func (s *Beams) full() bool {
 	return !slices.ContainsFunc(s.finished, func(f beam) bool { return !f.over })
 }
 
+// leastPenalty keeps the scores of a strong negative penalty finite.
+const leastPenalty = 1e-30
+
 func (s *Beams) penalised(score float32, length int) float32 {
-	return score / float32(math.Pow(float64(length), s.b.LengthPenalty))
+	return score / float32(max(math.Pow(float64(length), s.b.LengthPenalty), leastPenalty))
 }
 
-// finish takes in the candidates that ended; only the best as many as beams may.
+// finish takes in the candidates that ended; only the best as many as beams may, and once
+// there are enough for a search that stops then, none.
 func (s *Beams) finish(grown []beam, hits []bool, full bool, length int) {
 	merged := slices.Clone(s.finished)
 	for i, g := range grown {
-		g.score = s.penalised(g.score, length)
-		if full {
-			g.score += none
+		if hits[i] && i < s.b.Beams && !full && !math.IsInf(float64(g.score), -1) {
+			g.score, g.over = s.penalised(g.score, length), true
+			merged = append(merged, g)
 		}
-		if g.over = hits[i] && i < s.b.Beams; !g.over {
-			g.score += none
-		}
-		merged = append(merged, g)
 	}
-	sortBeams(merged)
+	// What is over comes before what is not yet, however low a penalty makes its score.
+	slices.SortStableFunc(merged, func(x, y beam) int {
+		if x.over != y.over {
+			if x.over {
+				return -1
+			}
+			return 1
+		}
+		return falling(x.score, y.score)
+	})
 	s.finished = merged[:s.b.Beams]
 }
 
@@ -296,10 +304,6 @@ func (s *Beams) reopen(grown []beam, hits []bool) {
 		s.open = append(s.open, grown[i])
 		s.parents = append(s.parents, uint8(s.cand[i].beam))
 	}
-}
-
-func sortBeams(b []beam) {
-	slices.SortStableFunc(b, func(x, y beam) int { return falling(x.score, y.score) })
 }
 
 func falling(a, b float32) int {

@@ -111,6 +111,24 @@ func TestBeamsStop(t *testing.T) {
 	}
 }
 
+// However much a penalty favours short answers, a search gives as many as were asked for.
+func TestBeamsPenalty(t *testing.T) {
+	m := tables{W: [][]float32{{0, 9000, 0, 500}, {0, 0, 9000, 0}, {9000, 0, 0, 100}, {0, 0, 0, 0}}, P: make([][]float32, 20)}
+	for i := range m.P {
+		m.P[i] = make([]float32, 4)
+	}
+	for _, penalty := range []float64{-100, -20, -8, 8, 100} {
+		for _, early := range []Early{EarlyFalse, EarlyTrue, EarlyNever} {
+			s := NewBeams(Params{}, BeamParams{Beams: 2, Return: 2, LengthPenalty: penalty, Early: early}, []int32{0}, 16, nil, nil)
+			m.search(t, s, []int32{0})
+			got := s.Answers()
+			if len(got) != 2 || len(got[0].IDs) != 16 || got[0].Score < got[1].Score || math.IsInf(got[1].Score, 0) || math.IsNaN(got[0].Score) {
+				t.Errorf("penalty %v, early %v: answers %+v", penalty, early, got)
+			}
+		}
+	}
+}
+
 func TestBeamsRefuse(t *testing.T) {
 	for _, c := range []struct {
 		b     BeamParams
