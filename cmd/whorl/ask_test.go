@@ -212,6 +212,11 @@ func TestScore(t *testing.T) {
 	if text := whorl(t, ref.Prompt, nil, "score", toy, "--local").ok(t).stdout; strings.Count(text, "\n") != len(ref.IDs)+1 || !strings.Contains(text, "perplexity") {
 		t.Errorf("a line per token and one for the whole are wanted:\n%s", text)
 	}
+	var half scoreObject
+	whorl(t, "", nil, "score", toy, "--local", "--ids", listOf(ids), "--json", "--kv-dtype", "bf16").last(t, &half)
+	if off := math.Abs(*half.Mean - *got.Mean); off == 0 || off > 0.01 {
+		t.Errorf("a bf16 cache changes the mean by %v: want a little", off)
+	}
 	var one scoreObject
 	whorl(t, "", nil, "score", toy, "--local", "--ids", "5", "--json").last(t, &one)
 	if one.Mean != nil || len(one.Logprobs) != 1 {

@@ -152,6 +152,9 @@ func runBenchModel(cmd *cobra.Command, w *world, f *benchModelFlags, args []stri
 	if f.quick {
 		res.Notes = append(res.Notes, "--quick: short slices over little memory")
 	}
+	if f.model.kv != tensor.F32 {
+		res.Notes = append(res.Notes, "KV cache of "+f.model.kv.String())
+	}
 	if f.repeat < fewPairs {
 		res.Notes = append(res.Notes, fmt.Sprintf("%d pairs: a share of fewer than %d is only a hint", f.repeat, fewPairs))
 	}

@@ -49,11 +49,19 @@ func TestAttendRefuses(t *testing.T) {
 	}
 }
 
-// Windows, biases, caps and ropes of sequences allocate nothing either.
+// Windows, biases, caps, ropes of sequences and caches of bfloat16 allocate nothing either.
 func TestAttendVariantsAllocateNothing(t *testing.T) {
+	for _, cache := range []tensor.DType{tensor.F32, tensor.BF16} {
+		if n := attendAllocations(t, cache); n != 0 {
+			t.Errorf("%v allocations a step with a cache of %v", n, cache)
+		}
+	}
+}
+
+func attendAllocations(t *testing.T, cache tensor.DType) float64 {
 	d := open(t, "auto", 2)
 	const pages = 10
-	kv := check(d.NewKV(tensor.KVSpec{Layers: 1, KVHeads: 2, HeadDim: 16, Pages: pages}))
+	kv := check(d.NewKV(tensor.KVSpec{Layers: 1, KVHeads: 2, HeadDim: 16, Pages: pages, DType: cache}))
 	q, k := check(d.NewBuffer(1, 64)), check(d.NewBuffer(1, 32))
 	rope := check(d.NewRope(tensor.RopeSpec{HeadDim: 16, RotaryDim: 2, InvFreq: []float32{1}, Scale: 1}))
 	b := &tensor.Batch{Rows: []tensor.Row{{Pos: 64*pages - 1}}, Seqs: []tensor.KVView{{Rope: rope}}}
@@ -64,7 +72,5 @@ func TestAttendVariantsAllocateNothing(t *testing.T) {
 		Alibi: &tensor.AlibiSpec{Slopes: check(d.LoadVector(make([]float32, 4))), BF16: true}}
 	step := func() { d.Attend(q, q, k, k, kv, b, s) }
 	step()
-	if n := testing.AllocsPerRun(10, step); n != 0 {
-		t.Errorf("%v allocations a step", n)
-	}
+	return testing.AllocsPerRun(10, step)
 }
