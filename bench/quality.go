@@ -96,31 +96,23 @@ func logProbability(logits []float32, id int32) float64 {
 	return float64(logits[id]) - best - math.Log(sum)
 }
 
-// Difference of two means over the same ids.
-type Difference struct {
-	Mean float64 `json:"mean"`
-	// StdErr is the standard error of the mean, from the differences of the single ids:
-	// how far another text of this length would be expected to be off.
-	StdErr float64 `json:"std_err"`
-}
-
-// Compare gives the mean of v less that of base; both are of the same ids.
-func Compare(v, base []float64) Difference {
-	var d Difference
+// Compare gives the mean of v less that of base, both of the same ids, and the standard
+// error of that, from the differences of the single ids: how far another text of this length
+// would be expected to be off.
+func Compare(v, base []float64) (mean, stdErr float64) {
 	n := float64(len(v))
 	for i := range v {
-		d.Mean += (v[i] - base[i]) / n
+		mean += (v[i] - base[i]) / n
 	}
 	if len(v) < 2 {
-		return d
+		return mean, 0
 	}
 	square := 0.0
 	for i := range v {
-		e := v[i] - base[i] - d.Mean
+		e := v[i] - base[i] - mean
 		square += e * e
 	}
-	d.StdErr = math.Sqrt(square / (n - 1) / n)
-	return d
+	return mean, math.Sqrt(square / (n - 1) / n)
 }
 
 // Quality is what one way to hold and multiply the weights makes of the text.
@@ -132,11 +124,15 @@ type Quality struct {
 	Activations string  `json:"activations"` // "auto" or "f32"
 	MeanLogprob float64 `json:"mean_logprob"`
 	Perplexity  float64 `json:"perplexity"`
-	// Delta is to the same weights in f32: what format and arithmetic cost together.
-	Delta Difference `json:"delta"`
-	// ActivationsDelta is to the very same quantised weights with f32 activations: what
-	// the arithmetic costs. Nil where there is no such difference, or nobody asked.
-	ActivationsDelta *Difference `json:"activations_delta"`
+	// Delta is MeanLogprob less that of the same weights in f32: what format and arithmetic
+	// cost together. Standard errors are those of Compare.
+	Delta       float64 `json:"delta"`
+	DeltaStdErr float64 `json:"delta_std_err"`
+	// ActivationsDelta is MeanLogprob less that of the very same quantised weights with f32
+	// activations: what the arithmetic costs. Nil where there is no such difference, or
+	// nobody asked.
+	ActivationsDelta  *float64 `json:"activations_delta"`
+	ActivationsStdErr *float64 `json:"activations_std_err"`
 }
 
 // Skipped is a format that the model cannot be had in.
@@ -194,8 +190,8 @@ func MeasureQuality(ctx context.Context, dev tensor.Device, ck *model.Checkpoint
 			q := newQuality(name, mode, scores[i], base[0])
 			q.Stored = format == Stored
 			if mode == tensor.Act8 && len(modes) > 1 {
-				d := Compare(scores[0], scores[1])
-				q.ActivationsDelta = &d
+				mean, stdErr := Compare(scores[0], scores[1])
+				q.ActivationsDelta, q.ActivationsStdErr = &mean, &stdErr
 			}
 			emit(q)
 		}
@@ -238,7 +234,7 @@ func newQuality(format string, mode tensor.Activations, scores, base []float64) 
 	for _, v := range scores {
 		mean += v / float64(len(scores))
 	}
-	return Quality{
-		Format: format, Activations: mode.String(), MeanLogprob: mean, Perplexity: math.Exp(-mean), Delta: Compare(scores, base),
-	}
+	q := Quality{Format: format, Activations: mode.String(), MeanLogprob: mean, Perplexity: math.Exp(-mean)}
+	q.Delta, q.DeltaStdErr = Compare(scores, base)
+	return q
 }

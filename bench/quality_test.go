@@ -34,12 +34,12 @@ func TestWindows(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	d := Compare([]float64{-1, -3, -2}, []float64{-2, -2, -2})
-	if d.Mean != 0 || math.Abs(d.StdErr-1/math.Sqrt(3)) > 1e-15 {
-		t.Errorf("%+v, want a mean of 0 and an error of 1/sqrt(3)", d)
+	mean, stdErr := Compare([]float64{-1, -3, -2}, []float64{-2, -2, -2})
+	if mean != 0 || math.Abs(stdErr-1/math.Sqrt(3)) > 1e-15 {
+		t.Errorf("%v ±%v, want a mean of 0 and an error of 1/sqrt(3)", mean, stdErr)
 	}
-	if d := Compare([]float64{-1}, []float64{-3}); d.Mean != 2 || d.StdErr != 0 {
-		t.Errorf("of one id: %+v", d)
+	if mean, stdErr := Compare([]float64{-1}, []float64{-3}); mean != 2 || stdErr != 0 {
+		t.Errorf("of one id: %v ±%v", mean, stdErr)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestMeasureQuality(t *testing.T) {
 	var names []string
 	for _, q := range got {
 		names = append(names, q.Format+" "+q.Activations)
-		if math.Abs(q.MeanLogprob-got[0].MeanLogprob-q.Delta.Mean) > 1e-9 || math.Abs(math.Log(q.Perplexity)+q.MeanLogprob) > 1e-9 {
+		if math.Abs(q.MeanLogprob-got[0].MeanLogprob-q.Delta) > 1e-9 || math.Abs(math.Log(q.Perplexity)+q.MeanLogprob) > 1e-9 {
 			t.Errorf("%+v does not fit itself and the first, %+v", q, got[0])
 		}
 	}
@@ -139,16 +139,16 @@ func TestMeasureQuality(t *testing.T) {
 	if !got[1].Stored || !got[2].Stored || got[3].Stored || got[4].Stored {
 		t.Error("what is stored and what was made is told wrongly")
 	}
-	if d := got[2].Delta; math.Abs(d.Mean) > 1e-5 || d.StdErr > 1e-5 {
-		t.Errorf("the file's weights with float activations are %+v from themselves", d)
+	if q := got[2]; math.Abs(q.Delta) > 1e-5 || q.DeltaStdErr > 1e-5 {
+		t.Errorf("the file's weights with float activations are not themselves: %+v", q)
 	}
 	for i, q := range got {
-		if (q.ActivationsDelta != nil) != (i == 1 || i == 4) {
-			t.Errorf("%s: activations %+v", names[i], q.ActivationsDelta)
+		if has := i == 1 || i == 4; (q.ActivationsDelta != nil) != has || (q.ActivationsStdErr != nil) != has {
+			t.Errorf("%s: %+v", names[i], q)
 		}
 	}
-	if d := got[4].ActivationsDelta; d != nil && (d.StdErr == 0 || math.Abs(d.Mean-(got[4].MeanLogprob-got[5].MeanLogprob)) > 1e-9) {
-		t.Errorf("activations of q8_0 cost %+v, between %v and %v", d, got[4].MeanLogprob, got[5].MeanLogprob)
+	if d := got[4].ActivationsDelta; d != nil && (*got[4].ActivationsStdErr == 0 || math.Abs(*d-(got[4].MeanLogprob-got[5].MeanLogprob)) > 1e-9) {
+		t.Errorf("activations of q8_0 cost %v, between %v and %v", *d, got[4].MeanLogprob, got[5].MeanLogprob)
 	}
 }
 

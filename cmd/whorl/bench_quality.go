@@ -166,12 +166,12 @@ func printQuality(out io.Writer, q bench.Quality) {
 		name += "*"
 	}
 	if q.ActivationsDelta != nil {
-		activations = difference(*q.ActivationsDelta)
+		activations = difference(*q.ActivationsDelta, *q.ActivationsStdErr)
 	}
-	fmt.Fprintf(out, "%-8s  %-11s  %-8.4f  %-10.3f  %-18s  %s\n", name, q.Activations, q.MeanLogprob, q.Perplexity, difference(q.Delta), activations)
+	fmt.Fprintf(out, "%-8s  %-11s  %-8.4f  %-10.3f  %-18s  %s\n", name, q.Activations, q.MeanLogprob, q.Perplexity, difference(q.Delta, q.DeltaStdErr), activations)
 }
 
-func difference(d bench.Difference) string { return fmt.Sprintf("%+.5f ±%.5f", d.Mean, d.StdErr) }
+func difference(mean, stdErr float64) string { return fmt.Sprintf("%+.5f ±%.5f", mean, stdErr) }
 
 // encodeText gives the ids of a text, and those that the model wants in front of every text.
 func encodeText(m *openModel, text string) (begin, ids []int32, err error) {

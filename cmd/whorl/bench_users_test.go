@@ -38,24 +38,32 @@ func TestBenchQualityJSON(t *testing.T) {
 	if got.Model != "toy" || got.Text != "built in" || got.Tokens != 300 || got.Window != 64 {
 		t.Errorf("%s: %d tokens of %s in windows of %d", got.Model, got.Tokens, got.Text, got.Window)
 	}
+	var rows struct{ Formats []json.RawMessage }
+	if err := json.Unmarshal(raw, &rows); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"activations", "activations_delta", "activations_std_err", "delta", "delta_std_err", "format", "mean_logprob", "perplexity", "stored"}
+	if keys := keysOf(t, rows.Formats[0]); !slices.Equal(keys, want) {
+		t.Errorf("keys %v, want %v", keys, want)
+	}
 	var names []string
 	for _, q := range got.Formats {
 		names = append(names, q.Format+" "+q.Activations)
 		if (q.ActivationsDelta != nil) != (q.Activations == "auto" && q.Format != "f32") {
 			t.Errorf("%s %s: activations %+v", q.Format, q.Activations, q.ActivationsDelta)
 		}
-		if d := q.MeanLogprob - got.Formats[0].MeanLogprob - q.Delta.Mean; math.Abs(d) > 1e-9 || q.MeanLogprob > -1 {
+		if d := q.MeanLogprob - got.Formats[0].MeanLogprob - q.Delta; math.Abs(d) > 1e-9 || q.MeanLogprob > -1 {
 			t.Errorf("%+v is off by %v", q, d)
 		}
 	}
 	if want := []string{"f32 auto", "f32 auto", "q8_0 auto", "q8_0 f32", "q4_0 auto", "q4_0 f32"}; !slices.Equal(names, want) {
 		t.Fatalf("%v, want %v", names, want)
 	}
-	if d := got.Formats[1].Delta; d.Mean != 0 || d.StdErr != 0 || !got.Formats[1].Stored {
-		t.Errorf("a file of f32 is %+v from itself", d)
+	if q := got.Formats[1]; q.Delta != 0 || q.DeltaStdErr != 0 || !q.Stored {
+		t.Errorf("a file of f32 is not itself: %+v", q)
 	}
-	if q8, q4 := got.Formats[2].Delta, got.Formats[4].Delta; q8.StdErr == 0 || q8.StdErr > q4.StdErr {
-		t.Errorf("8 bits are %+v from f32, 4 bits %+v", q8, q4)
+	if q8, q4 := got.Formats[2].DeltaStdErr, got.Formats[4].DeltaStdErr; q8 == 0 || q8 > q4 {
+		t.Errorf("8 bits are spread by %v around f32, 4 bits by %v", q8, q4)
 	}
 }
 
