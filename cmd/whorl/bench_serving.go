@@ -86,6 +86,7 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	}
 	// Ids alone: text would be held back where a character is not whole.
 	a.tok = nil
+	// Sessions side by side need the cache of a search with so many beams.
 	clients := slices.Max(f.load.Concurrency)
 	if err := f.ask.connect(cmd.Context(), cmd, a, f.load.Prompt+f.load.Tokens, clients); err != nil {
 		return err
