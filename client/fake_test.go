@@ -47,6 +47,7 @@ type fakeServer struct {
 	noPush  bool  // computes but never passes anything on
 	journal int   // rows of journal it keeps; -1 for all
 	dieAt   int   // dies after computing that many rows, 0 never
+	lie     int   // the position that it gives when it accepts
 
 	mu       sync.Mutex // guards all below
 	sessions map[wire.SessionID]*fakeSession
@@ -111,7 +112,7 @@ func (s *fakeServer) control(_ context.Context, from swarm.PeerID, stream wire.S
 				break
 			}
 			s.sessions[x.open.Session] = x
-			stream.Write(wire.AppendJSON(nil, wire.TypeAccept, wire.Status{Epoch: x.route.Epoch}))
+			stream.Write(wire.AppendJSON(nil, wire.TypeAccept, wire.Status{Epoch: x.route.Epoch, Position: s.lie}))
 		case wire.TypeRoute:
 			x.route = wire.Route{}
 			if wire.Decode(t, p, &x.route) != nil {

@@ -51,6 +51,9 @@ func (s *Session) ID() string { return s.id.String() }
 // MaxLength is the session's budget in positions.
 func (s *Session) MaxLength() int { return s.opt.MaxLength }
 
+// maxRows bounds the rows of the session's log.
+func (s *Session) maxRows() int { return s.opt.MaxLength * s.opt.sequences() }
+
 // Position is the number of ids in the session, emitted ones included.
 func (s *Session) Position() int {
 	s.mu.Lock()

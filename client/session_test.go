@@ -396,6 +396,19 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// A server that claims rows that cannot be is left for another.
+func TestImpossiblePosition(t *testing.T) {
+	for _, lie := range []int{-1, -1 << 40, 65} {
+		w := newWorld(t, nil, "a 0:6", "b 0:6")
+		w.servers["a"].lie = lie
+		s := w.open(t, client.SessionOptions{MaxLength: 64})
+		generate(t, s, prompt(5), 4, nil)
+		if s.Route()[0].Peer != "b" {
+			t.Errorf("a claims %d rows: route %v", lie, s.Route())
+		}
+	}
+}
+
 // A cancelled turn leaves the session usable; a killed session says what happened to it.
 func TestCancelAndKill(t *testing.T) {
 	w := newWorld(t, nil, "a 0:3", "b 3:6")

@@ -128,7 +128,7 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 			return rows, err
 		}
 		n := int(h.Count) * st.s.e.cfg.Manifest.Hidden
-		if h.Session != st.s.id || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.opt.MaxLength*st.s.opt.sequences() {
+		if h.Session != st.s.id || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.maxRows() {
 			return rows, fmt.Errorf("%w: %d rows from %d in %d bytes", wire.ErrFrame, h.Count, h.Start, len(data))
 		}
 		if rows, err = codec.Decode(rows[:0], h.Codec, data); err != nil {
@@ -144,6 +144,9 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 		var v wire.Status
 		if err := wire.Decode(t, p, &v); err != nil {
 			return rows, err
+		}
+		if v.Position < 0 || v.Position > st.s.maxRows() {
+			return rows, fmt.Errorf("%w: a status of %d rows", wire.ErrFrame, v.Position)
 		}
 		st.s.onStatus(st, v)
 		return rows, nil
