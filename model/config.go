@@ -19,6 +19,7 @@ const (
 	maxLayers = 4096
 	maxVocab  = 1 << 24
 	maxWidth  = 1 << 20 // hidden, ffn, heads * head dim
+	maxMLPs   = 1 << 24 // ffn * experts
 )
 
 // Config is a model's shape and maths, normalised from config.json or GGUF metadata.
@@ -145,7 +146,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("config: a factor of embeddings or logits is %v", v)
 		}
 	}
-	if len(c.Kinds) != 0 && len(c.Kinds) != c.Layers || len(c.Others) > maxKinds {
+	if (len(c.Kinds) != 0 || len(c.Others) != 0) && len(c.Kinds) != c.Layers || len(c.Others) > maxKinds {
 		return fmt.Errorf("config: %d kinds of blocks for %d blocks", len(c.Others)+1, c.Layers)
 	}
 	for _, s := range c.specs() {
@@ -162,6 +163,9 @@ func (c Config) validateSpec(s nn.Spec) error {
 	}
 	if s.FFN < 1 || s.FFN > maxWidth {
 		return fmt.Errorf("the intermediate size is %d, want 1 to %d", s.FFN, maxWidth)
+	}
+	if s.Experts > maxMLPs/s.FFN {
+		return fmt.Errorf("%d experts of %d are over the limit of %d", s.Experts, s.FFN, maxMLPs)
 	}
 	if math.IsNaN(float64(s.NormEps)) || s.NormEps <= 0 || s.NormEps >= 1 {
 		return fmt.Errorf("the epsilon of the norms is %v", s.NormEps)

@@ -92,13 +92,11 @@ func ropes(f *model.Fields, c model.Config) (global, local nn.Rope) {
 
 // rotate gives blocks with a window their own rotation.
 func rotate(c *model.Config, local nn.Rope) {
-	specs := make([]nn.Spec, c.Layers)
-	for i := range specs {
-		if specs[i] = c.Block(i); specs[i].Window > 0 {
-			specs[i].Rope = local
+	c.EachBlock(func(i int, s *nn.Spec) {
+		if *s = c.Block(i); s.Window > 0 {
+			s.Rope = local
 		}
-	}
-	c.SetBlocks(specs)
+	})
 }
 
 // ggml knows the model of 62 blocks by their number: its scores are scaled by the width
