@@ -61,25 +61,35 @@ func (v View) Holding(a Adapter) View {
 // different adapters share a name, the one whose holders lack the fewest blocks, then the
 // one with the most holders, then the smaller digest, so that all nodes choose alike.
 func (v View) Adapters() []Adapter {
-	holders := map[Adapter]int{}
+	// In one pass: strangers announce what they like, each many adapters.
+	spans := map[Adapter][]Span{}
 	for i := range v.Servers {
 		if r := &v.Servers[i]; r.State == Online {
 			for _, a := range r.Adapters {
-				holders[a]++
+				spans[a] = append(spans[a], r.Span)
 			}
 		}
 	}
 	lacking := map[Adapter]int{}
-	list := make([]Adapter, 0, len(holders))
-	for a := range holders {
+	list := make([]Adapter, 0, len(spans))
+	for a, held := range spans {
 		list = append(list, a)
-		for _, s := range v.Holding(a).Missing() {
-			lacking[a] += s.Len()
-		}
+		lacking[a] = v.Manifest.Blocks - covered(held)
 	}
 	slices.SortFunc(list, func(a, b Adapter) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(lacking[a], lacking[b]),
-			cmp.Compare(holders[b], holders[a]), cmp.Compare(a.Digest, b.Digest))
+			cmp.Compare(len(spans[b]), len(spans[a])), cmp.Compare(a.Digest, b.Digest))
 	})
 	return slices.CompactFunc(list, func(a, b Adapter) bool { return a.Name == b.Name })
+}
+
+// covered counts the blocks that any of the spans has; it sorts them.
+func covered(spans []Span) int {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	n, end := 0, 0
+	for _, s := range spans {
+		n += max(0, s.End-max(s.Start, end))
+		end = max(end, s.End)
+	}
+	return n
 }
