@@ -178,7 +178,11 @@ func (t *Tokenizer) fromSentencePiece(v GGUFVocab) error {
 	for id, token := range v.Tokens {
 		escaped[id] = strings.ReplaceAll(token, " ", "▁")
 	}
-	t.model = newBPE(idsOf(escaped), scoredMerges(v, escaped))
+	merges, err := scoredMerges(v, escaped)
+	if err != nil {
+		return err
+	}
+	t.model = newBPE(idsOf(escaped), merges)
 	t.model.byteFallback, t.model.fuseUnk = true, true
 	t.model.unk = v.UNK
 	prefixed := v.AddSpacePrefix == nil || *v.AddSpacePrefix

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +12,7 @@ import (
 // scoredMerges makes merges of scores. SentencePiece joins the two neighbours
 // whose union has the best score, so every way to cut a token in two is a
 // merge, ranked by the score of the token.
-func scoredMerges(v GGUFVocab, tokens []string) *mergeTable {
+func scoredMerges(v GGUFVocab, tokens []string) (*mergeTable, error) {
 	ids := make([]int32, 0, len(v.Tokens))
 	for id := range v.Tokens {
 		if k := v.kind(id); k == 1 || k == typeUserDefined || k == typeUnused {
@@ -32,8 +33,11 @@ func scoredMerges(v GGUFVocab, tokens []string) *mergeTable {
 		parts.cuts(tokens[id], func(whole, left, right int32) {
 			merges.put(left, right, merge{rank: rank, id: whole}, false)
 		})
+		if merges.count > maxMerges {
+			return nil, fmt.Errorf("tokens are made of others in more than %d ways", maxMerges)
+		}
 	}
-	return merges
+	return merges, nil
 }
 
 // partIndex finds every token that is a beginning or an end of another. With
