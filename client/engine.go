@@ -213,8 +213,7 @@ func (e *Engine) Kill(id string) bool {
 }
 
 // plan chooses servers for a piece of the model, among those that hold an adapter if one
-// is given.
-// q lacks what the engine knows: view, bans and round trips.
+// is given. q lacks what the engine knows: view, bans and round trips.
 func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter) ([]swarm.Hop, error) {
 	view, err := e.cfg.Directory.View(ctx, e.uid)
 	if err != nil {

@@ -24,8 +24,9 @@ func round(v []float32, d tensor.DType) {
 }
 
 // convert changes the type of a matrix, a float one unless the scheme dequantises, by way of
-// the scheme's float type; the data is a copy unless nothing changes. resolve has checked that rows are whole groups. Rows go one
-// by one: a matrix of billions of values never exists in float32.
+// the scheme's float type; the data is a copy unless nothing changes. resolve has checked
+// that rows are whole groups. Rows go one by one: a matrix of billions of values never
+// exists in float32.
 func convert(m tensor.Matrix, to tensor.DType, s scheme) (tensor.Matrix, error) {
 	if to == m.DType {
 		return m, nil

@@ -152,7 +152,7 @@ func (f *Fields) StringOr(name, def string) string {
 	return v
 }
 
-// StringsOr reads a list of strings; nil if absent.
+// Strings reads a list of strings; nil if absent.
 func (f *Fields) Strings(name string) []string {
 	var v []string
 	f.get(name, "a list of strings", &v)

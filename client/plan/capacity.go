@@ -7,8 +7,8 @@ import (
 )
 
 // Capacity is the longest session that the online servers of a view could ever hold, in
-// tokens of each of its sequences: per block the largest cache, over the range the smallest of those. 0 if a block
-// has no server at all, which is another failure.
+// tokens of each of its sequences: per block the largest cache, over the range the
+// smallest of those. 0 if a block has no server at all, which is another failure.
 func Capacity(v swarm.View, r swarm.Span, sequences int) int {
 	most := make([]int64, r.Len())
 	for i := range v.Servers {

@@ -37,10 +37,10 @@ func (FakeLoader) Sizes() blocks.Sizes {
 	return blocks.Sizes{Block: 1 << 10, Token: 4 * fakeHidden, Workspace: 1 << 10}
 }
 
-// Load makes a span.
 // Adapters are none.
 func (FakeLoader) Adapters() []blocks.Adapter { return nil }
 
+// Load makes a span.
 func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
 	e := &fakeEngine{start: start, delay: l.Delay, lengths: l.Lengths, seen: make([][][fakeHidden]float32, end-start)}
 	for b := start; b < end; b++ {
