@@ -15,8 +15,8 @@ type Adapter struct {
 	Digest string `json:"digest"`
 }
 
-// maxAdapters bounds those of one server.
-const maxAdapters = 64
+// MaxAdapters bounds those of one server: its record names them all.
+const MaxAdapters = 64
 
 // Validate refuses what no honest server announces.
 func (a Adapter) Validate() error {
@@ -31,8 +31,8 @@ func (a Adapter) Validate() error {
 
 // validAdapters checks those of a record.
 func validAdapters(list []Adapter) error {
-	if len(list) > maxAdapters {
-		return fmt.Errorf("%d adapters, at most %d", len(list), maxAdapters)
+	if len(list) > MaxAdapters {
+		return fmt.Errorf("%d adapters, at most %d", len(list), MaxAdapters)
 	}
 	for i, a := range list {
 		if err := a.Validate(); err != nil {

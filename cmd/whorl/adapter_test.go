@@ -88,6 +88,7 @@ func TestAdapterFoldersAreChecked(t *testing.T) {
 		{adapterDir + "/nowhere", "nowhere"},
 		{adapterDir + "/toy-list," + twin, "two adapters are named toy-list"},
 		{adapterDir + "/scaled-patterns", "has the shape"},
+		{strings.Repeat("a,", 64) + "a", "names 65 adapters"},
 	} {
 		r := whorl(t, "", nil, "serve", toy, "--new-swarm", "--http", "off", "--admin", "off", "--host-maddrs", loopback, "--adapters", c.dirs)
 		if r.code != exitUsage || !strings.Contains(r.err, c.want) {

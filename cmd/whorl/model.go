@@ -72,6 +72,9 @@ func (m *openModel) Close() error {
 // openAdapters opens the folders of adapters that a flag names, and gives the name of the
 // last.
 func (m *openModel) openAdapters(flag string, dirs []string) (string, error) {
+	if len(dirs) > swarm.MaxAdapters {
+		return "", usagef("%s names %d adapters: a server announces at most %d, so start another for the rest", flag, len(dirs), swarm.MaxAdapters)
+	}
 	name := ""
 	for _, dir := range dirs {
 		a, err := lora.Open(dir, m.ck)
