@@ -154,6 +154,22 @@ func (c Config) Validate() error {
 			return fmt.Errorf("config: %w", err)
 		}
 	}
+	return c.validateRopes()
+}
+
+// validateRopes refuses what SessionRope cannot tell apart: a session has one rotation in
+// the place of all that blocks have.
+func (c Config) validateRopes() error {
+	first := c.Rope
+	for _, s := range c.Others {
+		switch {
+		case s.Rope.Kind == nn.RopeNone:
+		case first.Kind == nn.RopeNone:
+			first = s.Rope
+		case !s.Rope.Equal(first) && (s.Rope.LengthDependent() || first.LengthDependent()):
+			return fmt.Errorf("config: blocks rotate by %s and by %s, of which one depends on the length of a session, which is not supported", first.Kind, s.Rope.Kind)
+		}
+	}
 	return nil
 }
 

@@ -66,6 +66,7 @@ func TestConfigRefuses(t *testing.T) {
 		{`"sliding_window_pattern":6`, `"sliding_window_pattern":0`, `"sliding_window_pattern" is 0`},
 		{`"sliding_window_pattern":6`, `"layer_types":["full_attention"]`, `"layer_types" has 1 entries for 26 blocks`},
 		{`"rope_scaling":null`, `"rope_parameters":{"chunked_attention":{}}`, `"chunked_attention" is {}`},
+		{`"rope_scaling":null`, `"rope_scaling":{"rope_type":"dynamic","factor":2}`, `depends on the length of a session`},
 		{`"rope_theta":1000000`, `"mystery":1`, `"mystery" is 1: the gemma3 family does not know it`},
 	} {
 		if _, err := read(t, strings.Replace(ofOne, c.old, c.new, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
