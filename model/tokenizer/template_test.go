@@ -144,6 +144,22 @@ func TestForeignTokens(t *testing.T) {
 
 // TestInjection: whatever a user writes, the only control tokens are those of
 // the template.
+// What JSON escapes for a template does not show how texts are marked.
+func TestMarksInASCII(t *testing.T) {
+	tok, err := chatter(t, "{{ bos_token }}{% for m in messages %}{{ m.content | tojson(ensure_ascii=true) }}{% endfor %}{{ eos_token }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := []Message{{Role: "user", Content: "<s> a <|end|>"}}
+	ids, err := tok.EncodeChat(messages, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tok.Decode(ids, true), `"<s> a <|end|>"`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestInjection(t *testing.T) {
 	tok, err := chatter(t, "{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}{{ eos_token }}")
 	if err != nil {

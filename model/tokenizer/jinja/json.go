@@ -140,7 +140,7 @@ func (w *jsonWriter) text(s string) {
 			fmt.Fprintf(&w.b, `\u%04x`, c)
 		case c < utf8.RuneSelf && c != 0x7F || !w.ascii:
 			w.b.WriteRune(c)
-		case c == 0x7F:
+		case c == 0x7F || c >= 0xF0000: // the latter mark texts of users: see printable
 			w.b.WriteRune(c)
 		case c > 0xFFFF:
 			high, low := utf16.EncodeRune(c)
