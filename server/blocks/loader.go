@@ -99,11 +99,27 @@ func Outlined(m *model.Outline, o Options) (Sizes, error) {
 	return sizesOf(&c, largest, token, o.StepRows), nil
 }
 
-// workspaceBytes are the buffers of nn.Workspace, the prepared copies of three of them,
-// and the rows in host memory.
+// workspaceBytes are the buffers of nn.Workspace, the prepared copies of those that products
+// read, and the rows in host memory. Blocks may differ: their MLPs in width, and one kind
+// may need buffers that another does not.
 func workspaceBytes(c *model.Config, rows int) int64 {
 	kv, q := c.KVHeads*c.HeadDim, c.Heads*c.HeadDim
-	return 4 * int64(rows) * int64(2*c.Hidden+2*q+2*kv+c.FFN+2*(c.Hidden+q+c.FFN)+2*c.Hidden)
+	row := 2*c.Hidden + 2*q + 2*kv + 2*(c.Hidden+q) + 2*c.Hidden
+	outNorm, mlpNorm, ffn := 0, 0, map[int]bool{}
+	for i := range c.Layers {
+		s := c.Block(i)
+		if s.OutNorm {
+			outNorm = c.Hidden
+		}
+		if s.Parallel && !s.OneNorm {
+			mlpNorm = 3 * c.Hidden
+		}
+		if !ffn[s.FFN] {
+			ffn[s.FFN] = true
+			row += 3 * s.FFN
+		}
+	}
+	return 4 * int64(rows) * int64(row+outNorm+mlpNorm)
 }
 
 // Sizes says what spans of this model take.
