@@ -83,8 +83,8 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 			res, err := a.run(ctx, t, tell(t.index))
 			choices := t.choices(res)
 			for i := range t.answers {
-				e := ending{t.index + i, res, err}
-				if err == nil && i < len(choices) {
+				e := ending{index: t.index + i, err: err}
+				if i < len(choices) { // a search may find less than was asked for
 					e.result = choices[i]
 				}
 				if err == nil && i > 0 { // the first one was told as it came
