@@ -66,7 +66,7 @@ func TestConfigRefuses(t *testing.T) {
 		{`"num_local_experts":8`, `"num_local_experts":8,"num_experts":4`, `"num_local_experts" is 8, but num_experts is 4`},
 		{`"num_experts_per_tok":2`, `"num_experts_per_tok":9`, "9 of 8 experts for a row"},
 		{`"num_experts_per_tok":2`, `"num_experts_per_tok":0`, "0 of 8 experts for a row"},
-		{`"num_local_experts":8`, `"num_local_experts":100000`, "100000 experts, want at most"},
+		{`"num_local_experts":8`, `"num_local_experts":100000`, "100000 experts of 14336 are over the limit"},
 		{`"sliding_window":null`, `"sliding_window":0`, `"sliding_window" is 0, want a number of positions or null`},
 		{`"rope_theta":1000000.0`, `"attention_bias":true`, `"attention_bias" is true: the mixtral family does not know it`},
 		{`"rope_theta":1000000.0`, `"num_shared_experts":1`, `"num_shared_experts" is 1: the mixtral family does not know it`},
