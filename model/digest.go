@@ -29,16 +29,17 @@ func (c *Checkpoint) BlockDigest(i int) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("digest of block %d of %s: %w", i, c.Name, err)
 		}
-		writeFramed(sum, []byte(c.canon.source(spec, need).name))
-		writeFramed(sum, []byte(t.DType.String()))
-		writeFramed(sum, fmt.Append(nil, t.Shape))
-		writeFramed(sum, t.Data)
+		WriteFramed(sum, []byte(c.canon.source(spec, need).name))
+		WriteFramed(sum, []byte(t.DType.String()))
+		WriteFramed(sum, fmt.Append(nil, t.Shape))
+		WriteFramed(sum, t.Data)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// writeFramed writes a length before the bytes, so that no two lists of parts look alike.
-func writeFramed(w io.Writer, b []byte) {
+// WriteFramed adds bytes to a hash, behind their length, so that no two lists of parts look
+// alike.
+func WriteFramed(w io.Writer, b []byte) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(b)))
 	w.Write(n[:]) // a hash never fails

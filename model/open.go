@@ -56,29 +56,41 @@ func isGGUF(path string) bool {
 	return err == nil && bytes.Equal(magic, []byte("GGUF"))
 }
 
-func openFolder(dir string, families []Family) (*Checkpoint, error) {
-	where := filepath.Join(dir, "config.json")
-	raw, err := readConfig(where)
+// folderConfig reads the text of a folder's config.json.
+func folderConfig(dir string) (where string, raw []byte, err error) {
+	where = filepath.Join(dir, "config.json")
+	raw, err = readConfig(where)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s holds no config.json: want a model folder or a .gguf file", dir)
+		err = fmt.Errorf("%s holds no config.json: want a model folder or a .gguf file", dir)
 	}
+	return where, raw, err
+}
+
+// configOf reads the text of a config.json; where names it in errors.
+func configOf(where string, raw []byte, families []Family) (fam Family, cfg Config, fields *Fields, err error) {
+	if fields, err = ParseFields(where, raw); err != nil {
+		return
+	}
+	if fam, err = familyOf(fields, families); err != nil {
+		return
+	}
+	if cfg, err = fam.FromJSON(fields); err != nil {
+		return
+	}
+	if err = cfg.Validate(); err != nil {
+		err = fmt.Errorf("%s: %w", where, err)
+	}
+	return
+}
+
+func openFolder(dir string, families []Family) (*Checkpoint, error) {
+	where, raw, err := folderConfig(dir)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := ParseFields(where, raw)
+	fam, cfg, fields, err := configOf(where, raw, families)
 	if err != nil {
 		return nil, err
-	}
-	fam, err := familyOf(fields, families)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := fam.FromJSON(fields)
-	if err != nil {
-		return nil, err
-	}
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	eos, err := folderEOS(dir, fields)
 	if err != nil {

@@ -27,8 +27,7 @@ func OpenOutline(path string, families []Family) (*Outline, error) {
 		o := c.Outline()
 		return o, c.Close()
 	}
-	where := filepath.Join(path, "config.json")
-	raw, err := readConfig(where)
+	where, raw, err := folderConfig(path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
@@ -37,11 +36,7 @@ func OpenOutline(path string, families []Family) (*Outline, error) {
 
 // OutlineOf reads the text of a config.json; where names it in errors.
 func OutlineOf(name, where string, config []byte, families []Family) (*Outline, error) {
-	fields, err := ParseFields(where, config)
-	if err != nil {
-		return nil, err
-	}
-	fam, err := familyOf(fields, families)
+	fam, cfg, fields, err := configOf(where, config, families)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +48,8 @@ func OutlineOf(name, where string, config []byte, families []Family) (*Outline, 
 			}
 		}
 	}
-	cfg, err := fam.FromJSON(fields)
-	if err != nil {
+	if err := fields.Err(); err != nil {
 		return nil, err
-	}
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	c := &Checkpoint{Name: name, Path: where, Config: cfg, names: fam.SafetensorsNames, canon: fam.SafetensorsNames, stored: stored}
 	c.prefix = c.names.Prefixes[0]

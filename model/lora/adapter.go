@@ -2,11 +2,9 @@ package lora
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"math"
 	"os"
 	"path/filepath"
@@ -224,27 +222,19 @@ func (a *Adapter) digest() error {
 	sum := sha256.New()
 	for block, changes := range a.changes {
 		for _, c := range changes {
-			frame(sum, fmt.Appendf(nil, "%d %s %08x", block, c.module.Name, math.Float32bits(c.scale)))
+			model.WriteFramed(sum, fmt.Appendf(nil, "%d %s %08x", block, c.module.Name, math.Float32bits(c.scale)))
 			for _, name := range []string{c.a, c.b} {
 				t, err := a.file.Tensor(name)
 				if err != nil {
 					return err
 				}
-				frame(sum, fmt.Append(nil, t.DType, t.Shape))
-				frame(sum, t.Data)
+				model.WriteFramed(sum, fmt.Append(nil, t.DType, t.Shape))
+				model.WriteFramed(sum, t.Data)
 			}
 		}
 	}
 	a.Digest = hex.EncodeToString(sum.Sum(nil))
 	return nil
-}
-
-// frame writes a length before the bytes, so that no two lists of parts look alike.
-func frame(w hash.Hash, b []byte) {
-	var n [8]byte
-	binary.LittleEndian.PutUint64(n[:], uint64(len(b)))
-	w.Write(n[:]) // a hash never fails
-	w.Write(b)
 }
 
 // Close unmaps the file. What was loaded lives on.

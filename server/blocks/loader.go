@@ -48,18 +48,11 @@ func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, err
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}
 	l := &Loader{ck: ck, dev: dev, opt: o}
-	var largest int64
-	for i := range ck.Config.Layers {
-		n, err := ck.BlockBytes(i, o.Load)
-		if err != nil {
-			return nil, err
-		}
-		if n > largest {
-			largest, l.tried = n, i
-		}
+	var err error
+	if l.tried, _, err = largest(ck, ck.Config.Layers, o.Load); err != nil {
+		return nil, err
 	}
 	began := time.Now()
-	var err error
 	if l.block, err = ck.LoadBlock(dev, l.tried, o.Load); err != nil {
 		return nil, err
 	}
@@ -70,6 +63,25 @@ func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, err
 	}
 	l.sizes = sizesOf(&ck.Config, l.block.Bytes(), one.PageBytes()/tensor.PageTokens, o.StepRows)
 	return l, l.sizeAdapters()
+}
+
+// sized is a checkpoint or an outline of one.
+type sized interface {
+	BlockBytes(i int, o model.LoadOptions) (int64, error)
+}
+
+// largest finds the largest block, the first of equals, and its size.
+func largest(m sized, layers int, o model.LoadOptions) (block int, bytes int64, err error) {
+	for i := range layers {
+		n, err := m.BlockBytes(i, o)
+		if err != nil {
+			return 0, 0, err
+		}
+		if n > bytes {
+			block, bytes = i, n
+		}
+	}
+	return block, bytes, nil
 }
 
 func sizesOf(c *model.Config, block, token int64, stepRows int) Sizes {
@@ -83,20 +95,16 @@ func Outlined(m *model.Outline, o Options) (Sizes, error) {
 		return Sizes{}, err
 	}
 	c := m.Config()
-	var largest int64
-	for i := range c.Layers {
-		n, err := m.BlockBytes(i, o.Load)
-		if err != nil {
-			return Sizes{}, err
-		}
-		largest = max(largest, n)
+	_, block, err := largest(m, c.Layers, o.Load)
+	if err != nil {
+		return Sizes{}, err
 	}
 	value := int64(4)
 	if o.KV == tensor.BF16 {
 		value = 2
 	}
 	token := 2 * value * int64(c.KVHeads) * int64(c.HeadDim) // keys and values
-	return sizesOf(&c, largest, token, o.StepRows), nil
+	return sizesOf(&c, block, token, o.StepRows), nil
 }
 
 // workspaceBytes are the buffers of nn.Workspace, the prepared copies of those that products
