@@ -17,9 +17,10 @@ func hostile(t *testing.T, control, push []byte) {
 		honest := w.opened(n, "honest", middle, func(o *wire.Open) { o.Session = wire.SessionID{9} })
 		in := input(1, 8)
 
-		bad := w.dial(n, "stranger")
-		bad.stream.Write(control)
 		victim := w.stage(n, func(o *wire.Open) { o.Session, o.Route.Epoch = wire.SessionID{2}, 1 })
+
+		bad := w.dial(n, "stranger") // after the others: what it reserves is not theirs any more
+		bad.stream.Write(control)
 		for _, from := range []swarm.PeerID{"prev", "stranger"} {
 			a, b := wire.Pipe()
 			w.tasks.Go(func() { n.ServePush(w.ctx, from, b) })
@@ -66,7 +67,7 @@ func FuzzStreams(f *testing.F) {
 	f.Add(cat(open, commit, wire.AppendFrame(nil, wire.TypeRoute, []byte(`{"epoch":4294967295,"truncate":-5}`))), hello)
 	f.Add(cat(open, commit, wire.AppendFrame(nil, wire.TypeRoute, []byte(`{"epoch":9,"next":"next","skip":16777216,"journal":16777216}`)), rows), hello)
 	several := openMsg(middle)
-	several.Sequences = 3
+	several.Sequences, several.MaxLength = 3, 60 // fits beside the others' reservations
 	var searched []byte
 	for step, parents := range [][3]uint8{{}, {2, 0, 1}, {1, 1, 1}} {
 		h := wire.RowsHeader{Session: wire.SessionID{1}, Epoch: 1, Start: uint32(4 + 3*step), Count: 3, Codec: 1, Beams: wire.Beams{N: 3, Fork: 4}}
