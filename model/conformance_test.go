@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"whorl/internal/fixture"
 	"whorl/model"
 	"whorl/tensor"
 	float64s "whorl/tensor/ref"
@@ -22,7 +23,7 @@ func TestConformance(t *testing.T) {
 	}
 	dev := openDevice(t, 2)
 	for _, f := range fixtures {
-		want := readRef(t, f.ref)
+		want := fixture.JSON[ref](t, f.ref)
 		r := newRig(t, f.path, dev, model.LoadOptions{})
 		prefill := outOfLibrary(r, want)
 		equal, all := idsOf(r, want.Prompts)

@@ -3,6 +3,7 @@ package model_test
 import (
 	"testing"
 
+	"whorl/internal/fixture"
 	"whorl/model"
 	"whorl/tensor"
 )
@@ -19,7 +20,7 @@ func TestQuantisedOnLoadEqualsReference(t *testing.T) {
 	for _, quant := range []string{"int8", "nf4"} {
 		t.Run(quant, func(t *testing.T) {
 			r := newRig(t, "testdata/ondemand", dev, model.LoadOptions{Quant: quant})
-			want := readRef(t, "testdata/ondemand/"+quant+".json.gz")
+			want := fixture.JSON[ref](t, "testdata/ondemand/"+quant+".json.gz")
 			checkBlocksUnder(t, r, want, tensor.Act8)
 			checkPromptsUnder(t, r, want.Prompts, tensor.Act8)
 		})
@@ -30,7 +31,7 @@ func TestQuantisedOnLoadEqualsReference(t *testing.T) {
 // the same, logits.
 func TestINT8WithFloatRows(t *testing.T) {
 	r := newRig(t, "testdata/ondemand", openDevice(t, 2), model.LoadOptions{Quant: "int8"})
-	want := readRef(t, "testdata/ondemand/int8.json.gz")
+	want := fixture.JSON[ref](t, "testdata/ondemand/int8.json.gz")
 	h := r.hidden(tensor.ActF32, nil, part{r.sequence(len(want.Blocks.IDs)), want.Blocks.IDs})
 	diff := farthest(r.logits(tensor.ActF32, h), want.Blocks.Logits)
 	if !(diff > blockTolerance && diff < 0.2) {

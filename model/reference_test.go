@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"whorl/internal/fixture"
 	"whorl/model"
 	"whorl/tensor"
 )
@@ -95,7 +96,7 @@ func TestEqualsReference(t *testing.T) {
 	for _, f := range fixtures {
 		t.Run(f.name, func(t *testing.T) {
 			r := newRig(t, f.path, dev, model.LoadOptions{})
-			want := readRef(t, f.ref)
+			want := fixture.JSON[ref](t, f.ref)
 			if len(want.Prompts) < 20 {
 				t.Errorf("%d prompts, want at least 20", len(want.Prompts))
 			}

@@ -1,8 +1,6 @@
 package model_test
 
 import (
-	"compress/gzip"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -32,24 +30,6 @@ type prompt struct {
 	IDs     []int32   `json:"ids"`
 	New     []int32   `json:"new"`
 	Margins []float64 `json:"margins"`
-}
-
-func readRef(t testing.TB, path string) ref {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r ref
-	if err := json.NewDecoder(z).Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // rig is a whole model on the CPU device, with room for one sequence or several.

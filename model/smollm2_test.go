@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"whorl/internal/fixture"
 	"whorl/model"
 )
 
@@ -27,7 +28,7 @@ func TestSmolLM2EqualsReference(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not proven: equality with the reference on SmolLM2-135M (-short)")
 	}
-	want := readRef(t, "testdata/smollm2.json.gz")
+	want := fixture.JSON[ref](t, "testdata/smollm2.json.gz")
 	dev := openDevice(t, 2)
 	if dev.Info().Tier == "generic" && os.Getenv("WHORL_TEST_SLOW") == "" {
 		t.Log("not proven: most of the prompts of SmolLM2-135M (the generic kernels take minutes; set WHORL_TEST_SLOW)")

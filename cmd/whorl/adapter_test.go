@@ -1,14 +1,14 @@
 package main
 
 import (
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"whorl/internal/fixture"
 )
 
 const adapterDir = "../../model/lora/testdata"
@@ -17,24 +17,12 @@ const adapterDir = "../../model/lora/testdata"
 // every id by a margin.
 func adapted(t *testing.T, name string) (ids, want []int32) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(adapterDir, name, "ref.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all struct {
+	all := fixture.JSON[struct {
 		Prompts []struct {
 			IDs, New []int32
 			Margins  []float64
 		}
-	}
-	if err := json.NewDecoder(z).Decode(&all); err != nil {
-		t.Fatal(err)
-	}
+	}](t, filepath.Join(adapterDir, name, "ref.json.gz"))
 	for _, p := range all.Prompts {
 		if len(p.IDs) > 2 && slices.Min(p.Margins) > 0.001 {
 			return p.IDs, p.New

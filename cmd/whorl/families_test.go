@@ -1,14 +1,14 @@
 package main
 
 import (
-	"compress/gzip"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"whorl/internal/fixture"
 )
 
 // A folder that holds config.json and safetensors, and no tokenizer, is enough to generate
@@ -45,16 +45,7 @@ func TestFamiliesByIDs(t *testing.T) {
 }
 
 func byIDs(t *testing.T, model, ref string) {
-	f, err := os.Open(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want struct {
+	want := fixture.JSON[struct {
 		Prompts []struct {
 			IDs, New []int32
 			Margins  []float64
@@ -63,10 +54,7 @@ func byIDs(t *testing.T, model, ref string) {
 			IDs      []int32
 			Logprobs []*float64
 		}
-	}
-	if err := json.NewDecoder(z).Decode(&want); err != nil {
-		t.Fatal(err)
-	}
+	}](t, ref)
 	p := want.Prompts[4]
 	var got struct{ IDs []int32 }
 	whorl(t, "", nil, "generate", model, "--local", "--ids", listOf(p.IDs), "--max-new-tokens", "16", "--ignore-eos", "--json").last(t, &got)

@@ -1,9 +1,7 @@
 package swarmtest
 
 import (
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"whorl/client"
+	"whorl/internal/fixture"
 	"whorl/model/lora"
 	"whorl/server"
 	"whorl/server/blocks"
@@ -57,18 +56,9 @@ type adaptedPrompt struct {
 // where float32 cannot decide.
 func adapted(t *testing.T, name string) []adaptedPrompt {
 	t.Helper()
-	f, err := os.Open(filepath.Join(adapterDir, name, "ref.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ref struct{ Prompts []adaptedPrompt }
-	if err := json.NewDecoder(z).Decode(&ref); err != nil || len(ref.Prompts) == 0 {
-		t.Fatalf("%d prompts, %v", len(ref.Prompts), err)
+	ref := fixture.JSON[struct{ Prompts []adaptedPrompt }](t, filepath.Join(adapterDir, name, "ref.json.gz"))
+	if len(ref.Prompts) == 0 {
+		t.Fatal("no prompts")
 	}
 	for i, p := range ref.Prompts {
 		if at := slices.IndexFunc(p.Margins, func(m float64) bool { return m < 1e-3 }); at >= 0 {

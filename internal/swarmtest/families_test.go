@@ -1,14 +1,13 @@
 package swarmtest
 
 import (
-	"compress/gzip"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"whorl/client"
+	"whorl/internal/fixture"
 )
 
 const fixtures = "../../model/testdata"
@@ -19,24 +18,6 @@ type recorded struct {
 		IDs, New []int32
 		Margins  []float64
 	}
-}
-
-func readRecorded(t *testing.T, path string) recorded {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r recorded
-	if err := json.NewDecoder(z).Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // A tiny model of every family gives the ids of the reference library in every layout: one
@@ -52,7 +33,7 @@ func TestFamiliesInEveryLayout(t *testing.T) {
 			continue // a GGUF alone: its family has a folder too
 		}
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			prompts := readRecorded(t, ref).Prompts
+			prompts := fixture.JSON[recorded](t, ref).Prompts
 			prompts = slices.Concat(prompts[2:3], prompts[3:6]) // the third is the longest
 			r := openModel(t, dir)
 			for _, n := range slices.Compact([]int{1, 2, r.ck.Config.Layers}) {

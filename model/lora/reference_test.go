@@ -1,13 +1,11 @@
 package lora_test
 
 import (
-	"compress/gzip"
-	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
+	"whorl/internal/fixture"
 	"whorl/model"
 	"whorl/model/lora"
 	"whorl/model/nn"
@@ -37,20 +35,7 @@ type ref struct {
 
 func readRef(t *testing.T, name string) ref {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name, "ref.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r ref
-	if err := json.NewDecoder(z).Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return fixture.JSON[ref](t, filepath.Join("testdata", name, "ref.json.gz"))
 }
 
 const (

@@ -98,8 +98,7 @@ func naiveStep(t testing.TB, raw json.RawMessage, tokens []string) []string {
 
 // stripped is the llama2 golden with a Strip at both ends of the text.
 func stripped(t testing.TB) golden {
-	var g golden
-	readGolden(t, "llama2", &g)
+	g := readGolden[golden](t, "llama2")
 	var spec map[string]any
 	if err := json.Unmarshal(g.Tokenizer, &spec); err != nil {
 		t.Fatal(err)
@@ -221,8 +220,7 @@ func FuzzScanners(f *testing.F) {
 func FuzzLoadJSON(f *testing.F) {
 	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`))
 	f.Add(asJSON(f, small()))
-	var g golden
-	readGolden(f, "mixed", &g)
+	g := readGolden[golden](f, "mixed")
 	f.Add([]byte(g.Tokenizer))
 	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]},"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a*)*b"},"behavior":"MergedWithNext","invert":true}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -242,8 +240,7 @@ func FuzzLoadJSON(f *testing.F) {
 
 // FuzzTemplate: no template ends the process or runs for ever.
 func FuzzTemplate(f *testing.F) {
-	var g chatGolden
-	readGolden(f, "chats", &g)
+	g := readGolden[chatGolden](f, "chats")
 	for _, kind := range g.Templates {
 		f.Add(kind.Source)
 	}

@@ -1,27 +1,19 @@
 package tokenizer
 
 import (
-	"compress/gzip"
-	"os"
+	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"whorl/internal/fixture"
 )
 
 // ggufOf is the vocabulary in a GGUF file of testdata.
 func ggufOf(t testing.TB, name string) GGUFVocab {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name+".gguf.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return vocabOf(readMetadata(t, z))
+	return vocabOf(readMetadata(t, bytes.NewReader(fixture.Read(t, filepath.Join("testdata", name+".gguf.gz")))))
 }
 
 // TestGGUFEqualsReference: the vocabulary in a GGUF file does what the

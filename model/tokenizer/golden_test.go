@@ -1,10 +1,8 @@
 package tokenizer
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"whorl/internal/fixture"
 	"whorl/model/tokenizer/jinja"
 )
 
@@ -32,26 +31,14 @@ type golden struct {
 
 var goldenNames = []string{"smollm2", "gpt2", "llama3", "qwen2", "llama2", "metaspace", "scored", "mixed", "falcon", "bloom"}
 
-func readGolden(t testing.TB, name string, into any) {
+func readGolden[T any](t testing.TB, name string) T {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name+".json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(into); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	return fixture.JSON[T](t, filepath.Join("testdata", name+".json.gz"))
 }
 
 func readTexts(t testing.TB) []string {
 	t.Helper()
-	var texts []string
-	readGolden(t, "texts", &texts)
+	texts := readGolden[[]string](t, "texts")
 	if len(texts) < 300 {
 		t.Fatalf("%d texts, want 300 or more", len(texts))
 	}
@@ -60,8 +47,7 @@ func readTexts(t testing.TB) []string {
 
 func loadGolden(t testing.TB, name string) (*Tokenizer, golden) {
 	t.Helper()
-	var g golden
-	readGolden(t, name, &g)
+	g := readGolden[golden](t, name)
 	tok, err := LoadJSON(g.Tokenizer)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -214,8 +200,7 @@ func (g *chatGolden) chatters(t *testing.T) map[string]*Tokenizer {
 	toks := map[string]*Tokenizer{}
 	now := func() time.Time { return time.Date(2026, 3, 7, 9, 5, 0, 0, time.UTC) }
 	for name, kind := range g.Templates {
-		var spec golden
-		readGolden(t, kind.Tokenizer, &spec)
+		spec := readGolden[golden](t, kind.Tokenizer)
 		tok, err := loadJSON(spec.Tokenizer, []Option{WithChatTemplate(kind.Source), WithNow(now)})
 		if err != nil {
 			t.Fatal(err)
@@ -240,8 +225,7 @@ func (g *chatGolden) chatters(t *testing.T) map[string]*Tokenizer {
 func TestChatEqualsReference(t *testing.T) {
 	for _, file := range []string{"chats", "tools"} {
 		t.Run(file, func(t *testing.T) {
-			var g chatGolden
-			readGolden(t, file, &g)
+			g := readGolden[chatGolden](t, file)
 			toks := g.chatters(t)
 			d := differences{t: t}
 			refused := 0

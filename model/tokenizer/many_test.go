@@ -31,8 +31,7 @@ type manyGolden struct {
 
 func readMany(t testing.TB) (manyGolden, []string) {
 	t.Helper()
-	var g manyGolden
-	readGolden(t, "many", &g)
+	g := readGolden[manyGolden](t, "many")
 	texts := append(readTexts(t), g.Texts...)
 	if len(texts) < 1000 {
 		t.Fatalf("%d texts, want 1,000 or more", len(texts))
@@ -44,12 +43,10 @@ func readMany(t testing.TB) (manyGolden, []string) {
 func (g *manyGolden) spec(t testing.TB, name string) []byte {
 	t.Helper()
 	variant, ok := g.Variants[name]
-	var base golden
 	if !ok {
-		readGolden(t, name, &base)
-		return base.Tokenizer
+		return readGolden[golden](t, name).Tokenizer
 	}
-	readGolden(t, variant.Base, &base)
+	base := readGolden[golden](t, variant.Base)
 	var spec map[string]json.RawMessage
 	if err := json.Unmarshal(base.Tokenizer, &spec); err != nil {
 		t.Fatal(err)
@@ -138,10 +135,9 @@ type classGolden struct {
 	Forms   map[string]uint32    // checksum of all of them behind a mark, in a normal form
 }
 
-func readClasses(t testing.TB) (g classGolden) {
+func readClasses(t testing.TB) classGolden {
 	t.Helper()
-	readGolden(t, "classes", &g)
-	return g
+	return readGolden[classGolden](t, "classes")
 }
 
 // TestFormsEqualReference goes through all code points as well.

@@ -148,15 +148,14 @@ func TestSmolLM2EqualsReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d tokens loaded in %v", tok.VocabSize(), time.Since(began))
-	var want struct {
+	want := readGolden[struct {
 		Plain  [][]int32 `json:"plain"`
 		Parsed [][]int32 `json:"parsed"`
 		Chats  []struct {
 			Messages []Message `json:"messages"`
 			IDs      []int32   `json:"ids"`
 		} `json:"chats"`
-	}
-	readGolden(t, "smollm2-135m", &want)
+	}](t, "smollm2-135m")
 	texts := readTexts(t)
 	d := differences{t: t}
 	for i, text := range texts {

@@ -1,13 +1,13 @@
 package jinja
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"whorl/internal/fixture"
 )
 
 type goldenCases struct {
@@ -17,20 +17,7 @@ type goldenCases struct {
 
 func readCases(t testing.TB) goldenCases {
 	t.Helper()
-	f, err := os.Open("testdata/cases.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var g goldenCases
-	if err := json.NewDecoder(z).Decode(&g); err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return fixture.JSON[goldenCases](t, "testdata/cases.json.gz")
 }
 
 func (g *goldenCases) variables(t testing.TB) map[string]Value {
