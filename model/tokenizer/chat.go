@@ -99,12 +99,14 @@ func (t *Tokenizer) EncodeChat(messages []Message, addGenerationPrompt bool, opt
 	if err != nil {
 		return nil, err
 	}
-	used := []string{t.templateSource, t.toolSource}
-	data.change(func(s string) string {
-		used = append(used, s)
-		return s
-	})
-	mark := unusedRune(used...)
+	var used markSet
+	used.add(t.templateSource)
+	used.add(t.toolSource)
+	data.each(used.add)
+	mark, err := used.unused()
+	if err != nil {
+		return nil, fmt.Errorf("encoding a chat: %w", err)
+	}
 	data.change(func(s string) string { return withMarks(s, t.specials.starts(s), mark) })
 	marked, err := t.render(data)
 	if err != nil {
@@ -121,6 +123,14 @@ type chatVariables struct {
 	own     map[string]jinja.Value
 	roles   []string // of the messages: checked, and left as they are
 	tools   bool
+	json    jinja.Reader // of all of the conversation: it has one budget
+}
+
+// each visits every string that came from users.
+func (c *chatVariables) each(visit func(string)) {
+	for _, v := range c.foreign {
+		jinja.EachString(v, visit)
+	}
 }
 
 // change replaces every string that came from users.
@@ -182,11 +192,11 @@ func (c *chatVariables) read(name string, data json.RawMessage) error {
 	if len(data) == 0 {
 		return nil
 	}
-	v, err := jinja.FromJSON(data)
+	v, err := c.json.Read(data)
 	if err != nil {
 		return fmt.Errorf("rendering a chat: reading %s: %w", name, err)
 	}
-	c.foreign[name] = jinja.MapStrings(v, validText)
+	c.foreign[name] = v
 	return nil
 }
 
@@ -209,12 +219,12 @@ func (c *chatVariables) addMessages(messages []Message) error {
 			v.Set("content", validText(m.Content))
 		}
 		if len(m.ToolCalls) > 0 {
-			calls, err := jinja.FromJSON(m.ToolCalls)
+			calls, err := c.json.Read(m.ToolCalls)
 			if err != nil {
 				return fmt.Errorf("rendering a chat: message %d: reading the tool calls: %w", i, err)
 			}
 			if calls != nil {
-				v.Set("tool_calls", jinja.MapStrings(calls, validText))
+				v.Set("tool_calls", calls)
 			}
 		}
 		set("tool_call_id", m.ToolCallID)
@@ -229,10 +239,7 @@ func (c *chatVariables) addMessages(messages []Message) error {
 // render runs the template that is for these variables.
 func (t *Tokenizer) render(c *chatVariables) (string, error) {
 	size := 0
-	c.change(func(s string) string {
-		size += len(s)
-		return s
-	})
+	c.each(func(s string) { size += len(s) })
 	if size > maxChatText {
 		return "", fmt.Errorf("rendering a chat: its text exceeds %d bytes", maxChatText)
 	}

@@ -1,6 +1,9 @@
 package tokenizer
 
 import (
+	"errors"
+	"math"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,17 +12,31 @@ import (
 // must not become a special token. Marks let that knowledge travel through a
 // chat template and a normaliser, which only know text.
 
-// unusedRune returns a private-use character that occurs in none of the texts.
-func unusedRune(texts ...string) rune {
-	for r := rune(0xF0000); ; r++ { // 65,536 of them, then 65,536 more
-		used := false
-		for _, s := range texts {
-			used = used || strings.ContainsRune(s, r)
-		}
-		if !used || r == utf8.MaxRune {
-			return r
+const (
+	firstMark = 0xF0000 // where the private-use planes begin
+	marks     = utf8.MaxRune + 1 - firstMark
+)
+
+// markSet is which private-use characters texts have. It is made in one pass: a text may
+// have all of them.
+type markSet [marks / 64]uint64
+
+func (m *markSet) add(s string) {
+	for _, r := range s {
+		if r >= firstMark {
+			m[(r-firstMark)/64] |= 1 << ((r - firstMark) % 64)
 		}
 	}
+}
+
+// unused returns a private-use character that no text has.
+func (m *markSet) unused() (rune, error) {
+	for i, word := range m {
+		if word != math.MaxUint64 {
+			return rune(firstMark + 64*i + bits.TrailingZeros64(^word)), nil
+		}
+	}
+	return 0, errors.New("the text has every private-use character, and none is left to mark it with")
 }
 
 // withMarks puts a mark behind the character at each offset of barred, which

@@ -155,7 +155,12 @@ func (t *Tokenizer) normalize(p piece) (piece, error) {
 		p.text, p.barred = text, nil
 		return p, err
 	}
-	mark := unusedRune(p.text)
+	var used markSet
+	used.add(p.text)
+	mark, err := used.unused()
+	if err != nil {
+		return p, fmt.Errorf("encoding: %w", err)
+	}
 	text, err := t.norm(withMarks(p.text, p.barred, mark))
 	p.text, p.barred = withoutMarks(text, mark)
 	return p, err

@@ -24,7 +24,7 @@ func (g *goldenCases) variables(t testing.TB) map[string]Value {
 	t.Helper()
 	vars := map[string]Value{}
 	for name, data := range g.Vars {
-		v, err := FromJSON(data)
+		v, err := new(Reader).Read(data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -197,9 +197,9 @@ func TestStrftime(t *testing.T) {
 	}
 }
 
-func TestFromJSON(t *testing.T) {
+func TestRead(t *testing.T) {
 	const text = `{"b":1,"a":[1.0,true,null,"x\u00e9"],"B":{"z":-5,"y":1e3}}`
-	v, err := FromJSON([]byte(text))
+	v, err := new(Reader).Read([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestFromJSON(t *testing.T) {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
 	for _, bad := range []string{"", "{", "[1,]", "{} {}", `""}`, "{}}", "99999999999999999999", `{"a":}`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
-		if v, err := FromJSON([]byte(bad)); err == nil {
+		if v, err := new(Reader).Read([]byte(bad)); err == nil {
 			t.Errorf("%.20q gave %v", bad, v)
 		}
 	}
@@ -245,13 +245,13 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// FuzzFromJSON compares with encoding/json on what is JSON.
-func FuzzFromJSON(f *testing.F) {
+// FuzzRead compares with encoding/json on what is JSON.
+func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"b":1,"a":[1.0,true,null,"x"]}`))
 	f.Add([]byte(`""}`))
 	f.Add([]byte(`[[],{},"\ud800",1e400,-0]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := FromJSON(data)
+		v, err := new(Reader).Read(data)
 		if err != nil {
 			return
 		}
@@ -262,4 +262,23 @@ func FuzzFromJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A dict is the same with few keys and with many.
+func TestDictOfAnySize(t *testing.T) {
+	d := NewDict()
+	for round := range 2 { // the second time, keys are set anew
+		for i := range int64(40) {
+			d.set(i, i+int64(round))
+			for j := range int64(40) {
+				v, ok := d.get(float64(j))
+				if ok != (j <= i || round > 0) || ok && v != j+int64(round) && v != j {
+					t.Fatalf("round %d: after %d keys, %d is %v, %v", round, i+1, j, v, ok)
+				}
+			}
+		}
+	}
+	if len(d.keys) != 40 || d.keys[39] != int64(39) {
+		t.Errorf("the keys are %v", d.keys)
+	}
 }

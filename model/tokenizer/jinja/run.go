@@ -18,9 +18,9 @@ const (
 	maxDeep    = 64        // lists and dicts inside each other
 	renderTime = 5 * time.Second
 	baseSize   = 1 << 20 // bytes that a text may have...
-	growth     = 8       // ...and for each byte of the input
-	madeGrowth = 256     // how many times that much may be made in all...
-	maxMade    = 1 << 30 // ...and bytes, since a template can keep all of it
+	growth     = 8       // ...and for each byte of the input...
+	maxText    = 1 << 25 // ...and at most: more than any model reads
+	maxMade    = 1 << 28 // bytes of all values made, since a template can keep all of them
 )
 
 // Template is a compiled template.
@@ -46,7 +46,7 @@ func Compile(source string) (*Template, error) {
 // about how many bytes of text variables hold, which the limits grow with.
 func (t *Template) Render(variables map[string]Value, now func() time.Time, size int) (text string, err error) {
 	var out strings.Builder
-	r := &run{now: now, size: baseSize + growth*size, deadline: time.Now().Add(renderTime), out: &out}
+	r := &run{now: now, size: min(baseSize+growth*size, maxText), deadline: time.Now().Add(renderTime), out: &out}
 	defer func() {
 		switch f := recover().(type) {
 		case nil:
@@ -97,9 +97,8 @@ func (r *run) fits(n int) {
 func (r *run) make(n int) {
 	r.step()
 	r.fits(n)
-	most := min(r.size, maxMade/madeGrowth) * madeGrowth
-	if r.made += n; r.made > most {
-		fail("the values made exceed %d bytes in all", most)
+	if r.made += n; r.made > maxMade {
+		fail("the values made exceed %d bytes in all", maxMade)
 	}
 }
 

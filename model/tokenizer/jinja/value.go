@@ -1,10 +1,7 @@
 package jinja
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -45,11 +42,14 @@ func NewList(items ...Value) *List { return &List{Items: items} }
 type Dict struct {
 	keys   []Value
 	values []Value
-	index  map[Value]int
+	index  map[Value]int // nil while there are few keys: most dicts are small
 }
 
+// fewKeys are looked through faster than a map, which takes more than they do.
+const fewKeys = 8
+
 // NewDict makes an empty dict.
-func NewDict() *Dict { return &Dict{index: map[Value]int{}} }
+func NewDict() *Dict { return &Dict{} }
 
 // Set sets the value of a key.
 func (d *Dict) Set(key string, v Value) { d.set(key, v) }
@@ -59,21 +59,43 @@ func (d *Dict) Get(key string) (Value, bool) { return d.get(key) }
 
 func (d *Dict) set(key, v Value) {
 	k := hashable(key)
-	if i, ok := d.index[k]; ok {
+	if i, ok := d.find(k); ok {
 		d.values[i] = v
 		return
 	}
-	d.index[k] = len(d.keys)
 	d.keys = append(d.keys, key)
 	d.values = append(d.values, v)
+	switch n := len(d.keys); {
+	case d.index != nil:
+		d.index[k] = n - 1
+	case n > fewKeys:
+		d.index = make(map[Value]int, 2*n)
+		for i, key := range d.keys {
+			d.index[hashable(key)] = i
+		}
+	}
 }
 
 func (d *Dict) get(key Value) (Value, bool) {
-	i, ok := d.index[hashable(key)]
+	i, ok := d.find(hashable(key))
 	if !ok {
 		return nil, false
 	}
 	return d.values[i], true
+}
+
+// find looks up what hashable made of a key.
+func (d *Dict) find(k Value) (int, bool) {
+	if d.index != nil {
+		i, ok := d.index[k]
+		return i, ok
+	}
+	for i, key := range d.keys {
+		if hashable(key) == k {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // hashable makes equal keys of equal values: True, 1 and 1.0 are one key.
@@ -108,88 +130,6 @@ type namespace struct{ dict *Dict }
 type function struct {
 	name string
 	call func(r *run, a passed) Value
-}
-
-// FromJSON reads a JSON text; the keys of objects keep their order. Numbers
-// with a point or an exponent are floats, as in Python.
-func FromJSON(data []byte) (Value, error) {
-	d := json.NewDecoder(strings.NewReader(string(data)))
-	d.UseNumber()
-	v, err := readJSON(d, 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind the JSON value")
-	}
-	return v, nil
-}
-
-func readJSON(d *json.Decoder, depth int) (Value, error) {
-	if depth > maxDeep {
-		return nil, fmt.Errorf("JSON is nested more than %d deep", maxDeep)
-	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '[' {
-			list := NewList()
-			for d.More() {
-				v, err := readJSON(d, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				list.Items = append(list.Items, v)
-			}
-			_, err = d.Token()
-			return list, err
-		}
-		dict := NewDict()
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := readJSON(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			dict.Set(key.(string), v)
-		}
-		_, err = d.Token()
-		return dict, err
-	case json.Number:
-		if strings.ContainsAny(string(t), ".eE") {
-			return t.Float64()
-		}
-		return t.Int64()
-	}
-	return t, nil // nil, bool or string
-}
-
-// MapStrings copies v with every string in it, keys of dicts too, replaced by
-// what change makes of it.
-func MapStrings(v Value, change func(string) string) Value {
-	switch v := v.(type) {
-	case string:
-		return change(v)
-	case *List:
-		list := &List{Items: make([]Value, len(v.Items)), kind: v.kind}
-		for i, item := range v.Items {
-			list.Items[i] = MapStrings(item, change)
-		}
-		return list
-	case *Dict:
-		dict := NewDict()
-		for i, key := range v.keys {
-			dict.set(MapStrings(key, change), MapStrings(v.values[i], change))
-		}
-		return dict
-	}
-	return v
 }
 
 func boolInt(b bool) int64 {
