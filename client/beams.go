@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"whorl/client/sample"
@@ -132,12 +133,11 @@ func (t *turn) search(ctx context.Context) error {
 
 // searchFrom runs a search to its end, given the hidden row of the last position.
 func (t *turn) searchFrom(ctx context.Context, row []float32, start time.Time) (*sample.Beams, error) {
-	var stops func([]int32) bool
+	var stops func(int, int32) bool
+	var texts []answerText // of the open sequences, if there are stop texts
 	if len(t.r.Stop) > 0 {
-		stops = func(ids []int32) bool {
-			_, _, match := t.render(ids)
-			return match != ""
-		}
+		texts = []answerText{t.answerText()}
+		stops = func(seq int, id int32) bool { return texts[seq].stopsWith(id) }
 	}
 	beams := sample.NewBeams(t.r.Sampling, t.r.Beams, t.history, t.r.MaxNewTokens, t.text.ends(), stops)
 	vocab := t.s.e.cfg.Vocab
@@ -162,6 +162,9 @@ func (t *turn) searchFrom(ctx context.Context, row []float32, start time.Time) (
 			return beams, nil
 		}
 		ids, parents := beams.Next()
+		if stops != nil {
+			texts = grow(texts, ids, parents)
+		}
 		var err error
 		if row, err = t.s.advanceBeams(ctx, ids, parents); err != nil {
 			return nil, err
@@ -181,32 +184,17 @@ func (t *turn) unchosen(err error) error {
 
 // render is the text of an answer, why it ends, and the stop text that it ends with.
 func (t *turn) render(ids []int32) (text string, finish Finish, match string) {
-	x := newTexter(t.s.e.cfg.Tokenizer, t.s.e.cfg.EOS, t.r)
-	finish = FinishLength
+	a := t.answerText()
+	var all strings.Builder
 	for _, id := range ids {
-		end := x.isEnd(id)
-		if end {
-			finish = FinishEOS
-		}
-		if end && !t.r.Special {
-			break
-		}
-		show, m := x.push(id)
-		if text += show; m != "" {
-			match = m
-			break
-		}
+		all.WriteString(a.push(id))
 	}
-	if match == "" {
-		var rest string
-		rest, match = x.flush()
-		text += rest
-	}
-	if match != "" {
-		finish = FinishStop
+	all.WriteString(a.flush())
+	if a.match != "" {
+		a.finish = FinishStop
 		if t.r.IncludeStop {
-			text += match
+			all.WriteString(a.match)
 		}
 	}
-	return text, finish, match
+	return all.String(), a.finish, a.match
 }

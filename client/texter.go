@@ -31,6 +31,15 @@ func newTexter(tok *tokenizer.Tokenizer, eos []int32, r Request) *texter {
 	return x
 }
 
+// clone is a texter that goes on from here on its own.
+func (x *texter) clone() *texter {
+	c := *x
+	if x.stream != nil {
+		c.stream = x.stream.Clone()
+	}
+	return &c
+}
+
 // ends lists the ids that end the turn.
 func (x *texter) ends() []int32 { return x.end }
 

@@ -73,7 +73,7 @@ type Beams struct {
 	most   int // new ids
 	keep   int // candidates of a step
 	end    []int32
-	stops  func(ids []int32) bool
+	stops  func(seq int, id int32) bool
 
 	open     []beam
 	finished []beam // best first
@@ -108,9 +108,10 @@ func (a step) before(b step) bool {
 
 // NewBeams begins a search after a history, for answers of at most the given number of
 // new ids, which must be positive. p gives the processors; its drawing is not used. end
-// lists the ids that end an answer, and stops, if not nil, tells of the new ids of an
-// answer whether they end it. p and b should have passed Validate.
-func NewBeams(p Params, b BeamParams, history []int32, most int, end []int32, stops func([]int32) bool) *Beams {
+// lists the ids that end an answer. stops, if not nil, tells whether an answer ends once an
+// id is put behind sequence seq of Next; it must not change what it knows of the sequences,
+// since most of what is asked does not come about. p and b should have passed Validate.
+func NewBeams(p Params, b BeamParams, history []int32, most int, end []int32, stops func(seq int, id int32) bool) *Beams {
 	s := &Beams{b: b, prompt: len(history), most: most, end: end, stops: stops, keep: max(2, 1+len(end)) * b.Beams}
 	s.proc = newProcessor(&p, len(history), end)
 	s.open = []beam{{ids: slices.Clone(history)}}
@@ -229,15 +230,19 @@ func logSoftmax(l []float32) {
 	}
 }
 
+// ids are those of a candidate. They are put together only for candidates that last.
+func (s *Beams) ids(i int) []int32 {
+	return slices.Concat(s.open[s.cand[i].beam].ids, []int32{s.cand[i].id})
+}
+
 // advance makes the candidates, best first, into open and finished beams.
 func (s *Beams) advance() {
 	length := s.steps + 1
 	hits := make([]bool, len(s.cand))
 	grown := make([]beam, len(s.cand))
 	for i, c := range s.cand {
-		ids := append(slices.Clone(s.open[c.beam].ids), c.id)
-		grown[i] = beam{ids: ids, score: c.score}
-		hits[i] = length == s.most || slices.Contains(s.end, c.id) || s.stops != nil && s.stops(ids[s.prompt:])
+		grown[i].score = c.score
+		hits[i] = length == s.most || slices.Contains(s.end, c.id) || s.stops != nil && s.stops(c.beam, c.id)
 	}
 	full := s.b.Early == EarlyTrue && s.full()
 	s.finish(grown, hits, full, length)
@@ -272,7 +277,7 @@ func (s *Beams) finish(grown []beam, hits []bool, full bool, length int) {
 	merged := slices.Clone(s.finished)
 	for i, g := range grown {
 		if hits[i] && i < s.b.Beams && !full && !math.IsInf(float64(g.score), -1) {
-			g.score, g.over = s.penalised(g.score, length), true
+			g.ids, g.score, g.over = s.ids(i), s.penalised(g.score, length), true
 			merged = append(merged, g)
 		}
 	}
@@ -299,11 +304,14 @@ func (s *Beams) reopen(grown []beam, hits []bool) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return falling(grown[a].score, grown[b].score) })
-	s.open, s.parents = s.open[:0:0], s.parents[:0:0]
+	var open []beam
+	s.parents = s.parents[:0:0]
 	for _, i := range order[:s.b.Beams] {
-		s.open = append(s.open, grown[i])
+		grown[i].ids = s.ids(i)
+		open = append(open, grown[i])
 		s.parents = append(s.parents, uint8(s.cand[i].beam))
 	}
+	s.open = open
 }
 
 func falling(a, b float32) int {

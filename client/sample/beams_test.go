@@ -104,7 +104,7 @@ func TestBeamsStop(t *testing.T) {
 	for i := range m.P {
 		m.P[i] = make([]float32, 5)
 	}
-	s := NewBeams(Params{}, BeamParams{Beams: 2, Return: 1, LengthPenalty: 1}, []int32{0}, 8, nil, func(ids []int32) bool { return slices.Contains(ids, 2) })
+	s := NewBeams(Params{}, BeamParams{Beams: 2, Return: 1, LengthPenalty: 1}, []int32{0}, 8, nil, func(_ int, id int32) bool { return id == 2 })
 	m.search(t, s, []int32{0})
 	if got := s.Answers(); len(got) != 1 || !slices.Equal(got[0].IDs, []int32{1, 2}) {
 		t.Errorf("answers %+v", got)

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Stream turns ids into text one at a time. What Push and Flush return, put
 // together, is byte for byte what [Tokenizer.Decode] makes of all the ids,
@@ -28,6 +31,13 @@ type Stream struct {
 // NewStream starts a text. With skipSpecial, special tokens add nothing to it.
 func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
 	return &Stream{t: t, skipSpecial: skipSpecial, left: t.dec.strip.left}
+}
+
+// Clone is a Stream that goes on from here on its own.
+func (s *Stream) Clone() *Stream {
+	c := *s
+	c.pending, c.out = slices.Clone(s.pending), nil
+	return &c
 }
 
 // Push adds the next id and returns the text that is certain by now, which
