@@ -65,6 +65,8 @@ func TestGenerateFailures(t *testing.T) {
 		{"top_p", `{"inputs":"a","max_new_tokens":3,"top_p":"1.5"}`, "invalid_value", "top_p", "1.5"},
 		{"top_k", `{"inputs":"a","max_new_tokens":3,"top_k":"x"}`, "invalid_value", "top_k", "top_k"},
 		{"repetition_penalty", `{"inputs":"a","max_new_tokens":3,"repetition_penalty":0}`, "invalid_value", "repetition_penalty", ""},
+		{"a tiny penalty", `{"inputs":"a","max_new_tokens":3,"repetition_penalty":1e-300}`, "invalid_value", "repetition_penalty", "0.01 to 100"},
+		{"an endless penalty", `{"inputs":"a","max_new_tokens":3,"repetition_penalty":"Inf"}`, "invalid_value", "repetition_penalty", "0.01 to 100"},
 		{"not a number", `{"inputs":"a","max_new_tokens":"NaN"}`, "invalid_value", "max_new_tokens", ""},
 		{"half a token", `{"inputs":"a","max_new_tokens":1.5}`, "invalid_value", "max_new_tokens", "whole"},
 		{"seed", `{"inputs":"a","max_new_tokens":1,"seed":"x"}`, "invalid_value", "seed", ""},

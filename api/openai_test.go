@@ -207,6 +207,8 @@ func TestBadValues(t *testing.T) {
 		{"completions", text(`"top_k":"x"`), "top_k", "invalid_value", 400},
 		{"completions", text(`"min_p":2`), "min_p", "invalid_value", 400},
 		{"completions", text(`"repetition_penalty":0`), "repetition_penalty", "invalid_value", 400},
+		{"completions", text(`"repetition_penalty":1e-300`), "repetition_penalty", "invalid_value", 400},
+		{"completions", text(`"repetition_penalty":1e300`), "repetition_penalty", "invalid_value", 400},
 		{"completions", text(`"max_tokens":0`), "max_tokens", "invalid_value", 400},
 		{"completions", text(`"max_tokens":1.5`), "max_tokens", "invalid_value", 400},
 		{"completions", text(`"seed":"7"`), "seed", "invalid_value", 400},

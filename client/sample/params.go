@@ -35,6 +35,13 @@ const (
 	MaxBias       = 4096 // ids
 )
 
+// Limits of the repetition penalty, as the contract of the API has them: beyond them a
+// penalty only moves logits out of float32.
+const (
+	MinRepetition = 0.01
+	MaxRepetition = 100.0
+)
+
 // FieldError names a parameter that is out of range.
 type FieldError struct {
 	Field string // as in JSON: "top_p"
@@ -60,8 +67,8 @@ func (p *Params) Validate() error {
 		return bad("min_p", p.MinP, "0 to 1")
 	case !(p.TypicalP >= 0 && p.TypicalP <= 1):
 		return bad("typical_p", p.TypicalP, "0 to 1")
-	case !(p.RepetitionPenalty >= 0) || math.IsInf(p.RepetitionPenalty, 0):
-		return bad("repetition_penalty", p.RepetitionPenalty, "a positive number, 1 for none")
+	case p.RepetitionPenalty != 0 && !(p.RepetitionPenalty >= MinRepetition && p.RepetitionPenalty <= MaxRepetition):
+		return bad("repetition_penalty", p.RepetitionPenalty, fmt.Sprintf("%v to %v, 1 for none", MinRepetition, MaxRepetition))
 	case !(math.Abs(p.PresencePenalty) <= 2):
 		return bad("presence_penalty", p.PresencePenalty, "-2 to 2")
 	case !(math.Abs(p.FrequencyPenalty) <= 2):

@@ -62,6 +62,9 @@ func (f *answerFlags) check(cmd *cobra.Command) error {
 	if !sourcesOf(cmd).given("seed") {
 		f.params.Seed = rand.Uint64()
 	}
+	if f.params.RepetitionPenalty == 0 { // the sampler's word for none; the API has 1 for that
+		return usagef("--repetition-penalty 0: want %v to %v, 1 for none", sample.MinRepetition, sample.MaxRepetition)
+	}
 	early, err := sample.ParseEarly(f.early)
 	f.beams.Early = early
 	var bad *sample.FieldError
