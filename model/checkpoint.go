@@ -15,9 +15,10 @@ import (
 // was checked for presence, type and shape when it was opened, and none was read. It is
 // safe for concurrent use, except that Close must come last.
 type Checkpoint struct {
-	// Name is what the path calls the model: the folder, or the file without ".gguf".
+	// Name is what the path calls the model: the folder, or the file without ".gguf" and
+	// the number of a part.
 	Name   string
-	Path   string
+	Path   string // of the folder of safetensors or of a .gguf file
 	Config Config
 	// Source is the format of the weights.
 	Source weights.Format

@@ -18,15 +18,16 @@ import (
 const maxConfig = 4 << 20
 
 // Open opens a local model of one of the families: a folder with config.json and
-// safetensors, or a .gguf file. It reads headers only.
+// safetensors, or a .gguf file; of a split one any part, and of either the folder that holds
+// nothing else. It reads headers only.
 func Open(path string, families []Family) (*Checkpoint, error) {
-	st, err := os.Stat(path)
+	path, dir, err := Locate(path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
 	var c *Checkpoint
 	switch {
-	case st.IsDir():
+	case dir:
 		c, err = openFolder(path, families)
 	case isGGUF(path):
 		c, err = openGGUF(path, families)
@@ -40,6 +41,26 @@ func Open(path string, families []Family) (*Checkpoint, error) {
 	}
 	return c, nil
 }
+
+// Locate settles what a path means: a folder of safetensors (dir is true then), or a file.
+// The GGUF file of a folder stands for the folder, unless there is a configuration with
+// safetensors beside it. The error names the GGUF files between which to choose.
+func Locate(path string) (_ string, dir bool, err error) {
+	st, err := os.Stat(path)
+	if err != nil || !st.IsDir() {
+		return path, false, err
+	}
+	if _, err := os.Stat(filepath.Join(path, configName)); err == nil && weights.HasSafetensors(path) {
+		return path, true, nil
+	}
+	file, err := weights.FindGGUF(path)
+	if err != nil || file != "" {
+		return file, false, err
+	}
+	return path, true, nil
+}
+
+const configName = "config.json"
 
 // isGGUF looks at the name and, for other names, at the first bytes.
 func isGGUF(path string) bool {
@@ -58,7 +79,7 @@ func isGGUF(path string) bool {
 
 // folderConfig reads the text of a folder's config.json.
 func folderConfig(dir string) (where string, raw []byte, err error) {
-	where = filepath.Join(dir, "config.json")
+	where = filepath.Join(dir, configName)
 	raw, err = readConfig(where)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%s holds no config.json: want a model folder or a .gguf file", dir)
@@ -147,7 +168,7 @@ func checkpointOfGGUF(path string, file *weights.File, families []Family) (*Chec
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &Checkpoint{
-		Name: strings.TrimSuffix(filepath.Base(path), ".gguf"), Path: path, Config: cfg,
+		Name: weights.GGUFName(path), Path: path, Config: cfg,
 		file: file, names: families[i].GGUFNames, canon: families[i].SafetensorsNames,
 		eos: ggufEOS(file.Metadata()),
 	}, nil

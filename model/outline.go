@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"whorl/tensor"
@@ -13,13 +12,13 @@ import (
 type Outline struct{ c *Checkpoint }
 
 // OpenOutline reads the outline of a model of one of the families: of a folder's
-// config.json alone, or of a .gguf file's header.
+// config.json alone, or of the headers of a .gguf file.
 func OpenOutline(path string, families []Family) (*Outline, error) {
-	st, err := os.Stat(path)
+	path, dir, err := Locate(path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
-	if !st.IsDir() {
+	if !dir {
 		c, err := Open(path, families)
 		if err != nil {
 			return nil, err

@@ -73,7 +73,7 @@ func newServe(w *world) *cobra.Command {
 		Short: "Contribute a span of blocks; API and dashboard come with it",
 		Long: `Hold a span of the model's blocks and compute it for the swarm. The node is also a
 gateway with API and dashboard, unless --http is off. MODEL is a folder with config.json
-and safetensors, or a .gguf file.
+and safetensors, or a .gguf file; of one in several files any part, or their folder.
 
 Flags of Petals that are not listed here are in docs/flags.md.`,
 		Args: atMostOneModel,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"whorl/model"
 	"whorl/model/families"
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
@@ -30,14 +31,14 @@ func oneModel(_ *cobra.Command, args []string) error {
 // openTokenizer opens the tokenizer of a MODEL: a folder, a .gguf file or a
 // tokenizer.json.
 func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	info, err := os.Stat(path)
+	path, dir, err := model.Locate(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_, err := families.Open(path) // knows what hub names look like
 		return nil, modelError(err)
 	case err != nil:
-		return nil, usagef("model %s: %w", path, err)
-	case info.IsDir():
+		return nil, usagef("model: %w", err)
+	case dir:
 		t, err := tokenizer.OpenFolder(path)
 		return t, usage(err)
 	case strings.HasSuffix(path, ".gguf"):

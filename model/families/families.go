@@ -48,7 +48,7 @@ func All() []model.Family {
 }
 
 // Outline reads what is known of a model without its weights: of a folder that holds
-// config.json, perhaps alone, or of a .gguf file.
+// config.json, perhaps alone, or of a .gguf file (of a split one, any part).
 func Outline(path string) (*model.Outline, error) { return model.OpenOutline(path, All()) }
 
 // hubName is owner/name[@revision], as model hubs write it.

@@ -1,7 +1,7 @@
 // Package weights reads checkpoint files: safetensors (one file, or shards named by an
-// index) and GGUF. A [File] is a set of named tensors, memory-mapped; opening one reads
-// headers only, and a tensor's bytes are touched when a caller reads the view that
-// [File.Tensor] hands out.
+// index) and GGUF (one file, or the parts of a split one). A [File] is a set of named
+// tensors, memory-mapped; opening one reads headers only, and a tensor's bytes are touched
+// when a caller reads the view that [File.Tensor] hands out.
 //
 // Files are foreign bytes: every count, length and offset is checked against fixed limits
 // and against the size of the file before anything is allocated from it, and what is wrong

@@ -10,14 +10,28 @@ const (
 	defaultAlignment = 32
 )
 
-// OpenGGUF opens a GGUF file of version 2 or 3.
+// OpenGGUF opens a GGUF file of version 2 or 3. One that is split in files is opened whole
+// by the path of any of its parts; see [FindGGUF] for folders.
 func OpenGGUF(path string) (*File, error) {
-	m, err := mapFile(path)
+	parts, err := partPaths(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{format: GGUF, path: path, entries: map[string]entry{}, parts: []*mapping{m}}
-	err = f.parseGGUF()
+	f := &File{format: GGUF, path: path, entries: map[string]entry{}}
+	for _, name := range parts {
+		m, err := mapFile(name)
+		if err == nil {
+			f.parts = append(f.parts, m)
+			if err = f.addGGUF(len(f.parts)-1, len(parts)); err != nil {
+				err = fmt.Errorf("read %s: %w", name, err)
+			}
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	err = f.checkTotal()
 	if err == nil {
 		err = f.finish()
 	}
@@ -28,11 +42,13 @@ func OpenGGUF(path string) (*File, error) {
 	return f, nil
 }
 
-// parseGGUF reads the header: magic, version, counts, metadata pairs, tensor descriptions.
-func (f *File) parseGGUF() error {
-	c := &cursor{data: f.parts[0].data}
+// addGGUF reads the header of part i of n: magic, version, counts, metadata pairs, tensor
+// descriptions.
+func (f *File) addGGUF(i, n int) error {
+	data := f.parts[i].data
+	c := &cursor{data: data}
 	if m := c.u32(); c.err == nil && m != ggufMagic {
-		return fmt.Errorf("not a GGUF file: it starts with %q", f.parts[0].data[:4])
+		return fmt.Errorf("not a GGUF file: it starts with %q", data[:4])
 	}
 	version := c.u32()
 	if c.err == nil && (version < 2 || version > 3) {
@@ -51,21 +67,25 @@ func (f *File) parseGGUF() error {
 	if tensors > maxTensors {
 		return fmt.Errorf("the header claims %d tensors, the limit is %d", tensors, maxTensors)
 	}
-	if err := f.meta.read(c, int(keys)); err != nil {
+	var meta Metadata
+	if err := meta.read(c, int(keys)); err != nil {
 		return err
 	}
-	if n, ok := f.meta.Int("split.count"); ok && n > 1 {
-		return fmt.Errorf("one part of a split of %d files: merge them into one file first", n)
+	if i == 0 {
+		f.meta = meta
 	}
-	align, err := f.meta.alignment()
+	if err := f.checkSplit(&meta, i, n); err != nil {
+		return err
+	}
+	align, err := meta.alignment()
 	if err != nil {
 		return err
 	}
-	return f.readGGUFTensors(c, int(tensors), align)
+	return f.readGGUFTensors(c, i, int(tensors), align)
 }
 
-// readGGUFTensors reads the descriptions; the data begins after them, aligned.
-func (f *File) readGGUFTensors(c *cursor, count int, align int64) error {
+// readGGUFTensors reads the descriptions of a part; the data begins after them, aligned.
+func (f *File) readGGUFTensors(c *cursor, part, count int, align int64) error {
 	var entries []entry // grows as descriptions are really there, not as the count claims
 	for i := range count {
 		e, err := readGGUFEntry(c)
@@ -82,6 +102,7 @@ func (f *File) readGGUFTensors(c *cursor, count int, align int64) error {
 	}
 	start := (int64(c.pos) + align - 1) / align * align
 	for _, e := range entries {
+		e.part = part
 		e.offset += start
 		if err := f.add(e); err != nil {
 			return err

@@ -120,9 +120,12 @@ func skipElements(c *cursor, kind uint32, n uint64, depth int) error {
 	return c.err
 }
 
+// alignmentKey is that of each part of a split file by itself.
+const alignmentKey = "general.alignment"
+
 // alignment of tensor data.
 func (m *Metadata) alignment() (int64, error) {
-	const key = "general.alignment"
+	const key = alignmentKey
 	if _, ok := m.values[key]; !ok {
 		return defaultAlignment, nil
 	}
@@ -229,9 +232,15 @@ func (m *Metadata) array(key string) (value, bool) {
 
 // describe names a value for an error line.
 func (m *Metadata) describe(key string) string {
-	v := m.values[key]
+	v, ok := m.values[key]
+	if !ok {
+		return "missing"
+	}
 	if n, ok := m.Int(key); ok {
 		return fmt.Sprint(n)
+	}
+	if v.kind == kindU64 {
+		return fmt.Sprint(binary.LittleEndian.Uint64(v.raw))
 	}
 	return "of type " + kindNames[v.kind]
 }

@@ -50,6 +50,16 @@ func OpenSafetensors(path string) (*File, error) {
 	return f, nil
 }
 
+// HasSafetensors tells whether a folder holds what OpenSafetensors looks for.
+func HasSafetensors(dir string) bool {
+	for _, name := range []string{indexName, singleName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // safetensorsParts lists the files of a checkpoint, and for a sharded one which tensor the
 // index promises where (tensor -> file).
 func safetensorsParts(path string) ([]string, map[string]string, error) {
