@@ -8,6 +8,7 @@ import (
 // Defaults are what the library's configuration class of a family assumes where a
 // config.json leaves a field out. Sizes that have no sensible default must be there.
 type Defaults struct {
+	Vocab, Heads int     // 0: published files always have them, so they must be there
 	Eps          float64 // of the norms
 	Theta        float64 // of the rotary embedding
 	MaxPositions int
@@ -31,13 +32,13 @@ func DecoderJSON(f *Fields, family string, d Defaults) Config {
 	f.Common()
 	c := Config{
 		Family:       family,
-		Vocab:        f.Int("vocab_size"),
+		Vocab:        sizeOf(f, "vocab_size", d.Vocab),
 		Layers:       f.Int("num_hidden_layers"),
 		MaxPositions: f.IntOr("max_position_embeddings", d.MaxPositions),
 		Tied:         f.BoolOr("tie_word_embeddings", d.Tied),
 		Spec: nn.Spec{
 			Hidden:  f.Int("hidden_size"),
-			Heads:   f.Int("num_attention_heads"),
+			Heads:   sizeOf(f, "num_attention_heads", d.Heads),
 			FFN:     f.Int("intermediate_size"),
 			NormEps: float32(f.FloatOr("rms_norm_eps", d.Eps)),
 		},
@@ -71,6 +72,14 @@ func ActivationOf(f *Fields, name, def string) tensor.Activation {
 		f.Fail(name, "is %q, which is not supported: silu, gelu and gelu_pytorch_tanh are", act)
 		return tensor.NoActivation
 	}
+}
+
+// sizeOf reads a whole number that must be there unless it has a default.
+func sizeOf(f *Fields, name string, def int) int {
+	if def == 0 {
+		return f.Int(name)
+	}
+	return f.IntOr(name, def)
 }
 
 func headDim(f *Fields, c Config, def int) int {

@@ -120,6 +120,9 @@ func (x RopeFields) yarn(f *Fields, r *nn.Rope, old int) {
 func (x RopeFields) long(f *Fields, r *nn.Rope, old int) {
 	r.Kind = nn.RopeLong
 	r.OldContext = f.IntOr("original_max_position_embeddings", old)
+	if x.OldContext != 0 && r.OldContext != x.OldContext {
+		f.Fail("original_max_position_embeddings", "is %d, but the model's own is %d: they must be equal", r.OldContext, x.OldContext)
+	}
 	r.Factors, r.Long = f.Floats("short_factor"), f.Floats("long_factor")
 	factor := f.FloatOr("factor", float64(x.MaxPositions)/float64(max(r.OldContext, 1)))
 	r.Magnitude = float32(f.FloatOr("attention_factor", float64(nn.LongMagnitude(factor, r.OldContext))))

@@ -38,6 +38,10 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	if f.Null("sliding_window") {
 		f.Fail("sliding_window", "is null, want a number of positions")
 	}
+	// Two of the published files say it twice.
+	if again := f.IntOr("sliding_window_size", window); again != window {
+		f.Fail("sliding_window_size", "is %d, but sliding_window is %d", again, window)
+	}
 	c.Slide(f, kinds, window)
 	f.Rest("gemma2")
 	return c, f.Err()

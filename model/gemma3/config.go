@@ -8,8 +8,10 @@ import (
 	"whorl/tensor"
 )
 
-// Of the library's Gemma3TextConfig.
+// Of the library's Gemma3TextConfig. Published models that see pictures name no vocabulary,
+// and the smallest of them no heads either.
 var defaults = model.Defaults{
+	Vocab: 262208, Heads: 8,
 	Eps: 1e-6, MaxPositions: 131072, KVHeads: 4, HeadDim: 256, Tied: true,
 	Activation: "gelu_pytorch_tanh", OwnRope: true,
 }
@@ -23,14 +25,23 @@ const (
 )
 
 func fromJSON(f *model.Fields) (model.Config, error) {
-	if f.Has("text_config") { // a model that sees pictures, of which this is the text part
-		text := f.Object("text_config")
-		if text == nil {
-			return model.Config{}, f.Err()
-		}
-		return textConfig(text)
+	if !f.Has("text_config") {
+		return textConfig(f)
 	}
-	return textConfig(f)
+	// A model that sees pictures, of which this is the text part.
+	text := f.Object("text_config")
+	if text == nil {
+		return model.Config{}, f.Err()
+	}
+	f.Common()
+	f.Skip("vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index", "image_token_index",
+		"boi_token_id", "eoi_token_id", "image_token_id")
+	tied := f.BoolOr("tie_word_embeddings", true)
+	f.Rest("gemma3")
+	c, err := textConfig(text)
+	// The library's model around the text model ties the two tables, and caps no logits.
+	c.Tied, c.LogitSoftcap = tied, 0
+	return c, err
 }
 
 func textConfig(f *model.Fields) (model.Config, error) {
@@ -40,7 +51,7 @@ func textConfig(f *model.Fields) (model.Config, error) {
 	c.AttnBias = f.BoolOr("attention_bias", false)
 	c.EmbedScale = float32(math.Sqrt(float64(c.Hidden)))
 	c.Scale = float32(math.Pow(f.FloatOr("query_pre_attn_scalar", defaultScalar), -0.5))
-	c.Softcap = float32(f.FloatOr("attn_logit_softcapping", 0))
+	f.Skip("attn_logit_softcapping") // which the library reads and does not use
 	c.LogitSoftcap = float32(f.FloatOr("final_logit_softcapping", 0))
 	f.Only("use_bidirectional_attention", "false")
 	f.Skip("cache_implementation")

@@ -15,7 +15,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	case f.Null("sliding_window"):
 	case window < 1:
 		f.Fail("sliding_window", "is %d, want a number of positions or null", window)
-	case window < c.MaxPositions: // a longer one leaves nothing out
+	case window < c.LongestSession(): // a longer one leaves nothing out
 		c.Window = window
 	}
 	f.Rest("mistral")

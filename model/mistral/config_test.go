@@ -49,6 +49,9 @@ func TestWindow(t *testing.T) {
 		{map[string]string{"sliding_window": "null", context: "131072"}, 0},
 		{map[string]string{"sliding_window": "256"}, 0},
 		{map[string]string{"sliding_window": "255"}, 255},
+		// Sessions are twice as long as the context.
+		{map[string]string{"sliding_window": "256", "rope_parameters": `{"rope_type":"dynamic","factor":2}`}, 256},
+		{map[string]string{"sliding_window": "512", "rope_parameters": `{"rope_type":"dynamic","factor":2}`}, 0},
 		{map[string]string{"sliding_window": ""}, 0}, // 4096
 		{map[string]string{"sliding_window": "", context: "4097"}, 4096},
 		{map[string]string{"sliding_window": "4096", context: ""}, 4096}, // of 131072

@@ -52,6 +52,8 @@ func read(t *testing.T, config string) (model.Config, error) {
 func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"type":"longrope"`, `"type":"linear"`, `"rope_type" is "linear", which is not supported in a phi3 model`},
+		{`"type":"longrope"`, `"type":"longrope","original_max_position_embeddings":8192`,
+			`rope_scaling: field "original_max_position_embeddings" is 8192, but the model's own is 4096`},
 		{`[1,1.5,2,4]`, `[1,1.5,2]`, "3 frequency factors, want 4"},
 		{`"lm_head_bias":false`, `"lm_head_bias":true`, `"lm_head_bias" is true`},
 		{`"partial_rotary_factor":0.0625`, `"partial_rotary_factor":2`, `"partial_rotary_factor" is 2`},

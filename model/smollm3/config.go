@@ -23,15 +23,13 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	kinds := f.LayerTypes(c.Layers, func(i int) bool { return window > 0 && !rotates(i) })
 	f.Skip("max_window_layers")
 	f.Rest("smollm3")
+	c.Slide(f, kinds, window)
 	if f.Err() != nil {
 		return c, f.Err()
 	}
 	c.EachBlock(func(i int, s *nn.Spec) {
-		if !rotates(i) {
+		if *s = c.Block(i); !rotates(i) {
 			s.Rope = nn.Rope{Kind: nn.RopeNone}
-		}
-		if model.Sliding(kinds[i]) {
-			s.Window = window
 		}
 	})
 	return c, f.Err()

@@ -32,6 +32,18 @@ func TestPublishedModel(t *testing.T) {
 		t.Errorf("with windows: %v, %+v", err, slides.Kinds)
 	}
 }
+
+// slides lists the types of blocks of which every fourth has a window.
+func slides(layers int) string {
+	list := make([]string, layers)
+	for i := range list {
+		if list[i] = `"full_attention"`; i%4 == 3 {
+			list[i] = `"sliding_attention"`
+		}
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
 func read(t *testing.T, config string) (model.Config, error) {
 	t.Helper()
 	f, err := model.ParseFields("config.json", []byte(config))
@@ -49,6 +61,8 @@ func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"no_rope_layer_interval":4`, `"no_rope_layer_interval":0`, `"no_rope_layer_interval" is 0`},
 		{`"no_rope_layer_interval":4`, `"no_rope_layers":[1,0]`, `"no_rope_layers" has 2 entries for 36 blocks`},
+		// The library's implementations of attention disagree on it.
+		{`"no_rope_layer_interval":4`, `"layer_types":` + slides(36), `"layer_types" gives block 3 a window, but sliding_window is 0`},
 		{`"no_rope_layer_interval":4`, `"mystery":1`, `"mystery" is 1: the smollm3 family does not know it`},
 	} {
 		if !strings.Contains(published, c.old) {
