@@ -48,10 +48,14 @@ type fakeServer struct {
 	journal int   // rows of journal it keeps; -1 for all
 	dieAt   int   // dies after computing that many rows, 0 never
 	lie     int   // the position that it gives when it accepts
+	shrinks bool  // goes back one row further than it is told
+	spoils  bool  // accepts sessions and fails at every row
 
 	mu       sync.Mutex // guards all below
 	sessions map[wire.SessionID]*fakeSession
 	rows     int // computed in all
+	opens    int // frames of these types
+	routes   int
 }
 
 type fakeSession struct {
@@ -103,6 +107,7 @@ func (s *fakeServer) control(_ context.Context, from swarm.PeerID, stream wire.S
 		switch t {
 		case wire.TypeOpen:
 			x = &fakeSession{control: stream}
+			s.opens++
 			if wire.Decode(t, p, &x.open) != nil || !s.span.Contains(x.open.Span) {
 				panic("bad open")
 			}
@@ -118,7 +123,12 @@ func (s *fakeServer) control(_ context.Context, from swarm.PeerID, stream wire.S
 			if wire.Decode(t, p, &x.route) != nil {
 				panic("bad route")
 			}
-			x.inputs = x.inputs[:min(len(x.inputs), x.route.Truncate)]
+			s.routes++
+			keep := min(len(x.inputs), x.route.Truncate)
+			if s.shrinks {
+				keep = max(0, keep-1)
+			}
+			x.inputs = x.inputs[:keep]
 			s.status(x)
 		case wire.TypeAsk:
 			s.status(x)
@@ -156,6 +166,10 @@ func (s *fakeServer) pushed(_ context.Context, from swarm.PeerID, stream wire.St
 func (s *fakeServer) take(x *fakeSession, p []byte) {
 	h, data, err := wire.ParseRows(p)
 	if err != nil || h.Epoch != x.route.Epoch {
+		return
+	}
+	if s.spoils {
+		x.control.Write(wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(h.Epoch, swarm.Errorf(swarm.CodeBadOutput, swarm.Elsewhere, "spoilt"))))
 		return
 	}
 	values, err := codec.Decode(nil, h.Codec, data)

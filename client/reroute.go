@@ -25,6 +25,7 @@ func (s *Session) reroute(ctx context.Context) error {
 		patience = s.e.cfg.Timeouts.First
 	}
 	limit := time.Now().Add(patience)
+	back := map[*stage]bool{} // went back further than planned since the last other failure
 	for attempt, lost := 0, 0; ; attempt++ {
 		n, err := s.dropLost()
 		if err != nil {
@@ -44,9 +45,10 @@ func (s *Session) reroute(ctx context.Context) error {
 		if final := s.givenUp(ctx, limit, err); final != nil {
 			return final
 		}
-		if errors.Is(err, errRolledBack) {
+		if s.wentBack(err, back) {
 			continue
 		}
+		clear(back)
 		s.e.cfg.Log.Info("session re-routes again", "session", s.String(), "attempt", attempt+1, "reason", err)
 		s.pause(ctx, min(s.e.cfg.Timeouts.Backoff<<min(attempt, 5), 2*time.Second))
 	}
@@ -63,6 +65,49 @@ func (s *Session) givenUp(ctx context.Context, limit time.Time, err error) error
 	if swarm.AsError(err).Verdict == swarm.Caller || time.Now().After(limit) {
 		return err
 	}
+	return nil
+}
+
+// stall counts the re-routes of an advance that brought it no further.
+type stall struct {
+	most  int // rows computed and outputs received, at best
+	tries int
+	since time.Time
+}
+
+// stallTries is how often servers that take a session and then fail may do so before the
+// time that it costs counts.
+const stallTries = 5
+
+// patience is asked before each re-route of an advance. Servers that accept a session and
+// fail at its rows would have it go round as fast as the network is: each round without
+// progress waits longer, and once they have taken Timeouts.Recover the reason of the last
+// one is the answer.
+func (s *Session) patience(ctx context.Context, u *stall) error {
+	s.mu.Lock()
+	have, last := s.got, error(nil)
+	if n := len(s.stages); n > 0 {
+		have += s.stages[n-1].position
+	}
+	for _, st := range s.stages {
+		if st.err != nil {
+			last = st.err
+		}
+	}
+	s.mu.Unlock()
+	if have > u.most {
+		*u = stall{most: have, since: time.Now()}
+		return nil
+	}
+	if u.tries++; u.tries == 1 {
+		return nil
+	}
+	if last != nil && u.tries >= stallTries && time.Since(u.since) > s.e.cfg.Timeouts.Recover {
+		e := *swarm.AsError(last)
+		e.Message = fmt.Sprintf("no progress over %d routes: %s", u.tries, e.Message)
+		return &e
+	}
+	s.pause(ctx, min(s.e.cfg.Timeouts.Backoff<<min(u.tries-2, 5), 2*time.Second))
 	return nil
 }
 
@@ -217,11 +262,15 @@ func (s *Session) install(ctx context.Context, chain []*stage) error {
 		return err
 	}
 	s.mu.Lock()
+	var short rolledBack
 	for i, st := range chain {
 		if st.position < moves[i].Truncate {
-			s.mu.Unlock()
-			return errRolledBack
+			short = append(short, st)
 		}
+	}
+	if len(short) > 0 {
+		s.mu.Unlock()
+		return short
 	}
 	s.stale = false
 	s.mu.Unlock()
@@ -236,9 +285,34 @@ func (s *Session) install(ctx context.Context, chain []*stage) error {
 	return nil
 }
 
-// errRolledBack says that a stage could not cut its history where the plan wanted: its
-// beams had moved on, and it went back to where they parted. The next plan knows.
-var errRolledBack = errors.New("a stage went back further than planned")
+// rolledBack are stages that could not cut their history where the plan wanted: their beams
+// had moved on, and they went back to where those parted. The next plan knows.
+type rolledBack []*stage
+
+func (r rolledBack) Error() string {
+	return fmt.Sprintf("%d stages went back further than planned", len(r))
+}
+
+// wentBack tells whether an attempt failed for nothing but stages that went back further than
+// planned, so that the next one may follow at once. A stage does so once: it is then where
+// its beams parted, and can be cut anywhere. One that does it again makes its positions up,
+// and would hold the session up row by row: it is lost.
+func (s *Session) wentBack(err error, before map[*stage]bool) bool {
+	var r rolledBack
+	if !errors.As(err, &r) {
+		return false
+	}
+	ok := true
+	for _, st := range r {
+		if before[st] {
+			ok = false
+			s.fail(st, &swarm.Error{Code: swarm.CodeBadOutput, Verdict: swarm.Elsewhere, Peer: st.hop.Peer,
+				Message: fmt.Sprintf("server %s with blocks %v went back further than asked twice in a row", st.hop.Peer.Short(), st.hop.Span)})
+		}
+		before[st] = true
+	}
+	return ok
+}
 
 // dropJournals forgets borders that the chain no longer has.
 func (s *Session) dropJournals(chain []*stage) {

@@ -179,6 +179,7 @@ func (s *Session) computed(target int) bool {
 // drive sends what credit allows, waits, and repairs the chain, until finished says so
 // (it is called with mu held).
 func (s *Session) drive(ctx context.Context, finished func() bool) error {
+	stuck := stall{most: -1}
 	for {
 		if err := s.ended(ctx); err != nil {
 			return err
@@ -190,6 +191,9 @@ func (s *Session) drive(ctx context.Context, finished func() bool) error {
 			return nil
 		}
 		if broken {
+			if err := s.patience(ctx, &stuck); err != nil {
+				return err
+			}
 			if err := s.reroute(ctx); err != nil {
 				return err
 			}
