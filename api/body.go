@@ -30,9 +30,9 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// readJSON reads a JSON body, checks it against a schema of the contract and decodes it.
-// Fields that the schema does not have are named in X-Warning.
-func (a *API) readJSON(w http.ResponseWriter, r *http.Request, schema string, v any) error {
+// readJSON reads a JSON body, checks it against a schema of the contract and decodes it into
+// each of the values. Fields that the schema does not have are named in X-Warning.
+func (a *API) readJSON(w http.ResponseWriter, r *http.Request, schema string, into ...any) error {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if media != "application/json" && !strings.HasSuffix(media, "+json") {
 		return refused(codeMediaType, "the content type is %q: send application/json", clip(r.Header.Get("Content-Type")))
@@ -41,7 +41,7 @@ func (a *API) readJSON(w http.ResponseWriter, r *http.Request, schema string, v 
 	if err != nil {
 		return err
 	}
-	unknown, err := a.decode(b, schema, v)
+	unknown, err := a.decode(b, schema, into...)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,12 @@ func (a *API) readJSON(w http.ResponseWriter, r *http.Request, schema string, v 
 	return nil
 }
 
-// decode checks and decodes a JSON object; unknown are the fields the schema lacks.
-func (a *API) decode(b []byte, schema string, v any) (unknown []string, err error) {
+// decode checks a JSON object and decodes it into each of the values; unknown are the fields
+// that the schema lacks.
+func (a *API) decode(b []byte, schema string, into ...any) (unknown []string, err error) {
+	if err := checkSize(b); err != nil {
+		return nil, err
+	}
 	var plain any
 	if err := json.Unmarshal(b, &plain); err != nil {
 		return nil, invalid("", "the body is not valid JSON: %v", err)
@@ -69,14 +73,54 @@ func (a *API) decode(b []byte, schema string, v any) (unknown []string, err erro
 	if err := s.VisitJSON(plain); err != nil {
 		return nil, schemaError(err)
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return nil, invalid(wrong.Field, "%s is a %s: want %s", wrong.Field, wrong.Value, wrong.Type)
+	for _, v := range into {
+		if err := json.Unmarshal(b, v); err != nil {
+			var wrong *json.UnmarshalTypeError
+			if errors.As(err, &wrong) {
+				return nil, invalid(wrong.Field, "%s is a %s: want %s", wrong.Field, wrong.Value, wrong.Type)
+			}
+			return nil, invalid("", "%v", err)
 		}
-		return nil, invalid("", "%v", err)
 	}
 	return unknown, nil
+}
+
+const (
+	// maxValues is how many JSON values a request may have, keys of objects counted too.
+	// Each takes up to 200 bytes when it is decoded, however short it is.
+	maxValues = 1 << 18
+	// maxNesting is how deep they may be nested. What goes to a template may be 64 deep,
+	// some levels inside a request.
+	maxNesting = 80
+)
+
+// checkSize refuses JSON of too many values before it is decoded. It looks at brackets,
+// commas and colons alone: whether it is JSON is for the decoder to find.
+func checkSize(b []byte) error {
+	values, depth, inText := 1, 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '[', c == '{':
+			values++
+			depth++
+		case c == ']', c == '}':
+			depth--
+		case c == ',', c == ':':
+			values++
+		}
+		if depth > maxNesting {
+			return invalid("", "the JSON is nested more than %d deep", maxNesting)
+		}
+		if values > maxValues {
+			return invalid("", "the JSON has more than %d values: send fewer, or several requests", maxValues)
+		}
+	}
+	return nil
 }
 
 // schemaError names the field that breaks the schema, as "messages.0.role".

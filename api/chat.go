@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,11 +13,11 @@ import (
 // CreateChatCompletion answers a conversation.
 func (a *API) CreateChatCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateChatCompletionParams) {
 	var req gen.ChatRequest
-	if err := a.readJSON(w, r, "ChatRequest", &req); err != nil {
+	o := options{timeoutHeader: params.XRequestTimeout}
+	if err := a.readJSON(w, r, "ChatRequest", &req, &o); err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	o := chatOptions(&req, params.XRequestTimeout)
 	e, turns, err := a.chatTurns(&req, &o)
 	if err != nil {
 		a.fail(w, r, err)
@@ -25,23 +26,12 @@ func (a *API) CreateChatCompletion(w http.ResponseWriter, r *http.Request, param
 	a.answer(w, r, &o, turns, &chat{envelope: newEnvelope("chatcmpl-", e.Model(), &o), engine: e, turns: turns})
 }
 
-func chatOptions(req *gen.ChatRequest, timeout *string) options {
-	return options{
-		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
-		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
-		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
-		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: timeout,
-		typicalP: req.TypicalP, ngram: req.NoRepeatNgramSize, minTokens: req.MinTokens, badWords: req.BadWords,
-		beams: req.NumBeams, lengthPenalty: req.LengthPenalty, early: req.EarlyStopping,
-	}
-}
-
 // chatTurns checks a request and makes its choices.
 func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error) {
 	if err := chatSupported(req); err != nil {
 		return nil, nil, err
 	}
-	e, err := a.engine(value(o.model, ""))
+	e, err := a.engine(value(o.Model, ""))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,7 +44,7 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	} else if value(req.TopLogprobs, 0) > 0 {
 		return nil, nil, invalid("top_logprobs", "top_logprobs needs logprobs: true")
 	}
-	if err := a.finishSampling(e, &base, o.badWords); err != nil {
+	if err := a.finishSampling(e, &base, o.BadWords); err != nil {
 		return nil, nil, err
 	}
 	messages, err := chatMessages(req.Messages)
@@ -76,7 +66,7 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	if err := checkPrompt(model, "messages", ids, base.MaxNewTokens); err != nil {
 		return nil, nil, err
 	}
-	turns, err := a.turns(e, base, [][]int32{ids}, value(o.n, 1))
+	turns, err := a.turns(e, base, [][]int32{ids}, value(o.N, 1))
 	return e, turns, err
 }
 
@@ -133,8 +123,7 @@ func toolCalls(calls []gen.ToolCall) (json.RawMessage, error) {
 		if json.Unmarshal(arguments, &text) == nil {
 			arguments = json.RawMessage(text)
 		}
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(arguments, &object); err != nil || object == nil {
+		if object := bytes.TrimLeft(arguments, " \t\r\n"); !bytes.HasPrefix(object, []byte("{")) || !json.Valid(object) {
 			return nil, fmt.Errorf("the arguments of call %d are no JSON object", i)
 		}
 		out[i] = call{value(c.Id, ""), "function", function{c.Function.Name, arguments}}

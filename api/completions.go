@@ -14,33 +14,22 @@ const completionTokens = 16
 // CreateCompletion continues a text.
 func (a *API) CreateCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateCompletionParams) {
 	var req gen.CompletionRequest
-	if err := a.readJSON(w, r, "CompletionRequest", &req); err != nil {
+	o := options{timeoutHeader: params.XRequestTimeout}
+	if err := a.readJSON(w, r, "CompletionRequest", &req, &o); err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	o := completionOptions(&req, params.XRequestTimeout)
 	e, turns, err := a.completionTurns(&req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.n, 1), offsets: make([]int, len(turns))})
-}
-
-func completionOptions(req *gen.CompletionRequest, timeout *string) options {
-	return options{
-		model: req.Model, maxTokens: req.MaxTokens, maxCompletion: req.MaxCompletionTokens, n: req.N, stop: req.Stop,
-		temperature: req.Temperature, topP: req.TopP, minP: req.MinP, repetition: req.RepetitionPenalty, topK: req.TopK, seed: req.Seed,
-		presence: req.PresencePenalty, frequency: req.FrequencyPenalty, bias: req.LogitBias, ignoreEOS: req.IgnoreEos, stream: req.Stream,
-		returnIDs: req.ReturnTokenIds, streamOptions: req.StreamOptions, timeout: req.Timeout, timeoutHeader: timeout,
-		typicalP: req.TypicalP, ngram: req.NoRepeatNgramSize, minTokens: req.MinTokens, badWords: req.BadWords,
-		beams: req.NumBeams, lengthPenalty: req.LengthPenalty, early: req.EarlyStopping,
-	}
+	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.N, 1), offsets: make([]int, len(turns))})
 }
 
 // completionTurns checks a request and makes its choices.
 func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, []turn, error) {
-	n := value(o.n, 1)
+	n := value(o.N, 1)
 	switch {
 	case value(req.Echo, false):
 		return nil, nil, unsupported("echo", "echo is not supported")
@@ -49,7 +38,7 @@ func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, [
 	case value(req.BestOf, n) != n:
 		return nil, nil, unsupported("best_of", "best_of is not supported beside n")
 	}
-	e, err := a.engine(value(o.model, ""))
+	e, err := a.engine(value(o.Model, ""))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,7 +49,7 @@ func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, [
 	if req.Logprobs != nil {
 		base.TopLogprobs = *req.Logprobs
 	}
-	if err := a.finishSampling(e, &base, o.badWords); err != nil {
+	if err := a.finishSampling(e, &base, o.BadWords); err != nil {
 		return nil, nil, err
 	}
 	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {

@@ -23,6 +23,9 @@ type fields struct {
 
 // fieldsOfJSON reads one JSON object and nothing after it.
 func fieldsOfJSON(b []byte) (*fields, error) {
+	if err := checkSize(b); err != nil {
+		return nil, err
+	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber() // seeds do not fit a float
 	var values map[string]any

@@ -12,52 +12,65 @@ import (
 	"whorl/client/sample"
 )
 
-// options are the fields that both OpenAI routes have.
+// options are the fields that both OpenAI routes have, decoded beside those that one of them
+// has alone. A nil field is absent.
 type options struct {
-	model                               *string
-	maxTokens, maxCompletion, n         *int
-	stop                                *gen.Stop
-	temperature, topP, minP, repetition *float64
-	topK                                *int
-	seed                                *int64
-	presence, frequency                 *float64
-	bias                                map[string]float64
-	typicalP, lengthPenalty             *float64
-	ngram, minTokens, beams             *int
-	badWords                            []string
-	early                               *any
-	ignoreEOS, stream, returnIDs        *bool
-	streamOptions                       *gen.StreamOptions
-	timeout                             *float64
-	timeoutHeader                       *string
+	Model               *string            `json:"model"`
+	MaxTokens           *int               `json:"max_tokens"`
+	MaxCompletionTokens *int               `json:"max_completion_tokens"`
+	N                   *int               `json:"n"`
+	Stream              *bool              `json:"stream"`
+	StreamOptions       *gen.StreamOptions `json:"stream_options"`
+	Stop                *gen.Stop          `json:"stop"`
+	Temperature         *float64           `json:"temperature"`
+	TopP                *float64           `json:"top_p"`
+	TopK                *int               `json:"top_k"`
+	MinP                *float64           `json:"min_p"`
+	TypicalP            *float64           `json:"typical_p"`
+	Seed                *int64             `json:"seed"`
+	RepetitionPenalty   *float64           `json:"repetition_penalty"`
+	PresencePenalty     *float64           `json:"presence_penalty"`
+	FrequencyPenalty    *float64           `json:"frequency_penalty"`
+	LogitBias           map[string]float64 `json:"logit_bias"`
+	NoRepeatNgramSize   *int               `json:"no_repeat_ngram_size"`
+	MinTokens           *int               `json:"min_tokens"`
+	BadWords            []string           `json:"bad_words"`
+	NumBeams            *int               `json:"num_beams"`
+	LengthPenalty       *float64           `json:"length_penalty"`
+	EarlyStopping       any                `json:"early_stopping"`
+	IgnoreEOS           *bool              `json:"ignore_eos"`
+	ReturnTokenIDs      *bool              `json:"return_token_ids"`
+	Timeout             *float64           `json:"timeout"` // seconds
+
+	timeoutHeader *string
 }
 
 // request makes the part of a client's request that is the same for all choices. The
 // contract has checked the ranges.
 func (o *options) request() (client.Request, error) {
-	r := client.Request{IgnoreEOS: value(o.ignoreEOS, false), TopLogprobs: -1}
+	r := client.Request{IgnoreEOS: value(o.IgnoreEOS, false), TopLogprobs: -1}
 	temperature := 1.0
-	if value(o.beams, 1) > 1 {
+	if value(o.NumBeams, 1) > 1 {
 		temperature = 0
-		r.Beams = sample.BeamParams{Beams: *o.beams, LengthPenalty: value(o.lengthPenalty, 1), Return: value(o.n, 1)}
+		r.Beams = sample.BeamParams{Beams: *o.NumBeams, LengthPenalty: value(o.LengthPenalty, 1), Return: value(o.N, 1)}
 	}
 	r.Sampling = sample.Params{
-		Temperature: value(o.temperature, temperature), TopK: max(0, value(o.topK, 0)), TopP: value(o.topP, 1), MinP: value(o.minP, 0),
-		TypicalP: value(o.typicalP, 1), RepetitionPenalty: value(o.repetition, 1), PresencePenalty: value(o.presence, 0),
-		FrequencyPenalty: value(o.frequency, 0), NoRepeatNGram: value(o.ngram, 0), MinNewTokens: value(o.minTokens, 0), Seed: seedOr(o.seed),
+		Temperature: value(o.Temperature, temperature), TopK: max(0, value(o.TopK, 0)), TopP: value(o.TopP, 1), MinP: value(o.MinP, 0),
+		TypicalP: value(o.TypicalP, 1), RepetitionPenalty: value(o.RepetitionPenalty, 1), PresencePenalty: value(o.PresencePenalty, 0),
+		FrequencyPenalty: value(o.FrequencyPenalty, 0), NoRepeatNGram: value(o.NoRepeatNgramSize, 0), MinNewTokens: value(o.MinTokens, 0), Seed: seedOr(o.Seed),
 	}
 	var err error
-	if r.Sampling.Bias, err = biases(o.bias); err != nil {
+	if r.Sampling.Bias, err = biases(o.LogitBias); err != nil {
 		return r, err
 	}
-	if r.Beams.Early, err = early(value(o.early, nil)); err != nil {
+	if r.Beams.Early, err = early(o.EarlyStopping); err != nil {
 		return r, err
 	}
-	if o.topP != nil && *o.topP == 0 { // the sampler's 0 means all; here it means the best alone
+	if o.TopP != nil && *o.TopP == 0 { // the sampler's 0 means all; here it means the best alone
 		r.Sampling.TopK, r.Sampling.TopP = 1, 1
 	}
-	if o.stop != nil {
-		for _, s := range *o.stop {
+	if o.Stop != nil {
+		for _, s := range *o.Stop {
 			if s == "" {
 				return client.Request{}, invalid("stop", "stop holds an empty text")
 			}
@@ -68,7 +81,7 @@ func (o *options) request() (client.Request, error) {
 }
 
 // limit is the number of tokens asked for; 0 if the request does not say.
-func (o *options) limit() int { return value(o.maxCompletion, value(o.maxTokens, 0)) }
+func (o *options) limit() int { return value(o.MaxCompletionTokens, value(o.MaxTokens, 0)) }
 
 // turns makes n choices of each prompt. Choices of one prompt differ by their seed, or are
 // the answers of one beam search, which the first of them makes.
@@ -114,7 +127,7 @@ type envelope struct {
 func newEnvelope(prefix string, m client.Model, o *options) envelope {
 	return envelope{
 		id: prefix + randomHex(12), model: m.Name, fingerprint: fingerprint(m), created: time.Now().Unix(),
-		ids: value(o.returnIDs, false), usage: o.streamOptions != nil && value(o.streamOptions.IncludeUsage, false),
+		ids: value(o.ReturnTokenIDs, false), usage: o.StreamOptions != nil && value(o.StreamOptions.IncludeUsage, false),
 	}
 }
 

@@ -36,13 +36,13 @@ type ending struct {
 
 // answer runs the turns of a request and replies as it asks, streamed or whole.
 func (a *API) answer(w http.ResponseWriter, r *http.Request, o *options, turns []turn, c shape) {
-	ctx, cancel, err := a.withDeadline(r, o.timeout, o.timeoutHeader)
+	ctx, cancel, err := a.withDeadline(r, o.Timeout, o.timeoutHeader)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
 	defer cancel()
-	if value(o.stream, false) {
+	if value(o.Stream, false) {
 		a.stream(ctx, w, r, turns, c)
 		return
 	}

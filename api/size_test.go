@@ -1,0 +1,109 @@
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"whorl/api/gen"
+)
+
+// allocated is how many bytes f allocates, those that were freed since too.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Of bodies full of tiny values, the worst that is taken allocates little, and one that is
+// refused next to nothing: it is refused before it is decoded.
+func TestTinyValues(t *testing.T) {
+	const most, refusal = 64 << 20, 1 << 20 // bytes in all
+	a := newBench(t, nil).api
+	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n) + item + "]" }
+	chat := func(more string) string { return `{"messages":[{"role":"user","content":"a"}],` + more + `}` }
+	for name, c := range map[string]struct {
+		body  func(n int) string
+		units int // values of one item
+	}{
+		"numbers": {func(n int) string { return chat(`"chat_template_kwargs":{"x":` + list("1.5", n) + `}`) }, 1},
+		"objects": {func(n int) string { return chat(`"tools":[{"x":` + list("{}", n) + `}]`) }, 2},
+		"pairs":   {func(n int) string { return chat(`"tools":[{"x":` + list(`{"a":0}`, n) + `}]`) }, 3},
+		"unknown": {func(n int) string { return chat(`"documents":` + list(`{"a":[]}`, n)) }, 4},
+		"parts": {func(n int) string {
+			return `{"messages":[{"role":"user","content":` + list(`{"type":"text","text":""}`, n) + `}]}`
+		}, 5},
+		"arguments": {func(n int) string {
+			return `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"x":` + list("[]", n) + `}}}]}]}`
+		}, 2},
+	} {
+		decode := func(body string) error {
+			var req gen.ChatRequest
+			var o options
+			_, err := a.decode([]byte(body), "ChatRequest", &req, &o)
+			return err
+		}
+		fits, exceeds := c.body(maxValues/c.units-20), c.body(maxValues/c.units+20)
+		var err error
+		if n := allocated(func() { err = decode(fits) }); err != nil || n > most {
+			t.Errorf("%s, which fits: %d bytes allocated, %v: want at most %d", name, n, err, most)
+		} else {
+			t.Logf("%s: %d bytes of JSON, %d allocated", name, len(fits), n)
+		}
+		if n := allocated(func() { err = decode(exceeds) }); err == nil || !strings.Contains(err.Error(), "more than 262144 values") || n > refusal+uint64(len(exceeds)) {
+			t.Errorf("%s, which exceeds: %d bytes allocated, %v", name, n, err)
+		}
+	}
+	deep, wide := chat(`"tools":[{"x":`+strings.Repeat("[", 90)+strings.Repeat("]", 90)+`}]`), chat(`"x":`+list("1", maxValues))
+	for body, want := range map[string]string{deep: "nested more than 80 deep", wide: "more than 262144 values"} {
+		for _, route := range []string{"/v1/chat/completions", "/v1/completions", "/api/v1/generate"} {
+			w := do(a.Public(), "POST", route, body)
+			if ok := w.Code == 400 || route == "/api/v1/generate"; !ok || !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s: status %d, %s: want %s", route, w.Code, w.Body, want)
+			}
+		}
+	}
+}
+
+// What both routes have, they have alike, and options reads all of it.
+func TestOptionsAreTheContract(t *testing.T) {
+	doc, err := document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := func(request, field string) map[string]any {
+		b, err := json.Marshal(doc.Components.Schemas[request].Value.Properties[field])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain map[string]any
+		if err := json.Unmarshal(b, &plain); err != nil {
+			t.Fatal(err)
+		}
+		return plain
+	}
+	read := map[string]bool{}
+	for i := range reflect.TypeFor[options]().NumField() {
+		name := reflect.TypeFor[options]().Field(i).Tag.Get("json")
+		if name == "" {
+			continue
+		}
+		read[name] = true
+		chat, text := schema("ChatRequest", name), schema("CompletionRequest", name)
+		delete(chat, "description")
+		delete(text, "description")
+		if len(chat) == 0 || !reflect.DeepEqual(chat, text) {
+			t.Errorf("%s is %v of a chat and %v of a completion", name, chat, text)
+		}
+	}
+	for name := range doc.Components.Schemas["ChatRequest"].Value.Properties {
+		chat, text := schema("ChatRequest", name), schema("CompletionRequest", name)
+		if text != nil && !read[name] && chat["description"] != "Ignored." && name != "logprobs" {
+			t.Errorf("both have %s, and options does not", name)
+		}
+	}
+}
