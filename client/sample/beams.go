@@ -174,8 +174,10 @@ func (s *Beams) Step(logits []float32) error {
 
 // consider puts the ways to go on from an open beam among the best of all beams.
 func (s *Beams) consider(i int, logits []float32) error {
-	if err := finite(logits); err != nil {
-		return err
+	if _, sound := argmax(logits); !sound {
+		if err := finite(logits); err != nil {
+			return err
+		}
 	}
 	s.scores = append(s.scores[:0], logits...)
 	logSoftmax(s.scores)
@@ -219,7 +221,8 @@ func (s *Beams) sink(i int) {
 
 // logSoftmax turns logits into log-probabilities, in place.
 func logSoftmax(l []float32) {
-	best := l[argmax(l)]
+	first, _ := argmax(l)
+	best := l[first]
 	var sum float64
 	for _, v := range l {
 		sum += math.Exp(float64(v - best))

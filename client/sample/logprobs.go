@@ -10,12 +10,9 @@ func Logprobs(logits []float32, id int32, top int) Logprob {
 	if len(logits) == 0 {
 		return out
 	}
-	best := float64(logits[argmax(logits)])
-	var sum float64
-	for _, l := range logits {
-		sum += math.Exp(float64(l) - best)
-	}
-	norm := best + math.Log(sum)
+	first, _ := argmax(logits)
+	best := float64(logits[first])
+	norm := best + math.Log(scale{best, 1}.total(logits))
 	if id >= 0 && int(id) < len(logits) {
 		out.Logprob = float64(logits[id]) - norm
 	}

@@ -89,8 +89,9 @@ func TestProcessorsEqualLibrary(t *testing.T) {
 			}
 			continue
 		}
-		s.gather(s.process(c.Logits, c.History))
-		s.truncate()
+		scores := s.process(c.Logits, c.History)
+		first, _ := argmax(scores)
+		s.truncate(scale{float64(scores[first]), p.Temperature}, scores)
 		var sum float64
 		got := map[int32]float64{}
 		for _, x := range s.cand {

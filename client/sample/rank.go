@@ -1,46 +1,44 @@
 package sample
 
-// rank returns the candidates that top-k and then top-p keep, best first, reusing c. k is
-// 0 for all. Candidates equal to the k-th stay, as in the library. top-p keeps the fewest
-// best whose share of what top-k left reaches p.
+// topK returns the k best candidates of at least as many, best first, with weights,
+// reusing c. Candidates equal to the k-th stay, as in the library.
 //
-// A heap is built in one pass and only what is kept is taken out of it: usually a few
-// dozen of a hundred thousand.
-func rank(c []candidate, k int, p float64) []candidate {
+// A heap is built in one pass and only what is kept is taken out of it.
+func topK(c []candidate, k int) []candidate {
 	heapify(c)
-	if k <= 0 || k > len(c) {
-		k = len(c)
-	}
-	var total float64
-	if k == len(c) {
-		for i := range c {
-			total += c[i].weight
-		}
-		return takeShare(c, p*total)
-	}
 	kept := take(c, func(n int, last, next candidate) bool { return n < k || next.logit == last.logit })
-	if p >= 1 {
-		return kept
-	}
-	for i := range kept {
-		total += kept[i].weight
-	}
-	var sum float64
-	for i := range kept {
-		if sum += kept[i].weight; sum >= p*total {
-			return kept[:i+1]
-		}
-	}
+	weigh(kept)
 	return kept
 }
 
-// takeShare pops from the heap until the weights reach want.
-func takeShare(heap []candidate, want float64) []candidate {
+// topShare returns the fewest of candidates, which come best first, whose share of their
+// weight together reaches p.
+func topShare(c []candidate, p float64) []candidate {
+	if p >= 1 {
+		return c
+	}
+	var total, sum float64
+	for i := range c {
+		total += c[i].weight
+	}
+	for i := range c {
+		if sum += c[i].weight; sum >= p*total {
+			return c[:i+1]
+		}
+	}
+	return c
+}
+
+// takeShare returns the fewest best candidates whose weights reach want, best first,
+// reusing c; false if all together do not.
+func takeShare(c []candidate, want float64) ([]candidate, bool) {
+	heapify(c)
 	var sum float64
-	return take(heap, func(_ int, last, _ candidate) bool {
+	kept := take(c, func(_ int, last, _ candidate) bool {
 		sum += last.weight
 		return sum < want
 	})
+	return kept, len(kept) < len(c) || sum+kept[len(kept)-1].weight >= want
 }
 
 // take pops candidates while more says so, given how many were taken, the last one taken

@@ -15,13 +15,15 @@ var ErrAllBanned = errors.New("bad words, n-grams and biases forbid every token"
 
 // Sampler draws the tokens of one answer; the package comment has the order. Each token
 // takes exactly one number from the generator, so that ids depend on seed and logits
-// alone. It allocates only at the first token. Not for concurrent use.
+// alone. It allocates only at the first tokens. Not for concurrent use.
 type Sampler struct {
-	p    Params
-	rng  *rand.Rand
-	proc processor
-	raw  []float32   // logits as processed
-	cand []candidate // what may be drawn
+	p     Params
+	rng   *rand.Rand
+	proc  processor
+	raw   []float32   // logits as processed
+	cand  []candidate // what may be drawn
+	sums  []float64   // of the weights of blocks of logits
+	reach float64     // how far below the best candidates were found last
 }
 
 // candidate is an id with its logit (its distance from the best, divided by the
@@ -43,7 +45,7 @@ const stream = 0x77686f726c // "whorl"
 // New makes a sampler. p should have passed Validate. start is the length of the history
 // before the answer, and end the ids that end the answer.
 func New(p Params, start int, end ...int32) *Sampler {
-	s := &Sampler{p: p, rng: rand.New(rand.NewPCG(p.Seed, stream))}
+	s := &Sampler{p: p, rng: rand.New(rand.NewPCG(p.Seed, stream)), reach: firstReach}
 	s.proc = newProcessor(&s.p, start, end)
 	return s
 }
@@ -52,77 +54,67 @@ func New(p Params, start int, end ...int32) *Sampler {
 // holds the ids before it. The error is ErrNotFinite, ErrAllBanned, or that there are no
 // logits.
 func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
-	if err := finite(logits); err != nil {
-		return 0, err
-	}
-	logits = s.process(logits, history)
-	best := argmax(logits)
-	if math.IsInf(float64(logits[best]), -1) {
-		return 0, fmt.Errorf("sample: %w", ErrAllBanned)
-	}
-	if s.p.Temperature == 0 {
-		return best, nil
-	}
-	s.gather(logits)
-	s.truncate()
-	return s.draw(), nil
-}
-
-// finite refuses logits that no healthy model gives.
-func finite(logits []float32) error {
 	if len(logits) == 0 {
-		return errors.New("sample: no logits")
+		return 0, finite(logits)
 	}
-	for id, l := range logits {
-		if l-l != 0 { // NaN for NaN and infinities
-			return fmt.Errorf("sample: %w: %v at id %d", ErrNotFinite, l, id)
+	best, sound := argmax(logits)
+	if !sound {
+		if err := finite(logits); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	if !s.proc.idle() {
+		logits = s.process(logits, history)
+		best, _ = argmax(logits)
+	}
+	top := float64(logits[best])
+	switch {
+	case math.IsInf(top, -1):
+		return 0, fmt.Errorf("sample: %w", ErrAllBanned)
+	case s.p.Temperature == 0:
+		return best, nil
+	case math.IsInf(top, 1):
+		return 0, fmt.Errorf("sample: %w: penalties make that of id %d infinite", ErrNotFinite, best)
+	}
+	by := scale{top, s.p.Temperature}
+	if !s.truncates(len(logits)) {
+		return s.drawAny(by, logits), nil
+	}
+	s.truncate(by, logits)
+	return s.draw(), nil
 }
 
 // process applies penalties and bans to a copy of the logits.
 func (s *Sampler) process(logits []float32, history []int32) []float32 {
-	if s.proc.idle() {
-		return logits
-	}
 	s.raw = append(s.raw[:0], logits...)
 	s.proc.apply(s.raw, history)
 	return s.raw
 }
 
-// argmax is the id of the best logit, of equals the lowest.
-func argmax(logits []float32) int32 {
-	best := 0
-	for id, l := range logits {
-		if l > logits[best] {
-			best = id
-		}
-	}
-	return int32(best)
+// truncates tells whether anything but penalties and bans keeps ids from being drawn.
+func (s *Sampler) truncates(vocab int) bool {
+	p := &s.p
+	return p.TopK > 0 && p.TopK < vocab || p.TopP > 0 && p.TopP < 1 || p.MinP > 0 || p.TypicalP > 0 && p.TypicalP < 1
 }
 
-// gather fills cand, in the order of ids.
-func (s *Sampler) gather(logits []float32) {
-	if cap(s.cand) < len(logits) {
-		s.cand = make([]candidate, len(logits))
+// truncate fills cand with what top-k, top-p, min-p and typical-p leave, at least one.
+func (s *Sampler) truncate(by scale, logits []float32) {
+	k, topP := s.p.TopK, s.p.TopP
+	if k >= len(logits) {
+		k = 0
 	}
-	s.cand = s.cand[:len(logits)]
-	best := float64(logits[argmax(logits)])
-	for id, l := range logits {
-		v := (float64(l) - best) / s.p.Temperature
-		s.cand[id] = candidate{id: int32(id), logit: v, weight: math.Exp(v)}
-	}
-}
-
-// truncate cuts cand to what top-k, top-p, min-p and typical-p leave, at least one.
-func (s *Sampler) truncate() {
-	topP := s.p.TopP
 	if topP == 0 {
 		topP = 1
 	}
-	if k := s.p.TopK; k > 0 && k < len(s.cand) || topP < 1 {
-		s.cand = rank(s.cand, k, topP)
+	switch {
+	case k > 0 || topP < 1:
+		s.rank(by, logits, k, topP)
+	case s.p.MinP > 0: // a little further than it reaches: weights decide
+		s.cand = by.above(s.cand[:0], logits, 1e-9-math.Log(s.p.MinP))
+		weigh(s.cand)
+	default:
+		s.cand = by.above(s.cand[:0], logits, math.Inf(1))
+		weigh(s.cand)
 	}
 	if s.p.MinP > 0 { // the best weight is 1: a candidate's weight is its ratio to the best
 		kept := s.cand[:0]
@@ -135,6 +127,88 @@ func (s *Sampler) truncate() {
 	}
 	if s.p.TypicalP > 0 && s.p.TypicalP < 1 {
 		s.cand = typical(s.cand, s.p.TypicalP)
+	}
+}
+
+// How far below the best candidates are looked for. What is taken does not depend on it:
+// if too few are there, the reach doubles, and it is halved for the next token if many are.
+const (
+	firstReach = 8
+	leastReach = 1
+	mostReach  = 1024 // more is infinite: weights are 0 there
+	manyFound  = 2048
+)
+
+// rank fills cand with the candidates that top-k, 0 for all, and then top-p keep, best
+// first.
+func (s *Sampler) rank(by scale, logits []float32, k int, topP float64) {
+	var total float64
+	if k == 0 {
+		s.sums, total = by.sums(s.sums[:0], logits)
+	}
+	for ; ; s.reach *= 2 {
+		if s.reach > mostReach {
+			s.reach = math.Inf(1)
+		}
+		s.cand = by.above(s.cand[:0], logits, s.reach)
+		found := len(s.cand)
+		enough := found >= k
+		if k > 0 && enough {
+			s.cand = topShare(topK(s.cand, k), topP)
+		} else if k == 0 {
+			weigh(s.cand)
+			s.cand, enough = takeShare(s.cand, topP*total)
+		}
+		if enough || found == len(logits) {
+			if found > manyFound {
+				s.reach = max(min(s.reach, mostReach)/2, leastReach)
+			}
+			return
+		}
+	}
+}
+
+// weigh sets the weights of candidates.
+func weigh(c []candidate) {
+	var w [blockSize]float64
+	for len(c) > 0 {
+		n := min(len(c), blockSize)
+		for i := range n {
+			w[i] = c[i].logit
+		}
+		exp(w[:n])
+		for i := range n {
+			c[i].weight = w[i]
+		}
+		c = c[n:]
+	}
+}
+
+// drawAny picks any id in proportion to its weight.
+func (s *Sampler) drawAny(by scale, logits []float32) int32 {
+	var total float64
+	s.sums, total = by.sums(s.sums[:0], logits)
+	u := s.rng.Float64() * total
+	b, last := 0, len(s.sums)-1
+	for b < last && u >= s.sums[b] {
+		u -= s.sums[b]
+		b++
+	}
+	for ; ; b-- { // at most to the block of the best
+		var w [blockSize]float64
+		drawn := int32(-1)
+		from := b * blockSize
+		for i, weight := range by.weights(&w, logits[from:min(from+blockSize, len(logits))]) {
+			if weight > 0 { // rounding may leave a rest: the last id with any weight has it
+				drawn = int32(from + i)
+			}
+			if u -= weight; u < 0 {
+				break
+			}
+		}
+		if drawn >= 0 {
+			return drawn
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"testing"
 )
 
@@ -20,8 +19,9 @@ func ln(ps ...float64) []float32 {
 // kept runs all but the draw and returns the shares that remain, by id.
 func kept(p Params, logits []float32, history ...int32) map[int32]float64 {
 	s := New(p, 0)
-	s.gather(s.process(logits, history))
-	s.truncate()
+	logits = s.process(logits, history)
+	best, _ := argmax(logits)
+	s.truncate(scale{float64(logits[best]), p.Temperature}, logits)
 	var sum float64
 	for _, c := range s.cand {
 		sum += c.weight
@@ -174,43 +174,6 @@ func TestNotFinite(t *testing.T) {
 	}
 	if _, err := New(Params{}, 0).Sample(nil, nil); err == nil {
 		t.Error("no logits: no error")
-	}
-}
-
-// rank against a full sort, over many shapes with ties.
-func TestRankEqualsSort(t *testing.T) {
-	for n := 1; n < 40; n++ {
-		for k := range n + 2 {
-			for _, p := range []float64{.1, .5, .9, 1} {
-				c := make([]candidate, n)
-				for i := range c {
-					l := float64((i * 7) % 5)
-					c[i] = candidate{int32(i), l, math.Exp(l - 4)}
-				}
-				sorted := slices.Clone(c)
-				sort.Slice(sorted, func(i, j int) bool { return sorted[i].before(sorted[j]) })
-				if k > 0 && k < n {
-					m := k
-					for m < n && sorted[m].logit == sorted[k-1].logit {
-						m++
-					}
-					sorted = sorted[:m]
-				}
-				var total, sum float64
-				for _, x := range sorted {
-					total += x.weight
-				}
-				for i, x := range sorted {
-					if sum += x.weight; sum >= p*total-1e-12 && p < 1 {
-						sorted = sorted[:i+1]
-						break
-					}
-				}
-				if got := rank(c, k, p); len(got) != len(sorted) || !slices.Equal(got, sorted) {
-					t.Fatalf("n %d k %d p %v: got %v, want %v", n, k, p, got, sorted)
-				}
-			}
-		}
 	}
 }
 
