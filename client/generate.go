@@ -66,7 +66,7 @@ func (s *Session) accepts(r Request) error {
 	if have+len(r.Prompt) == 0 {
 		return bad("the session is empty and the request has no prompt")
 	}
-	if n := have + len(r.Prompt) + r.MaxNewTokens; n > s.opt.MaxLength {
+	if r.MaxNewTokens > s.opt.MaxLength-have-len(r.Prompt) { // the sum may be beyond an int
 		return swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
 			"Maximum length exceeded: prefix %d + prompt %d + new %d exceeds pre-allocated maximum %d",
 			have, len(r.Prompt), r.MaxNewTokens, s.opt.MaxLength)

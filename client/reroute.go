@@ -434,7 +434,7 @@ func (s *Session) replay(ctx context.Context, st *stage, feed plan.Range) error 
 		position, j, broken, want := st.position, s.journals[st.hop.Span.Start], s.broken(), s.got
 		to := s.beams.until(sent, min(sent+s.chunk, feed.To), feed.To)
 		room := sent-position < window*s.chunk
-		if sent < feed.To && room {
+		if sent < feed.To && room && !broken { // a closed session has no journals
 			s.feed = j.rows(s.feed[:0], sent, to)
 			beams = s.beams.of(sent)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -322,6 +323,10 @@ func TestBudget(t *testing.T) {
 		if !strings.Contains(err.Error(), n) {
 			t.Errorf("%q does not name %s", err, n)
 		}
+	}
+	_, err = s.Generate(t.Context(), client.Request{Prompt: []int32{1}, MaxNewTokens: math.MaxInt, TopLogprobs: -1}, nil)
+	if swarm.CodeOf(err) != swarm.CodeTooLong {
+		t.Errorf("more tokens than can be counted: %v", err)
 	}
 	if w.servers["a"].rows != 0 {
 		t.Error("rows were computed for a request over budget")
