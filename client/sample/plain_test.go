@@ -31,7 +31,30 @@ func (s *plain) candidates(logits []float32) []candidate {
 	}
 	c = slices.DeleteFunc(c, func(x candidate) bool { return x.weight < s.p.MinP })
 	if s.p.TypicalP > 0 && s.p.TypicalP < 1 {
-		c = typical(c, s.p.TypicalP)
+		c = s.typical(c)
+	}
+	return c
+}
+
+// typical leaves in logit what typical does: how far a surprise is from the expected one.
+func (s *plain) typical(c []candidate) []candidate {
+	var total, entropy, sum float64
+	for _, x := range c {
+		total += x.weight
+	}
+	for _, x := range c {
+		if x.weight > 0 {
+			entropy -= x.weight / total * (x.logit - math.Log(total))
+		}
+	}
+	for i, x := range c {
+		c[i].logit = -math.Abs(math.Log(total) - x.logit - entropy)
+	}
+	sort.Slice(c, func(i, j int) bool { return c[i].before(c[j]) })
+	for i, x := range c {
+		if sum += x.weight; sum >= s.p.TypicalP*total && (i+1 == len(c) || c[i+1].logit != x.logit) {
+			return c[:i+1]
+		}
 	}
 	return c
 }
@@ -136,7 +159,7 @@ func comparePlain(t *testing.T, fast *Sampler, slow *plain, logits []float32) {
 		fast.truncate(by, logits)
 		kept := slices.DeleteFunc(slices.Clone(fast.cand), func(c candidate) bool { return c.weight < 1e-300 })
 		if !slices.EqualFunc(kept, want, func(a, b candidate) bool {
-			return a.id == b.id && a.logit == b.logit && math.Abs(a.weight-b.weight) <= 2e-15*b.weight
+			return a.id == b.id && math.Abs(a.logit-b.logit) <= 1e-12 && math.Abs(a.weight-b.weight) <= 2e-15*b.weight
 		}) {
 			t.Fatalf("kept %d: %.200v, want %d: %.200v", len(kept), kept, len(want), want)
 		}

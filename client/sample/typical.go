@@ -1,14 +1,10 @@
 package sample
 
-import (
-	"cmp"
-	"math"
-	"slices"
-)
+import "math"
 
 // typical returns the candidates whose surprise is nearest to the expected one, as few as
 // have the given share of the weight together, reusing c. Candidates as near as the last
-// of them stay, as in the library.
+// of them stay, as in the library. Nearest come first; their logits are lost.
 func typical(c []candidate, mass float64) []candidate {
 	var total float64
 	for i := range c {
@@ -21,22 +17,13 @@ func typical(c []candidate, mass float64) []candidate {
 			entropy -= c[i].weight / total * (c[i].logit - log)
 		}
 	}
-	off := func(x candidate) float64 { return math.Abs(log - x.logit - entropy) }
-	slices.SortFunc(c, func(a, b candidate) int {
-		if d := cmp.Compare(off(a), off(b)); d != 0 {
-			return d
-		}
-		return cmp.Compare(a.id, b.id)
-	})
-	var sum float64
-	for i := range c {
-		if sum += c[i].weight; sum >= mass*total || i == len(c)-1 {
-			n := i + 1
-			for n < len(c) && off(c[n]) == off(c[i]) {
-				n++
-			}
-			return c[:n]
-		}
+	for i := range c { // the nearest are the best of a heap
+		c[i].logit = -math.Abs(log - c[i].logit - entropy)
 	}
-	return c
+	heapify(c)
+	var sum float64
+	return take(c, func(_ int, last, next candidate) bool {
+		sum += last.weight
+		return sum < mass*total || next.logit == last.logit
+	})
 }
