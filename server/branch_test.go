@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
 
 	"whorl/swarm"
 	"whorl/swarm/wire"
@@ -118,4 +120,49 @@ func TestBeamsTooLong(t *testing.T) {
 		p.close()
 		n.idle(t)
 	})
+}
+
+// Pages that could not all be copied leave a session without a cache that it could go on
+// with: it ends and holds nothing any more, also where its client has moved on meanwhile.
+// Sessions that share no pages go on.
+func TestCopyFailsHalfWay(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *world) {
+			span := swarm.Span{Start: 0, End: modelSize}
+			n := w.serve("a", span, nil)
+			other := w.opened(n, "other", span, func(o *wire.Open) { o.Session = wire.SessionID{2} })
+			in := input(1, 10)
+			other.rows(in, 0, 2, 2)
+			other.position(2)
+			alone := n.cache.Stats()
+			p := w.opened(n, "client", span, func(o *wire.Open) { o.Sequences = 3 })
+			p.rows(in, 0, 4, 4)
+			p.position(4)
+			synctest.Wait()
+			fail := make(chan error)
+			n.engine.failCopy = fail
+			p.beams(in, 4, 0, 0, 0, 0)
+			synctest.Wait()
+			if moved {
+				p.send(wire.TypeRoute, wire.Route{Epoch: 2, Truncate: 4, Journal: -1})
+				p.expect(wire.TypeStatus)
+			}
+			fail <- errors.New("the device is gone")
+			if f := p.refusal(swarm.CodeInternal, swarm.Elsewhere); moved != (f.Epoch == 2) {
+				t.Errorf("told in epoch %d", f.Epoch)
+			}
+			synctest.Wait()
+			if got := n.cache.Stats(); got != alone || len(n.byKey) != 1 {
+				t.Errorf("%d sessions, cache %+v, want one with %+v", len(n.byKey), got, alone)
+			}
+			n.engine.failCopy = nil
+			other.rows(in, 2, 4, 3)
+			if got, want := other.expect(wire.TypeRows), reference(in[:4*hidden], 0, modelSize); !equalBits(got.rows, want[3*hidden:]) {
+				t.Errorf("the other session: %v, want %v", got.rows, want[3*hidden:])
+			}
+			p.close()
+			other.close()
+			n.idle(t)
+		})
+	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"whorl/server/sched"
@@ -22,6 +23,8 @@ type job struct {
 	route wire.Route
 	push  *pusher
 
+	copies  bool // pages are copied for it first
+	torn    bool // and were not, or not all
 	bad     bool // the outputs are not finite
 	out     *packet
 	journal []*packet
@@ -91,7 +94,10 @@ func (c *computer) step() bool {
 func (c *computer) compute(x *session) error {
 	if len(c.copies.dst) > 0 {
 		if err := c.engine.CopyPages(c.copies.dst, c.copies.src); err != nil {
-			return err
+			for i := range c.jobs {
+				c.jobs[i].torn = c.jobs[i].copies
+			}
+			return fmt.Errorf("copy %d pages of cache: %w", len(c.copies.dst), err)
 		}
 	}
 	n := len(c.batch.Rows) * c.hidden
@@ -110,7 +116,9 @@ func (c *computer) begin(grants []sched.Grant) {
 		j := c.spare()
 		j.x, j.f, j.at, j.rows, j.first, j.route, j.push = x, f, at, g.Rows, f.start+f.done, x.route, x.push
 		if f.beams.N > 0 {
+			before := len(c.copies.dst)
 			j.views = x.part(f, g.Rows, j.views, &c.copies)
+			j.copies = len(c.copies.dst) > before
 		} else {
 			j.views = append(j.views, x.view)
 		}
@@ -202,6 +210,11 @@ func (c *computer) packet(j *job, t wire.Type, from, to int) *packet {
 // to the writers. mu is held.
 func (c *computer) deliver(j *job, err error, now time.Time) {
 	s, x := c.s, j.x
+	if j.torn {
+		// Its tables name pages that do not hold what they should, and the pages they had
+		// before may be written over: nothing of the session can be kept, in any epoch.
+		x.finish(c.broken(err))
+	}
 	x.run = nil
 	if x.phase == ended || x.route.Epoch != j.route.Epoch {
 		// The frame left the queue when the epoch or the session ended.

@@ -44,7 +44,8 @@ type fakeEngine struct {
 	hold       chan struct{} // if not nil, a step takes one value first
 	began      chan int      // if not nil, hears of every step's rows before hold
 	fail       error
-	poison     bool // outputs are not finite
+	poison     bool       // outputs are not finite
+	failCopy   chan error // if not nil, the second page of a copy fails with what it gives
 	batches    []int
 	ropes      []tensor.Rope // of the first sequence of each step
 	closed     bool
@@ -120,6 +121,12 @@ func (e *fakeEngine) Blocks() []blocks.Info {
 }
 
 func (e *fakeEngine) CopyPages(dst, src []int32) error {
+	if e.failCopy != nil {
+		for _, kv := range e.kv {
+			copy(kv[dst[0]*tensor.PageTokens:][:tensor.PageTokens], kv[src[0]*tensor.PageTokens:])
+		}
+		return <-e.failCopy
+	}
 	for _, kv := range e.kv {
 		for i := range dst {
 			copy(kv[dst[i]*tensor.PageTokens:][:tensor.PageTokens], kv[src[i]*tensor.PageTokens:])
