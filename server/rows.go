@@ -85,11 +85,12 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 	}
 	f := x.srv.frames.get(4 * n)
 	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), beams: h.Beams, rows: f.rows[:0]}
-	var err error
-	if f.rows, err = codec.Decode(f.rows, h.Codec, data); err != nil {
+	rows, err := codec.Decode(f.rows, h.Codec, data)
+	if err != nil {
+		x.srv.frames.put(f, f.bytes())
 		return blame(swarm.CodeBadOutput, "%w", err)
 	}
-	if !codec.Finite(f.rows) {
+	if f.rows = rows; !codec.Finite(f.rows) {
 		x.srv.frames.put(f, f.bytes())
 		return blame(swarm.CodeBadOutput, "rows %d to %d from %s are not finite", h.Start, h.End()-1, sender.Short())
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"whorl/server/blocks"
@@ -177,7 +178,10 @@ func (b *broadcast) wake() {
 }
 
 // pool keeps buffers for reuse, small ones (of decodes) apart from large ones.
-type pool[T any] struct{ small, large sync.Pool }
+type pool[T any] struct {
+	small, large sync.Pool
+	out          atomic.Int64 // buffers in use: 0 when no session is left
+}
 
 // smallRows is the size in bytes up to which a buffer counts as small.
 const smallRows = 128 << 10
@@ -190,13 +194,17 @@ func (p *pool[T]) of(bytes int) *sync.Pool {
 }
 
 func (p *pool[T]) get(bytes int) *T {
+	p.out.Add(1)
 	if v, _ := p.of(bytes).Get().(*T); v != nil {
 		return v
 	}
 	return new(T)
 }
 
-func (p *pool[T]) put(v *T, bytes int) { p.of(bytes).Put(v) }
+func (p *pool[T]) put(v *T, bytes int) {
+	p.out.Add(-1)
+	p.of(bytes).Put(v)
+}
 
 // blockStatus is how operators see a loaded block.
 func blockStatus(b blocks.Info, state string) swarm.BlockStatus {

@@ -173,7 +173,6 @@ func (x *session) finish(err *swarm.Error) {
 	if x.phase == ended {
 		return
 	}
-	x.out.drop()
 	x.out.fail(wire.NewFail(x.route.Epoch, err))
 	x.srv.metrics.failures.WithLabelValues(string(err.Code)).Inc()
 	x.srv.log.Info("session ended", "session", x.id.String(), "client", x.client, "code", err.Code, "reason", err.Message)
@@ -190,6 +189,7 @@ func (x *session) end() {
 	x.phase = ended
 	x.leave()
 	x.clear()
+	x.out.drop()
 	s := x.srv
 	s.queue.Close(x.key)
 	delete(s.byKey, x.key)
