@@ -129,7 +129,7 @@ func fromGGUF(k *model.Keys) (model.Config, error) {
 		c.Rope.Theta = globalTheta
 	}
 	local := nn.Rope{Kind: nn.RopeDefault, Theta: float32(k.FloatOr("rope.freq_base_swa", localTheta)), Dim: c.HeadDim}
-	window := k.IntOr("attention.sliding_window", defaultWindow)
+	window := k.IntOr("attention.sliding_window", 0) // the converter leaves it out where every block sees everything
 	pattern := k.IntOr("attention.sliding_window_pattern", defaultPattern)
 	if pattern < 1 {
 		k.Fail("attention.sliding_window_pattern", "is %d, want a number of blocks", pattern)

@@ -1,6 +1,9 @@
 package granite
 
-import "whorl/model"
+import (
+	"whorl/model"
+	"whorl/model/nn"
+)
 
 // Of the library's GraniteConfig.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 10000, MaxPositions: 2048}
@@ -41,6 +44,9 @@ func fromGGUF(k *model.Keys) (model.Config, error) {
 		k.Fail("logit_scale", "is %v, want a positive number", scaling)
 	}
 	c.LogitScale = unlessOne(1 / scaling)
+	if !k.BoolOr("rope.scaling.finetuned", true) { // for this architecture it says whether blocks rotate at all
+		c.Rope = nn.Rope{Kind: nn.RopeNone}
+	}
 	k.NoExperts()
 	k.NoWindow()
 	k.Rest()
