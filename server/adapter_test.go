@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -64,26 +65,37 @@ func TestStepsMixAdapters(t *testing.T) {
 	})
 }
 
+// A refusal says what was asked, what the server holds, and what to do.
 func TestUnknownAdapterIsRefused(t *testing.T) {
+	many := make([]blocks.Adapter, 20)
+	for i := range many {
+		many[i] = blocks.Adapter{Name: fmt.Sprint("n", i), Digest: "d"}
+	}
 	for _, c := range []struct {
+		held    []blocks.Adapter
 		adapter swarm.Adapter
 		code    swarm.Code
 		verdict swarm.Verdict
 		want    string
 	}{
-		{swarm.Adapter{Name: "songs", Digest: "d1"}, swarm.CodeWrongModel, swarm.Elsewhere, `does not hold the adapter "songs"`},
-		{swarm.Adapter{Name: "poems", Digest: "d2"}, swarm.CodeWrongModel, swarm.Elsewhere, `holds another adapter named "poems"`},
-		{swarm.Adapter{Name: "poems"}, swarm.CodeBadRequest, swarm.Caller, "adapter digest of 0 bytes"},
-		{swarm.Adapter{Name: "a\nb", Digest: "d"}, swarm.CodeBadRequest, swarm.Caller, "control characters"},
+		{adapters, swarm.Adapter{Name: "songs", Digest: "d1"}, swarm.CodeWrongModel, swarm.Elsewhere,
+			`a session asks for the adapter "songs" with digest "d1": server a holds "poems", "prose": ask for one of these, or start a server with --adapters`},
+		{adapters, swarm.Adapter{Name: "poems", Digest: "d2"}, swarm.CodeWrongModel, swarm.Elsewhere,
+			`a session asks for the adapter "poems" with digest "d2", and server a holds another of this name, with digest "d1": ask for that one, or start a server with the same files`},
+		{nil, swarm.Adapter{Name: "songs", Digest: strings.Repeat("0123456789", 6)}, swarm.CodeWrongModel, swarm.Elsewhere,
+			`a session asks for the adapter "songs" with digest "012345678901": server a holds none: ask a server that was started with --adapters`},
+		{many, swarm.Adapter{Name: "songs", Digest: "d"}, swarm.CodeWrongModel, swarm.Elsewhere, `"n6", "n7", 12 more: ask`},
+		{adapters, swarm.Adapter{Name: "poems"}, swarm.CodeBadRequest, swarm.Caller, `adapter digest of 0 bytes, want 1 to 128): server a holds "poems", "prose": ask`},
+		{nil, swarm.Adapter{Name: "a\nb", Digest: "d"}, swarm.CodeBadRequest, swarm.Caller, `without control characters): server a holds none: ask`},
 	} {
 		bubble(t, func(t *testing.T, w *world) {
-			n := w.serve("a", swarm.Span{Start: 0, End: modelSize}, withAdapters)
+			n := w.serve("a", swarm.Span{Start: 0, End: modelSize}, func(_ *Config, n *node) { n.adapters = c.held })
 			p := w.dial(n, "client")
 			o := openMsg(swarm.Span{Start: 0, End: modelSize})
 			o.Adapter = &c.adapter
 			p.send(wire.TypeOpen, o)
 			if f := p.refusal(c.code, c.verdict); !strings.Contains(f.Message, c.want) {
-				t.Errorf("%v: %s, want %q", c.adapter, f.Message, c.want)
+				t.Errorf("%v: %s\nwant %s", c.adapter, f.Message, c.want)
 			}
 			n.idle(t)
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"whorl/server/kvcache"
@@ -81,18 +82,38 @@ func (s *Server) adapterOf(o *wire.Open) (int, error) {
 		return -1, nil
 	}
 	if err := o.Adapter.Validate(); err != nil {
-		return -1, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "%w", err)
+		return -1, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "a session asks for an adapter that cannot be (%w): %s", err, s.holds())
 	}
-	self := s.deps.Self.Short()
+	asked := fmt.Sprintf("a session asks for the adapter %q with digest %.12q", o.Adapter.Name, o.Adapter.Digest)
 	for i, a := range s.adapters {
 		switch {
 		case a == *o.Adapter:
 			return i, nil
 		case a.Name == o.Adapter.Name:
-			return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s holds another adapter named %q than expected", self, a.Name)
+			return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "%s, and server %s holds another of this name, with digest %.12q: ask for that one, or start a server with the same files",
+				asked, s.deps.Self.Short(), a.Digest)
 		}
 	}
-	return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s does not hold the adapter %q", self, o.Adapter.Name)
+	return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "%s: %s", asked, s.holds())
+}
+
+// holdsMost is how many adapters a refusal lists.
+const holdsMost = 8
+
+// holds says which adapters there are, and what may be done.
+func (s *Server) holds() string {
+	self := s.deps.Self.Short()
+	if len(s.adapters) == 0 {
+		return fmt.Sprintf("server %s holds none: ask a server that was started with --adapters", self)
+	}
+	var names []string
+	for _, a := range s.adapters[:min(len(s.adapters), holdsMost)] {
+		names = append(names, fmt.Sprintf("%q", a.Name))
+	}
+	if more := len(s.adapters) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("server %s holds %s: ask for one of these, or start a server with --adapters", self, strings.Join(names, ", "))
 }
 
 // checkRoute refuses places in a chain that cannot be.
