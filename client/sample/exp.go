@@ -3,12 +3,12 @@ package sample
 import "math"
 
 // Our own exp rounds alike on every processor, so that seeds mean the same ids, and the
-// processor can have several under way. Of the argument, a multiple of log(2)/64 is taken
-// by table and exponent, and the rest, at most log(2)/128, by a polynomial.
+// processor can have several under way. Of the argument, a multiple of log(2)/256 is taken
+// by table and exponent, and the rest, at most log(2)/512, by a polynomial.
 const (
-	steps = 64
+	steps = 256
 	// ln2High has few enough bits that its product with a number of steps is exact.
-	ln2High = 0x1.62e42fefap-1 / steps
+	ln2High = 0x1.62e42fep-1 / steps
 	ln2Low  = math.Ln2/steps - ln2High
 	// rounder is so great that adding it rounds to a whole number, in the lowest bits.
 	rounder = 3 << 51
@@ -16,7 +16,7 @@ const (
 	lowest = -700
 )
 
-// fractions are 2^(i/64): products of square roots, which are rounded alike everywhere.
+// fractions are 2^(i/256): products of square roots, which are rounded alike everywhere.
 var fractions = func() (t [steps]float64) {
 	for i := range t {
 		t[i] = 1
@@ -42,8 +42,7 @@ func exp(x []float64) {
 		whole := shifted - rounder
 		r := (v - float64(whole*ln2High)) - float64(whole*ln2Low)
 		r2 := float64(r * r)
-		low := r + float64(r2*(0.5+float64(r*(1./6))))
-		p := low + float64(float64(r2*r2)*(1./24+float64(r*(1./120))))
+		p := r + float64(r2*(0.5+float64(r*(1./6))+float64(r2*(1./24))))
 		f := fractions[n%steps]
 		x[i] = math.Float64frombits(math.Float64bits(f+float64(f*p)) + n/steps<<52)
 	}

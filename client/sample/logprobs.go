@@ -12,7 +12,7 @@ func Logprobs(logits []float32, id int32, top int) Logprob {
 	}
 	first, _ := argmax(logits)
 	best := float64(logits[first])
-	norm := best + math.Log(scale{best, 1}.total(logits))
+	norm := best + math.Log(scaleOf(logits[first], 1).total(logits))
 	if id >= 0 && int(id) < len(logits) {
 		out.Logprob = float64(logits[id]) - norm
 	}

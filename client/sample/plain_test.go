@@ -152,7 +152,7 @@ func comparePlain(t *testing.T, fast *Sampler, slow *plain, logits []float32) {
 	if best, _ := argmax(logits); int(best) != first {
 		t.Fatalf("the best is %d, want %d", best, first)
 	}
-	by := scale{float64(logits[first]), fast.p.Temperature}
+	by := scaleOf(logits[first], fast.p.Temperature)
 	want := slices.DeleteFunc(slow.candidates(logits), func(c candidate) bool { return c.weight < 1e-300 })
 	var got int32
 	if fast.truncates(len(logits)) {

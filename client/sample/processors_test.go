@@ -91,7 +91,7 @@ func TestProcessorsEqualLibrary(t *testing.T) {
 		}
 		scores := s.process(c.Logits, c.History)
 		first, _ := argmax(scores)
-		s.truncate(scale{float64(scores[first]), p.Temperature}, scores)
+		s.truncate(scaleOf(scores[first], p.Temperature), scores)
 		var sum float64
 		got := map[int32]float64{}
 		for _, x := range s.cand {

@@ -67,16 +67,16 @@ func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
 		logits = s.process(logits, history)
 		best, _ = argmax(logits)
 	}
-	top := float64(logits[best])
+	top := logits[best]
 	switch {
-	case math.IsInf(top, -1):
+	case math.IsInf(float64(top), -1):
 		return 0, fmt.Errorf("sample: %w", ErrAllBanned)
 	case s.p.Temperature == 0:
 		return best, nil
-	case math.IsInf(top, 1):
+	case math.IsInf(float64(top), 1):
 		return 0, fmt.Errorf("sample: %w: penalties make that of id %d infinite", ErrNotFinite, best)
 	}
-	by := scale{top, s.p.Temperature}
+	by := scaleOf(top, s.p.Temperature)
 	if !s.truncates(len(logits)) {
 		return s.drawAny(by, logits), nil
 	}

@@ -21,7 +21,7 @@ func kept(p Params, logits []float32, history ...int32) map[int32]float64 {
 	s := New(p, 0)
 	logits = s.process(logits, history)
 	best, _ := argmax(logits)
-	s.truncate(scale{float64(logits[best]), p.Temperature}, logits)
+	s.truncate(scaleOf(logits[best], p.Temperature), logits)
 	var sum float64
 	for _, c := range s.cand {
 		sum += c.weight

@@ -60,14 +60,20 @@ func finite(logits []float32) error {
 }
 
 // scale says how far a logit is from the best, in units of the temperature.
-type scale struct{ best, temperature float64 }
+type scale struct{ best, inverse float64 }
 
-func (s scale) of(l float32) float64 { return (float64(l) - s.best) / s.temperature }
+// scaleOf measures by a positive temperature. Its inverse is finite, so that the distance
+// of the best is 0.
+func scaleOf(best float32, temperature float64) scale {
+	return scale{float64(best), min(1/temperature, math.MaxFloat64)}
+}
+
+func (s scale) of(l float32) float64 { return (float64(l) - s.best) * s.inverse }
 
 // above appends to list the logits at most reach below the best, in the order of ids, and
 // without weights. All are with infinite reach.
 func (s scale) above(list []candidate, logits []float32, reach float64) []candidate {
-	width := reach * s.temperature
+	width := reach / s.inverse
 	// No logit within reach is below low, whatever was rounded here.
 	low := float32(s.best - width - 1e-6*(math.Abs(s.best)+width))
 	for i := 0; i < len(logits); i += blockSize {
@@ -106,8 +112,8 @@ func (s scale) weights(w *[blockSize]float64, logits []float32) []float64 {
 		b := block(logits)
 		for i := 0; i < blockSize; i += 4 { // four registers: a conversion waits for what was in its own
 			x, y, z, u := float64(b[i]), float64(b[i+1]), float64(b[i+2]), float64(b[i+3])
-			w[i], w[i+1] = (x-s.best)/s.temperature, (y-s.best)/s.temperature
-			w[i+2], w[i+3] = (z-s.best)/s.temperature, (u-s.best)/s.temperature
+			w[i], w[i+1] = (x-s.best)*s.inverse, (y-s.best)*s.inverse
+			w[i+2], w[i+3] = (z-s.best)*s.inverse, (u-s.best)*s.inverse
 		}
 	}
 	x := w[:min(len(logits), blockSize)]
