@@ -184,18 +184,29 @@ func (s *Beams) consider(i int, logits []float32) error {
 	if !s.proc.idle() {
 		s.proc.apply(s.scores, s.open[i].ids)
 	}
+	before := s.open[i].score
+	worst := float32(math.Inf(-1)) // of enough candidates
+	if len(s.cand) == s.keep {
+		worst = s.cand[0].score
+	}
 	for id, l := range s.scores {
-		c := step{i, int32(id), l + s.open[i].score}
+		score := l + before
+		if score < worst { // nearly all
+			continue
+		}
+		c := step{i, int32(id), score}
 		if len(s.cand) < s.keep {
-			if s.cand = append(s.cand, c); len(s.cand) == s.keep {
-				for j := s.keep/2 - 1; j >= 0; j-- {
-					s.sink(j)
-				}
+			if s.cand = append(s.cand, c); len(s.cand) < s.keep {
+				continue
+			}
+			for j := s.keep/2 - 1; j >= 0; j-- {
+				s.sink(j)
 			}
 		} else if c.before(s.cand[0]) {
 			s.cand[0] = c
 			s.sink(0)
 		}
+		worst = s.cand[0].score
 	}
 	return nil
 }
@@ -223,9 +234,17 @@ func (s *Beams) sink(i int) {
 func logSoftmax(l []float32) {
 	first, _ := argmax(l)
 	best := l[first]
+	var w [blockSize]float64
 	var sum float64
-	for _, v := range l {
-		sum += math.Exp(float64(v - best))
+	for i := 0; i < len(l); i += blockSize {
+		rest := l[i:min(i+blockSize, len(l))]
+		for j, v := range rest {
+			w[j] = float64(v - best)
+		}
+		exp(w[:len(rest)])
+		for _, v := range w[:len(rest)] {
+			sum += v
+		}
 	}
 	log := float32(math.Log(sum))
 	for i, v := range l {
