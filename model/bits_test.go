@@ -19,6 +19,7 @@ var bitCases = []struct {
 	{"testdata/quants/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},
 	{"testdata/mixed/model.gguf", []tensor.Activations{tensor.Act8}},
 	{"testdata/kquants/model.gguf", []tensor.Activations{tensor.Act8}},
+	{"testdata/repacked/model.gguf", []tensor.Activations{tensor.Act8}},
 	{"testdata/qwen2", []tensor.Activations{tensor.Act8}},
 	{"testdata/phi3", []tensor.Activations{tensor.Act8}},
 	{"testdata/phi3q/model.gguf", []tensor.Activations{tensor.Act8, tensor.ActF32}},

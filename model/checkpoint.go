@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ type Checkpoint struct {
 	names  Names
 	canon  Names // the names that digests use
 	prefix Prefix
-	stored tensor.DType            // of the blocks' matrices, the one with most bytes
+	stored storage                 // of the blocks' matrices, the one with most bytes
 	types  map[string]tensor.DType // of an Outline of a file: of every tensor
 	eos    []int32
 
@@ -164,7 +165,7 @@ func (c *Checkpoint) check() error {
 	}
 	c.findExperts()
 	expected := map[string]bool{}
-	held := map[tensor.DType]int64{}
+	held := map[storage]int64{}
 	for i := range c.Config.Layers {
 		for _, need := range c.Config.Block(i).Needs() {
 			src := c.source(i, need)
@@ -173,7 +174,8 @@ func (c *Checkpoint) check() error {
 				return err
 			}
 			if !need.Vector() && !expected[src.name] {
-				held[info.DType] += info.Bytes
+				s, _ := storageOf(info)
+				held[s] += info.Bytes
 			}
 			expected[src.name] = true
 		}
@@ -196,8 +198,8 @@ func (c *Checkpoint) checkTensor(src source, need nn.Need) (weights.Info, error)
 	if !slices.Equal(info.Shape, src.shape) {
 		return info, fmt.Errorf("%s: tensor %q has the shape %v, but the configuration needs %v", c.Path, src.name, info.Shape, src.shape)
 	}
-	if !info.Loadable || (need.Vector() && info.DType.Quantised()) {
-		return info, fmt.Errorf("%s: tensor %q has the type %s, which is not supported: supported are F32, F16, BF16 and for matrices of GGUF files Q8_0, Q4_0, Q4_1, Q5_0, Q4_K, Q5_K, Q6_K",
+	if s, ok := storageOf(info); !ok || need.Vector() && s.quantised() {
+		return info, fmt.Errorf("%s: tensor %q has the type %s, which is not supported: supported are F32, F16, BF16 and for matrices of GGUF files Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS",
 			c.Path, src.name, info.Type)
 	}
 	return info, nil
@@ -217,11 +219,12 @@ func (c *Checkpoint) checkSurplus(expected map[string]bool) error {
 }
 
 // dominant is the type that holds most bytes; of equals the first in the order of types.
-func dominant(held map[tensor.DType]int64) tensor.DType {
-	best, most := tensor.F32, int64(-1)
-	for d, n := range held {
-		if n > most || n == most && d < best {
-			best, most = d, n
+func dominant(held map[storage]int64) storage {
+	best, most := plainStorage(tensor.F32), int64(-1)
+	for s, n := range held {
+		before := cmp.Or(cmp.Compare(s.dtype, best.dtype), cmp.Compare(s.name, best.name)) < 0
+		if n > most || n == most && before {
+			best, most = s, n
 		}
 	}
 	return best

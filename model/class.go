@@ -29,7 +29,9 @@ type LoadOptions struct {
 // and one arithmetic give the same bits.
 type Class struct {
 	DType string // "f32", "bf16" or "f16"; "f32" for files of quantised weights
-	Quant string // "none", or the format of the blocks' matrices, such as "q4_1"
+	// Quant is "none", or the format of the blocks' matrices, such as "q4_1": that of the
+	// file, also where another holds the same values (see Repacked).
+	Quant string
 }
 
 // scheme is a Class resolved for one checkpoint.
@@ -64,7 +66,8 @@ func Quantisers() []string {
 func (c *Checkpoint) Quantised() bool {
 	return slices.ContainsFunc(c.file.Names(), func(name string) bool {
 		info, _ := c.file.Info(name)
-		return info.DType.Quantised()
+		s, _ := storageOf(info)
+		return s.quantised()
 	})
 }
 
@@ -82,8 +85,8 @@ func (c *Checkpoint) resolve(o LoadOptions) (scheme, error) {
 	switch {
 	case o.Quant == "" || o.Quant == "none" || o.Quant == s.class.Quant:
 		return s, nil
-	case c.stored.Quantised() && !s.dequantise:
-		return scheme{}, fmt.Errorf("quant %q: the weights of %s are stored as %s and are not quantised again: use none", o.Quant, c.Name, c.stored)
+	case c.stored.quantised() && !s.dequantise:
+		return scheme{}, fmt.Errorf("quant %q: the weights of %s are stored as %s and are not quantised again: use none", o.Quant, c.Name, c.stored.name)
 	}
 	for _, d := range quantisers {
 		if o.Quant == d.String() {
@@ -133,9 +136,9 @@ func parseFloat(name string) (tensor.DType, error) {
 }
 
 func (c *Checkpoint) resolveDType(name string) (scheme, error) {
-	auto := scheme{class: Class{DType: c.stored.String(), Quant: "none"}, keep: true}
-	if c.stored.Quantised() {
-		auto.class = Class{DType: tensor.F32.String(), Quant: c.stored.String()}
+	auto := scheme{class: Class{DType: c.stored.name, Quant: "none"}, keep: true}
+	if c.stored.quantised() {
+		auto.class = Class{DType: tensor.F32.String(), Quant: c.stored.name}
 	}
 	if name == "" || name == "auto" {
 		return auto, nil
@@ -144,11 +147,11 @@ func (c *Checkpoint) resolveDType(name string) (scheme, error) {
 	if err != nil {
 		return scheme{}, err
 	}
-	if c.stored.Quantised() {
+	if c.stored.quantised() {
 		if d == tensor.F32 { // what the arithmetic is in any case
 			return auto, nil
 		}
-		return scheme{}, fmt.Errorf("dtype %s: the weights of %s are stored as %s: use auto", d, c.Name, c.stored)
+		return scheme{}, fmt.Errorf("dtype %s: the weights of %s are stored as %s: use auto", d, c.Name, c.stored.name)
 	}
 	return scheme{class: Class{DType: d.String(), Quant: "none"}, float: d}, nil
 }

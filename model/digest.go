@@ -30,7 +30,8 @@ func (c *Checkpoint) BlockDigest(i int) (string, error) {
 			return "", fmt.Errorf("digest of block %d of %s: %w", i, c.Name, err)
 		}
 		WriteFramed(sum, []byte(c.canon.source(spec, need).name))
-		WriteFramed(sum, []byte(t.DType.String()))
+		s, _ := storageOf(t.Info)
+		WriteFramed(sum, []byte(s.name))
 		WriteFramed(sum, fmt.Append(nil, t.Shape))
 		WriteFramed(sum, t.Data)
 	}

@@ -50,7 +50,7 @@ func OutlineOf(name, where string, config []byte, families []Family) (*Outline, 
 	if err := fields.Err(); err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Name: name, Path: where, Config: cfg, names: fam.SafetensorsNames, canon: fam.SafetensorsNames, stored: stored}
+	c := &Checkpoint{Name: name, Path: where, Config: cfg, names: fam.SafetensorsNames, canon: fam.SafetensorsNames, stored: plainStorage(stored)}
 	c.prefix = c.names.Prefixes[0]
 	return &Outline{c}, nil
 }
@@ -59,8 +59,7 @@ func OutlineOf(name, where string, config []byte, families []Family) (*Outline, 
 func (c *Checkpoint) Outline() *Outline {
 	types := map[string]tensor.DType{}
 	for _, name := range c.file.Names() {
-		info, _ := c.file.Info(name)
-		types[name] = info.DType
+		types[name] = c.storedAs(name)
 	}
 	return &Outline{&Checkpoint{
 		Name: c.Name, Path: c.Path, Config: c.Config, names: c.names, canon: c.canon,
@@ -68,16 +67,17 @@ func (c *Checkpoint) Outline() *Outline {
 	}}
 }
 
-// storedAs is the type of a tensor.
+// storedAs is the type of a tensor as it is read.
 func (c *Checkpoint) storedAs(name string) tensor.DType {
 	if c.file != nil {
 		info, _ := c.file.Info(name)
-		return info.DType
+		s, _ := storageOf(info)
+		return s.dtype
 	}
 	if d, ok := c.types[name]; ok {
 		return d
 	}
-	return c.stored
+	return c.stored.dtype
 }
 
 // Name is what the path calls the model.

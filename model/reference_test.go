@@ -27,6 +27,8 @@ var fixtures = []struct{ name, path, ref string }{
 	{"quants", "testdata/quants/model.gguf", "testdata/quants/ref.json.gz"},
 	{"mixed", "testdata/mixed/model.gguf", "testdata/mixed/ref.json.gz"},
 	{"kquants", "testdata/kquants/model.gguf", "testdata/kquants/ref.json.gz"},
+	{"repacked", "testdata/repacked/model.gguf", "testdata/repacked/ref.json.gz"},
+	{"split GGUF", "testdata/split", "testdata/gemma2q/gguf.json.gz"},
 	{"qwen2 safetensors", "testdata/qwen2", "testdata/qwen2/ref.json.gz"},
 	{"qwen2 GGUF", "testdata/qwen2/model.gguf", "testdata/qwen2/ref.json.gz"},
 	{"qwen3 safetensors", "testdata/qwen3", "testdata/qwen3/ref.json.gz"},

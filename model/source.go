@@ -116,7 +116,7 @@ func (src source) pick(t weights.Tensor) []byte {
 	return out
 }
 
-// rows reads a source's values as rows of a need.
+// rows reads a source's values as rows of a need, in a type that devices know.
 func (c *Checkpoint) rows(src source, need nn.Need) (tensor.Matrix, error) {
 	t, err := c.file.View(src.name)
 	if err != nil {
@@ -124,5 +124,6 @@ func (c *Checkpoint) rows(src source, need nn.Need) (tensor.Matrix, error) {
 	}
 	data := src.pick(t)
 	c.file.Touch(len(data))
-	return tensor.Matrix{DType: t.DType, Rows: max(need.Rows, 1), Cols: need.Cols, Data: data}, nil
+	d, data, err := repack(t.Info, data)
+	return tensor.Matrix{DType: d, Rows: max(need.Rows, 1), Cols: need.Cols, Data: data}, err
 }

@@ -44,6 +44,10 @@ func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
 		ck.Close()
 		return nil, usage(err)
 	}
+	for _, r := range ck.Repacked() {
+		slog.Info("weights of this type are held in another format, with the same values",
+			"type", r.Type, "as", r.As, "mib_of_model_in_file", r.Stored>>20, "mib_in_memory", r.Held>>20)
+	}
 	if m.dev, err = c.open(); err != nil {
 		ck.Close()
 		return nil, err

@@ -54,6 +54,20 @@ Verified against transformers 5.24: of each family one or several tiny random mo
 logits, greedy ids of 50 prompts, in safetensors and in GGUF where that format knows the architecture, and loaded in every format; ` + "`make conformance`" + `
 prints the table. Published weights were compared of SmolLM2-135M-Instruct alone. A family's other sizes are the same code with other numbers.
 
+Weights in GGUF of types that no kernel computes with are held in another format when they are loaded, which stands for the same values to
+the bit; the log says so and what it takes. Other types are refused by name: IQ1, IQ2, IQ3, TQ, MXFP4, NVFP4, Q8_K.
+
+| type in GGUF | held as | memory, times the file |
+|---|---|---|
+| Q3_K | q6_k | 1.9 |
+| IQ4_NL | q8_0 | 1.9 |
+| Q5_1 | f32 | 5.3 |
+| IQ4_XS | f32 | 7.5 |
+| Q2_K | f32 | 12.2 |
+
+Mixtures in safetensors have a matrix for each expert, as transformers writes them by default, 5.24 too; files with all experts in one tensor
+(its ` + "`save_original_format=False`" + `) are refused.
+
 | model | family | parameters | blocks | block, bf16 | q8_0 | nf4 | head, bf16 | machines of 8 GiB | 16 GiB | 24 GiB | 64 GiB |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 `
