@@ -15,7 +15,8 @@ const (
 )
 
 // Head is the part of a model outside of its blocks: embeddings, final norm, LM head. It
-// works on rows in host memory and is safe for concurrent use; calls take turns by chunk.
+// works on rows in host memory and is safe for concurrent use; calls take turns by chunk,
+// and calls of Logits that meet share one.
 type Head struct {
 	dev           tensor.Device
 	vocab, hidden int
@@ -28,6 +29,9 @@ type Head struct {
 	act     tensor.Act
 	logits  tensor.Buffer // [rows][vocab]
 	product [1]tensor.Product
+	batch   []*logitsCall
+
+	waiting logitsQueue
 }
 
 // HeadParams are the loaded parameters of a head.
@@ -80,6 +84,9 @@ func (c *Checkpoint) LoadHead(dev tensor.Device, o LoadOptions) (*Head, error) {
 }
 
 func (c *Checkpoint) loadHead(dev tensor.Device, s scheme) (*Head, error) {
+	if err := c.checkTie(); err != nil {
+		return nil, err
+	}
 	cfg := c.Config
 	norm := tensor.NormSpec{Kind: cfg.Norm, Eps: cfg.NormEps}
 	p := HeadParams{EmbedScale: cfg.EmbedScale, LogitScale: cfg.LogitScale, LogitSoftcap: cfg.LogitSoftcap, Norm: norm}
@@ -172,40 +179,6 @@ func (h *Head) embedChunk(dst []float32, ids []int32) error {
 	h.dev.Download(dst, h.x, 0)
 	if err := h.dev.Sync(); err != nil {
 		return fmt.Errorf("embed: %w", err)
-	}
-	return nil
-}
-
-// Logits computes the logits of n rows that the last block put out: hidden is [n][hidden],
-// dst [n][vocab]. The result of a row does not depend on the rows beside it.
-func (h *Head) Logits(dst, hidden []float32, n int, mode tensor.Activations) error {
-	if n < 0 || len(hidden) != n*h.hidden || len(dst) != n*h.vocab {
-		return fmt.Errorf("logits: %d values in and %d out for %d rows of %d and %d", len(hidden), len(dst), n, h.hidden, h.vocab)
-	}
-	for n > 0 {
-		rows := min(n, h.rows)
-		if err := h.logitsChunk(dst[:rows*h.vocab], hidden[:rows*h.hidden], rows, mode); err != nil {
-			return err
-		}
-		dst, hidden, n = dst[rows*h.vocab:], hidden[rows*h.hidden:], n-rows
-	}
-	return nil
-}
-
-func (h *Head) logitsChunk(dst, hidden []float32, rows int, mode tensor.Activations) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.dev.Upload(h.x, 0, hidden)
-	h.dev.Norm(h.x, h.x, rows, h.p.Norm)
-	h.dev.Prepare(h.act, h.x, rows, mode)
-	h.product[0] = tensor.Product{W: h.p.LM, Scale: h.p.LogitScale, Dst: h.logits}
-	h.dev.MatMul(h.act, h.product[:])
-	if h.p.LogitSoftcap != 0 {
-		h.dev.Scale(h.logits, rows, 1, h.p.LogitSoftcap)
-	}
-	h.dev.Download(dst, h.logits, 0)
-	if err := h.dev.Sync(); err != nil {
-		return fmt.Errorf("logits: %w", err)
 	}
 	return nil
 }

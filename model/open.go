@@ -196,7 +196,7 @@ func familyOf(f *Fields, families []Family) (Family, error) {
 		known = append(known, fam.Architectures...)
 		for _, a := range archs {
 			if slices.Contains(fam.Architectures, a) {
-				return fam, nil
+				return fam, agree(f, a, kind, fam, families)
 			}
 		}
 		if len(archs) == 0 && kind != "" && kind == fam.ModelType {
@@ -208,6 +208,16 @@ func familyOf(f *Fields, families []Family) (Family, error) {
 		name = kind
 	}
 	return Family{}, fmt.Errorf("%s: unknown architecture %q: supported are %s", f.where, name, strings.Join(known, ", "))
+}
+
+// agree refuses a model type that is another family's than the architecture's: the library
+// goes by the type, and the two may differ in what no tensor shows, such as windows.
+func agree(f *Fields, arch, kind string, fam Family, families []Family) error {
+	other := slices.ContainsFunc(families, func(o Family) bool { return o.ModelType == kind })
+	if kind != fam.ModelType && other {
+		f.Fail("model_type", "is %q, but architectures has %s, a model of type %q: correct one of them", kind, arch, fam.ModelType)
+	}
+	return f.Err()
 }
 
 // folderEOS reads the ids that end an answer: those of generation_config.json if it has

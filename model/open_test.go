@@ -86,6 +86,7 @@ func TestOpenNamesWrongConfigs(t *testing.T) {
 	}{
 		{map[string]any{"architectures": []string{"GPT2LMHeadModel"}}, `unknown architecture "GPT2LMHeadModel": supported are `},
 		{map[string]any{"architectures": nil, "model_type": "gpt2"}, `unknown architecture "gpt2"`},
+		{map[string]any{"model_type": "mistral"}, `field "model_type" is "mistral", but architectures has LlamaForCausalLM, a model of type "llama"`},
 		{map[string]any{"attn_logit_softcapping": 50}, `field "attn_logit_softcapping" is 50: the llama family does not know it`},
 		{map[string]any{"sliding_window": 4096}, `field "sliding_window" is 4096`},
 		{map[string]any{"pretraining_tp": 2}, `field "pretraining_tp" is 2, which is not supported: only 1 is`},
@@ -112,6 +113,7 @@ func TestOpenNamesWrongConfigs(t *testing.T) {
 		{rope(map[string]any{"rope_type": "linear"}), "factor is 0, want a positive number"},
 		{rope(map[string]any{"rope_type": "linear", "factor": 2.0, "mscale": 1.0}), `field "mscale" is 1`},
 		{rope(map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0}), "high_freq_factor 1 is not above"},
+		{rope(map[string]any{"rope_type": "yarn", "factor": 2.0, "attention_factor": 0.0}), `field "attention_factor" is 0, want a positive number`},
 		{rope(map[string]any{"rope_type": "default", "partial_rotary_factor": 0.5}), `field "partial_rotary_factor" is 0.5`},
 
 		// the tensors do not fit
@@ -144,6 +146,20 @@ func TestOpenToleratesHarmlessFields(t *testing.T) {
 	} {
 		if got := open(t, with(t, toyPath, fields)).Config; got.Hash() != want.Hash() {
 			t.Errorf("%v: the configuration is\n%+v, want\n%+v", fields, got, want)
+		}
+	}
+}
+
+// Of yarn's switches, null is false to the library, and is not the default.
+func TestNullOfYarn(t *testing.T) {
+	for text, want := range map[string]bool{"": false, `,"truncate":true`: false, `,"truncate":false`: true, `,"truncate":null`: true} {
+		fields, err := model.ParseFields("rope", []byte(`{"rope_type":"yarn","factor":4`+text+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := model.RopeFields{Theta: 1e4, HeadDim: 16, MaxPositions: 64}.Scaled(fields)
+		if fields.Err() != nil || r.Untruncate != want {
+			t.Errorf("%q: not rounded is %v (%v), want %v", text, r.Untruncate, fields.Err(), want)
 		}
 	}
 }

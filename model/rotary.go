@@ -112,9 +112,9 @@ func (x RopeFields) yarn(f *Fields, r *nn.Rope, old int) {
 	factor := f.FloatOr("factor", float64(x.MaxPositions)/float64(max(r.OldContext, 1)))
 	r.Factor = float32(factor)
 	r.BetaFast, r.BetaSlow = float32(f.FloatOr("beta_fast", 32)), float32(f.FloatOr("beta_slow", 1))
-	r.Untruncate = !f.BoolOr("truncate", true)
+	r.Untruncate = !f.BoolOr("truncate", !f.Null("truncate")) // null is false to the library
 	scale, all := f.FloatOr("mscale", 0), f.FloatOr("mscale_all_dim", 0)
-	r.Magnitude = float32(f.FloatOr("attention_factor", float64(nn.YarnMagnitude(factor, scale, all))))
+	r.Magnitude = attentionFactor(f, nn.YarnMagnitude(factor, scale, all))
 }
 
 func (x RopeFields) long(f *Fields, r *nn.Rope, old int) {
@@ -125,5 +125,15 @@ func (x RopeFields) long(f *Fields, r *nn.Rope, old int) {
 	}
 	r.Factors, r.Long = f.Floats("short_factor"), f.Floats("long_factor")
 	factor := f.FloatOr("factor", float64(x.MaxPositions)/float64(max(r.OldContext, 1)))
-	r.Magnitude = float32(f.FloatOr("attention_factor", float64(nn.LongMagnitude(factor, r.OldContext))))
+	r.Magnitude = attentionFactor(f, nn.LongMagnitude(factor, r.OldContext))
+}
+
+// attentionFactor reads what multiplies cos and sin. Zero would blind attention to positions
+// and stands for "one" in nn.Rope.
+func attentionFactor(f *Fields, def float32) float32 {
+	v := float32(f.FloatOr("attention_factor", float64(def)))
+	if v <= 0 {
+		f.Fail("attention_factor", "is %v, want a positive number", v)
+	}
+	return v
 }

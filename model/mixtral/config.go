@@ -17,7 +17,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	if f.Has("sliding_window") && window < 1 {
 		f.Fail("sliding_window", "is %d, want a number of positions or null", window)
 	}
-	if window < c.MaxPositions { // a longer one leaves nothing out
+	if window < c.LongestSession() { // a longer one leaves nothing out
 		c.Window = window
 	}
 	f.Skip("router_aux_loss_coef", "output_router_logits", "router_jitter_noise") // of training

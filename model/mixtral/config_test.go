@@ -58,6 +58,14 @@ func TestWindow(t *testing.T) {
 			t.Errorf("a window of %s is %d (%v), want %d", window, c.Window, err, want)
 		}
 	}
+	// Sessions are longer than the context where its rotation stretches.
+	stretched := strings.Replace(of8x7B, `"rope_theta":1000000.0`, `"rope_scaling":{"type":"dynamic","factor":2}`, 1)
+	for window, want := range map[string]int{"32768": 32768, "65536": 0} {
+		c, err := read(t, strings.Replace(stretched, `"sliding_window":null`, `"sliding_window":`+window, 1))
+		if err != nil || c.Window != want {
+			t.Errorf("a window of %s, in sessions of 65536, is %d (%v), want %d", window, c.Window, err, want)
+		}
+	}
 }
 
 func TestConfigRefuses(t *testing.T) {
