@@ -54,12 +54,11 @@ func (s *Session) onRows(st *stage, t wire.Type, h wire.RowsHeader, rows []float
 }
 
 // journalRoom keeps the journals of a session within their budget: rows beyond it are a
-// gap, which costs recomputing on a fail-over, never correctness.
+// gap, which costs recomputing on a fail-over, never correctness. Pages in front of the rows
+// count too, since nothing would ask for room when they are filled. mu is held.
 func (s *Session) journalRoom(j *journal, end int) bool {
-	if end <= len(j.pages)*pageRows {
-		return true
-	}
-	return s.journalBytes()+j.pageBytes() <= s.e.cfg.JournalBytes
+	more := (end+pageRows-1)/pageRows - len(j.pages)
+	return more <= 0 || s.journalBytes()+int64(more)*j.pageBytes() <= s.e.cfg.JournalBytes
 }
 
 // journalBytes is the memory of the journals. mu is held.

@@ -138,14 +138,19 @@ func (s *Session) dropLost() (int, error) {
 		s.stages, s.stale = kept, true
 	}
 	s.mu.Unlock()
+	var refused error
 	for _, st := range lost {
 		st.stream.Reset()
 		e := swarm.AsError(st.err)
 		if e.Verdict == swarm.Caller {
-			return 0, st.err
+			refused = st.err
+			continue
 		}
 		s.e.failed(st.hop.Peer, e)
 		s.e.cfg.Log.Warn("stage lost", "session", s.String(), "peer", st.hop.Peer, "blocks", st.hop.Span.String(), "reason", st.err)
+	}
+	if refused != nil {
+		return 0, refused
 	}
 	return len(lost), nil
 }
@@ -360,16 +365,19 @@ func (s *Session) place(ctx context.Context, chain []*stage, old map[*stage]bool
 		s.release(chain, old, err)
 		return err
 	}
+	// All are committed, also where one cannot be: the others stay on the chain, and nobody
+	// would commit them later.
+	var failed error
 	for _, st := range chain {
 		if old[st] {
 			continue
 		}
 		st.buf = wire.AppendFrame(st.buf[:0], wire.TypeCommit)
 		if err := st.write(); err != nil {
-			return s.fail(st, err)
+			failed = s.fail(st, err)
 		}
 	}
-	return nil
+	return failed
 }
 
 // release drops the stages that were opened for a chain that did not come about. Those
