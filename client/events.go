@@ -145,7 +145,7 @@ func (s *Session) wait(ctx context.Context) {
 	}
 	s.await(ctx, t.Answer, func() bool {
 		for _, st := range s.stages {
-			if st.err == nil && !st.heard.After(asked) {
+			if st.err == nil && st.heard.Before(asked) {
 				return false
 			}
 		}
@@ -154,7 +154,7 @@ func (s *Session) wait(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.stages {
-		if ctx.Err() == nil && st.err == nil && !st.heard.After(asked) {
+		if ctx.Err() == nil && st.err == nil && st.heard.Before(asked) {
 			st.mark(swarm.Errorf(swarm.CodeTimeout, swarm.Elsewhere, "server %s with blocks %v does not answer", st.hop.Peer.Short(), st.hop.Span))
 			return
 		}

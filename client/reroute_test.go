@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"whorl/client"
@@ -15,46 +16,50 @@ import (
 // A server that goes back one row further each time is left like any other that fails,
 // instead of being asked once for every row.
 func TestShrinkingStage(t *testing.T) {
-	w := newWorld(t, nil, "a 0:3", "b 0:3", "c 3:6")
-	s := w.open(t, client.SessionOptions{MaxLength: 512})
-	history := append(prompt(300), generate(t, s, prompt(300), 2, nil)...)
-	liar := w.servers[s.Route()[0].Peer]
-	liar.mu.Lock()
-	liar.shrinks, liar.routes = true, 0
-	liar.mu.Unlock()
-	if err := s.Truncate(250); err != nil {
-		t.Fatal(err)
-	}
-	got := generate(t, s, []int32{4, 2}, 5, nil)
-	if want := swarmtest.FakeGreedy(append(history[:250:250], 4, 2), 5); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	liar.mu.Lock()
-	asked := liar.routes
-	liar.mu.Unlock()
-	if now := w.servers[s.Route()[0].Peer]; now == liar || asked > 2 {
-		t.Errorf("asked %d times; still on the route: %v", asked, now == liar)
-	}
-	if other := w.open(t, client.SessionOptions{MaxLength: 64}); w.servers[other.Route()[0].Peer] == liar {
-		t.Error("the next session goes to it again")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, "a 0:3", "b 0:3", "c 3:6")
+		s := w.open(t, client.SessionOptions{MaxLength: 512})
+		history := append(prompt(300), generate(t, s, prompt(300), 2, nil)...)
+		liar := w.servers[s.Route()[0].Peer]
+		liar.mu.Lock()
+		liar.shrinks, liar.routes = true, 0
+		liar.mu.Unlock()
+		if err := s.Truncate(250); err != nil {
+			t.Fatal(err)
+		}
+		got := generate(t, s, []int32{4, 2}, 5, nil)
+		if want := swarmtest.FakeGreedy(append(history[:250:250], 4, 2), 5); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		liar.mu.Lock()
+		asked := liar.routes
+		liar.mu.Unlock()
+		if now := w.servers[s.Route()[0].Peer]; now == liar || asked > 2 {
+			t.Errorf("asked %d times; still on the route: %v", asked, now == liar)
+		}
+		if other := w.open(t, client.SessionOptions{MaxLength: 64}); w.servers[other.Route()[0].Peer] == liar {
+			t.Error("the next session goes to it again")
+		}
+	})
 }
 
 // The only holder takes the session again and again and fails at its rows: the client slows
 // down, and says in the end what was wrong.
 func TestStageThatSpoilsEverything(t *testing.T) {
-	w := newWorld(t, func(c *client.Config) { c.Timeouts.Recover = 300 * time.Millisecond }, "a 0:6")
-	w.servers["a"].spoils = true
-	s := w.open(t, client.SessionOptions{MaxLength: 64})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	_, err := s.Generate(ctx, client.Request{Prompt: prompt(5), MaxNewTokens: 3, TopLogprobs: -1}, nil)
-	if swarm.CodeOf(err) != swarm.CodeBadOutput || !strings.Contains(err.Error(), "no progress") {
-		t.Errorf("%v", err)
-	}
-	w.servers["a"].mu.Lock()
-	defer w.servers["a"].mu.Unlock()
-	if n := w.servers["a"].opens; n > 12 {
-		t.Errorf("it was tried %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *client.Config) { c.Timeouts.Recover = 300 * time.Millisecond }, "a 0:6")
+		w.servers["a"].spoils = true
+		s := w.open(t, client.SessionOptions{MaxLength: 64})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := s.Generate(ctx, client.Request{Prompt: prompt(5), MaxNewTokens: 3, TopLogprobs: -1}, nil)
+		if swarm.CodeOf(err) != swarm.CodeBadOutput || !strings.Contains(err.Error(), "no progress") {
+			t.Errorf("%v", err)
+		}
+		w.servers["a"].mu.Lock()
+		defer w.servers["a"].mu.Unlock()
+		if n := w.servers["a"].opens; n > 12 {
+			t.Errorf("it was tried %d times", n)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"whorl/client"
 )
@@ -45,40 +46,42 @@ func (c *roped) model(t *testing.T) string {
 // A rotation that depends on the length is that of the session's, on every stage, in every
 // chunk, whoever steps in: what the library gives in one forward of that length.
 func TestToyRopesEqualLibrary(t *testing.T) {
-	b, err := os.ReadFile("testdata/toy_ropes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []roped
-	if err := json.Unmarshal(b, &cases); err != nil {
-		t.Fatal(err)
-	}
-	if len(cases) < 4 {
-		t.Fatalf("only %d cases", len(cases))
-	}
-	for i, c := range cases {
-		r := openModel(t, c.model(t))
-		w := r.world(3, 2, 1)
-		head := r.head(1)
-		e := w.Engine(head, head.Vocab(), func(cfg *client.Config) { cfg.MaxLength = 256 })
-		for _, chunk := range []int{0, 7} {
-			s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: len(c.IDs), PrefillChunk: chunk})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if chunk > 0 {
-				w.Server(s.Route()[1].Peer).Node.Kill()
-			}
-			score, err := s.Score(t.Context(), c.IDs)
-			s.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for j, want := range c.Logprobs {
-				if got := score.Logprobs[j+1]; math.Abs(got-want) > 1e-4*max(1, math.Abs(want)) {
-					t.Fatalf("case %d, %s, %d positions, chunks of %d: log-probability %d is %v, want %v", i, c.Rope["rope_type"], len(c.IDs), chunk, j+1, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		b, err := os.ReadFile("testdata/toy_ropes.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []roped
+		if err := json.Unmarshal(b, &cases); err != nil {
+			t.Fatal(err)
+		}
+		if len(cases) < 4 {
+			t.Fatalf("only %d cases", len(cases))
+		}
+		for i, c := range cases {
+			r := openModel(t, c.model(t))
+			w := r.world(3, 2, 1)
+			head := r.head(1)
+			e := w.Engine(head, head.Vocab(), func(cfg *client.Config) { cfg.MaxLength = 256 })
+			for _, chunk := range []int{0, 7} {
+				s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: len(c.IDs), PrefillChunk: chunk})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if chunk > 0 {
+					w.Server(s.Route()[1].Peer).Node.Kill()
+				}
+				score, err := s.Score(t.Context(), c.IDs)
+				s.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for j, want := range c.Logprobs {
+					if got := score.Logprobs[j+1]; math.Abs(got-want) > 1e-4*max(1, math.Abs(want)) {
+						t.Fatalf("case %d, %s, %d positions, chunks of %d: log-probability %d is %v, want %v", i, c.Rope["rope_type"], len(c.IDs), chunk, j+1, got, want)
+					}
 				}
 			}
 		}
-	}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"whorl/client"
 	"whorl/client/sample"
@@ -48,33 +49,35 @@ func (c *searched) request() client.Request {
 // Searches and processors give the library's ids through every layout, and also when one
 // server after the other dies.
 func TestToySearchesEqualLibrary(t *testing.T) {
-	b, err := os.ReadFile("testdata/toy_searches.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []searched
-	if err := json.Unmarshal(b, &cases); err != nil {
-		t.Fatal(err)
-	}
-	if len(cases) < 40 {
-		t.Fatalf("only %d cases", len(cases))
-	}
-	r := openModel(t, toy)
-	for _, servers := range []int{1, 3} {
-		w := r.world(servers, 1, 1)
-		for i, c := range cases {
-			c.run(t, r, w, i, func(*client.Session, int) {})
+	synctest.Test(t, func(t *testing.T) {
+		b, err := os.ReadFile("testdata/toy_searches.json")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for i, c := range cases[:12] {
-		w, kills := r.world(3, 2, 1), 0
-		c.run(t, r, w, i, func(s *client.Session, step int) {
-			if step%4 == 2 && kills < 3 {
-				w.Server(s.Route()[kills].Peer).Node.Kill()
-				kills++
+		var cases []searched
+		if err := json.Unmarshal(b, &cases); err != nil {
+			t.Fatal(err)
+		}
+		if len(cases) < 40 {
+			t.Fatalf("only %d cases", len(cases))
+		}
+		r := openModel(t, toy)
+		for _, servers := range []int{1, 3} {
+			w := r.world(servers, 1, 1)
+			for i, c := range cases {
+				c.run(t, r, w, i, func(*client.Session, int) {})
 			}
-		})
-	}
+		}
+		for i, c := range cases[:12] {
+			w, kills := r.world(3, 2, 1), 0
+			c.run(t, r, w, i, func(s *client.Session, step int) {
+				if step%4 == 2 && kills < 3 {
+					w.Server(s.Route()[kills].Peer).Node.Kill()
+					kills++
+				}
+			})
+		}
+	})
 }
 
 // run answers one case; each hears of every step before it is scored.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"whorl/client"
@@ -110,91 +111,99 @@ const toy = "testdata/toy"
 
 // Every layout of TOY gives the ids of the reference library.
 func TestToyEqualsReference(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(toy, "ref.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ref struct {
-		Prompts []struct {
-			Prompt   string
-			IDs, New []int32
-			Margins  []float64
+	synctest.Test(t, func(t *testing.T) {
+		b, err := os.ReadFile(filepath.Join(toy, "ref.json"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := json.Unmarshal(b, &ref); err != nil {
-		t.Fatal(err)
-	}
-	r := openModel(t, toy)
-	for _, n := range []int{1, 2, 8} {
-		_, e := r.engine(n, 1)
-		for _, p := range ref.Prompts {
-			steps := min(24, len(p.New)) // up to the first step that float32 cannot decide
-			if i := slices.IndexFunc(p.Margins[:steps], func(m float64) bool { return m < 1e-3 }); i >= 0 {
-				steps = i
-			}
-			if got, _ := r.run(e, client.SessionOptions{}, p.IDs, steps); !slices.Equal(got, p.New[:steps]) {
-				t.Errorf("%d servers, %q:\n got %v\nwant %v", n, p.Prompt, got, p.New[:steps])
+		var ref struct {
+			Prompts []struct {
+				Prompt   string
+				IDs, New []int32
+				Margins  []float64
 			}
 		}
-	}
+		if err := json.Unmarshal(b, &ref); err != nil {
+			t.Fatal(err)
+		}
+		r := openModel(t, toy)
+		for _, n := range []int{1, 2, 8} {
+			_, e := r.engine(n, 1)
+			for _, p := range ref.Prompts {
+				steps := min(24, len(p.New)) // up to the first step that float32 cannot decide
+				if i := slices.IndexFunc(p.Margins[:steps], func(m float64) bool { return m < 1e-3 }); i >= 0 {
+					steps = i
+				}
+				if got, _ := r.run(e, client.SessionOptions{}, p.IDs, steps); !slices.Equal(got, p.New[:steps]) {
+					t.Errorf("%d servers, %q:\n got %v\nwant %v", n, p.Prompt, got, p.New[:steps])
+				}
+			}
+		}
+	})
 }
 
 // The bits of all logits do not depend on layout, threads, chunks or company.
 func TestToyBits(t *testing.T) {
-	bits(t, openModel(t, toy), []int{1, 3, 8}, []int{1, 7, 32, 100}, 100, 12)
+	synctest.Test(t, func(t *testing.T) {
+		bits(t, openModel(t, toy), []int{1, 3, 8}, []int{1, 7, 32, 100}, 100, 12)
+	})
 }
 
 // Nor do they with a cache of bfloat16, which gives other bits; and a server that steps in
 // for a lost one, in the middle of an answer, changes none.
 func TestToyBitsOfBF16Cache(t *testing.T) {
-	r := openModel(t, toy)
-	ask := prompt(100, 5)
-	_, e := r.engine(2, 1)
-	_, full := r.run(e, client.SessionOptions{}, ask, 12)
-	r.kv = tensor.BF16
-	bits(t, r, []int{1, 3}, []int{1, 32}, 100, 12)
-	_, e = r.engine(1, 2)
-	ids, want := r.run(e, client.SessionOptions{}, ask, 12)
-	if want == full || want == "" {
-		t.Errorf("logits hash %s with a cache of bf16, %s with one of f32", want, full)
-	}
-
-	w := r.world(3, 2, 1)
-	head, steps := r.head(1), 0
-	e = w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = 256 })
-	s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 112})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	kill := func(client.Delta) error {
-		if steps++; steps%4 == 2 && steps < 12 {
-			w.Server(s.Route()[steps/4].Peer).Node.Kill()
+	synctest.Test(t, func(t *testing.T) {
+		r := openModel(t, toy)
+		ask := prompt(100, 5)
+		_, e := r.engine(2, 1)
+		_, full := r.run(e, client.SessionOptions{}, ask, 12)
+		r.kv = tensor.BF16
+		bits(t, r, []int{1, 3}, []int{1, 32}, 100, 12)
+		_, e = r.engine(1, 2)
+		ids, want := r.run(e, client.SessionOptions{}, ask, 12)
+		if want == full || want == "" {
+			t.Errorf("logits hash %s with a cache of bf16, %s with one of f32", want, full)
 		}
-		return nil
-	}
-	res, err := s.Generate(t.Context(), client.Request{Prompt: ask, MaxNewTokens: 12, TopLogprobs: -1, IgnoreEOS: true, Hash: true}, kill)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Reroutes != 3 || !slices.Equal(res.IDs, ids) || res.LogitsHash != want {
-		t.Errorf("after %d re-routes, of 3: ids %v and logits %s, want %v and %s", res.Reroutes, res.IDs, res.LogitsHash, ids, want)
-	}
+
+		w := r.world(3, 2, 1)
+		head, steps := r.head(1), 0
+		e = w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = 256 })
+		s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 112})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		kill := func(client.Delta) error {
+			if steps++; steps%4 == 2 && steps < 12 {
+				w.Server(s.Route()[steps/4].Peer).Node.Kill()
+			}
+			return nil
+		}
+		res, err := s.Generate(t.Context(), client.Request{Prompt: ask, MaxNewTokens: 12, TopLogprobs: -1, IgnoreEOS: true, Hash: true}, kill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Reroutes != 3 || !slices.Equal(res.IDs, ids) || res.LogitsHash != want {
+			t.Errorf("after %d re-routes, of 3: ids %v and logits %s, want %v and %s", res.Reroutes, res.IDs, res.LogitsHash, ids, want)
+		}
+	})
 }
 
 // The same for the real model.
 func TestSmolLM2Bits(t *testing.T) {
-	path := os.Getenv("WHORL_TEST_MODEL")
-	if path == "" {
-		path = "../../models/SmolLM2-135M-Instruct.Q4_1.gguf"
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no model at %s: bit equality of layouts of the real model was not proven (make model)", path)
-	}
-	if testing.Short() {
-		t.Skip("-short: bit equality of layouts of the real model was not proven")
-	}
-	bits(t, openModel(t, path), []int{1, 3, 30}, []int{0, 16}, 60, 8)
+	synctest.Test(t, func(t *testing.T) {
+		path := os.Getenv("WHORL_TEST_MODEL")
+		if path == "" {
+			path = "../../models/SmolLM2-135M-Instruct.Q4_1.gguf"
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("no model at %s: bit equality of layouts of the real model was not proven (make model)", path)
+		}
+		if testing.Short() {
+			t.Skip("-short: bit equality of layouts of the real model was not proven")
+		}
+		bits(t, openModel(t, path), []int{1, 3, 30}, []int{0, 16}, 60, 8)
+	})
 }
 
 func bits(t *testing.T, r *real, layouts, chunks []int, promptLen, n int) {
