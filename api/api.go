@@ -79,6 +79,7 @@ type Listener struct {
 // Limits of requests. Zero fields take the defaults.
 type Limits struct {
 	BodyBytes    int64         // of a request body
+	Body         time.Duration // that a body may take to come
 	FrameBytes   int64         // of a WebSocket frame
 	Queue        int           // WebSocket frames waiting to be worked on
 	Choices      int           // answers of one request
@@ -95,7 +96,7 @@ type Limits struct {
 // client libraries (10 min) otherwise.
 func DefaultLimits() Limits {
 	return Limits{
-		BodyBytes: 8 << 20, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
+		BodyBytes: 8 << 20, Body: time.Minute, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
 		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second,
 	}
 }
@@ -103,6 +104,7 @@ func DefaultLimits() Limits {
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	fill(&l.BodyBytes, d.BodyBytes)
+	fill(&l.Body, d.Body)
 	fill(&l.FrameBytes, d.FrameBytes)
 	fill(&l.Queue, d.Queue)
 	fill(&l.Choices, d.Choices)

@@ -1,33 +1,55 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"slices"
+	"os"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/getkin/kin-openapi/openapi3"
-
-	"whorl/swarm"
 )
 
-// readBody reads a body within the limit.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.limits.BodyBytes))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, refused(codeBodySize, "the body is larger than %d bytes", a.limits.BodyBytes)
-	case err != nil:
-		return nil, refused(swarm.CodeCancelled, "the body ended early: %v", err)
+// openBody bounds the body of a request, in bytes and in the time it may take to come. Call
+// the result with the error, if any, of reading it: that says what the client did wrong.
+func (a *API) openBody(w http.ResponseWriter, r *http.Request) (ended func(error) error, err error) {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, refused(codeMediaType, "the content encoding is %q: send the body as it is", clip(coding))
 	}
-	return b, nil
+	control := http.NewResponseController(w)
+	// Not every reader has deadlines; those of real connections do.
+	if err := control.SetReadDeadline(time.Now().Add(a.limits.Body)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, a.limits.BodyBytes)
+	return func(err error) error {
+		var tooLarge *http.MaxBytesError
+		switch {
+		case err == nil: // what comes next is for the server to read
+			if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+				return err
+			}
+			return nil
+		case errors.As(err, &tooLarge):
+			return refused(codeBodySize, "the body is larger than %d bytes", a.limits.BodyBytes)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			w.Header().Set("Connection", "close")
+			return refused(codeIdle, "the body did not come within %v", a.limits.Body)
+		}
+		return invalid("", "the body cannot be read: %v", err)
+	}, nil
+}
+
+// readBody reads a body within the limits.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	ended, err := a.openBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r.Body)
+	return b, ended(err)
 }
 
 // readJSON reads a JSON body, checks it against a schema of the contract and decodes it into
@@ -47,110 +69,6 @@ func (a *API) readJSON(w http.ResponseWriter, r *http.Request, schema string, in
 	}
 	warn(w, unknown)
 	return nil
-}
-
-// decode checks a JSON object and decodes it into each of the values; unknown are the fields
-// that the schema lacks.
-func (a *API) decode(b []byte, schema string, into ...any) (unknown []string, err error) {
-	if err := checkSize(b); err != nil {
-		return nil, err
-	}
-	var plain any
-	if err := json.Unmarshal(b, &plain); err != nil {
-		return nil, invalid("", "the body is not valid JSON: %v", err)
-	}
-	s := a.doc.Components.Schemas[schema].Value
-	object, _ := plain.(map[string]any)
-	for name, v := range object {
-		if s.Properties[name] == nil {
-			unknown = append(unknown, name)
-		}
-		if v == nil { // clients write out what they leave open
-			delete(object, name)
-		}
-	}
-	slices.Sort(unknown)
-	if err := s.VisitJSON(plain); err != nil {
-		return nil, schemaError(err)
-	}
-	for _, v := range into {
-		if err := json.Unmarshal(b, v); err != nil {
-			var wrong *json.UnmarshalTypeError
-			if errors.As(err, &wrong) {
-				return nil, invalid(wrong.Field, "%s is a %s: want %s", wrong.Field, wrong.Value, wrong.Type)
-			}
-			return nil, invalid("", "%v", err)
-		}
-	}
-	return unknown, nil
-}
-
-const (
-	// maxValues is how many JSON values a request may have, keys of objects counted too.
-	// Each takes up to 200 bytes when it is decoded, however short it is.
-	maxValues = 1 << 18
-	// maxNesting is how deep they may be nested. What goes to a template may be 64 deep,
-	// some levels inside a request.
-	maxNesting = 80
-)
-
-// checkSize refuses JSON of too many values before it is decoded. It looks at brackets,
-// commas and colons alone: whether it is JSON is for the decoder to find.
-func checkSize(b []byte) error {
-	values, depth, inText := 1, 0, false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case inText && c == '\\':
-			i++
-		case c == '"':
-			inText = !inText
-		case inText:
-		case c == '[', c == '{':
-			values++
-			depth++
-		case c == ']', c == '}':
-			depth--
-		case c == ',', c == ':':
-			values++
-		}
-		if depth > maxNesting {
-			return invalid("", "the JSON is nested more than %d deep", maxNesting)
-		}
-		if values > maxValues {
-			return invalid("", "the JSON has more than %d values: send fewer, or several requests", maxValues)
-		}
-	}
-	return nil
-}
-
-// schemaError names the field that breaks the schema, as "messages.0.role".
-func schemaError(err error) error {
-	var s *openapi3.SchemaError
-	if !errors.As(err, &s) {
-		return invalid("", "%v", err)
-	}
-	field := strings.Join(s.JSONPointer(), ".")
-	if field == "" {
-		return invalid("", "the body is wrong: %s", s.Reason)
-	}
-	if strings.Contains(s.Reason, "is missing") { // the pointer is the missing field
-		return invalid(field, "%s is missing", field)
-	}
-	switch v := s.Value.(type) {
-	case string, bool, nil, float64:
-		return invalid(field, "%s is %s: %s", field, quote(v), s.Reason)
-	}
-	return invalid(field, "%s is wrong: %s", field, s.Reason)
-}
-
-func quote(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return strconv.Quote(clip(v))
-	}
-	return fmt.Sprint(v)
 }
 
 // maxWarnings is how many ignored fields a reply names.

@@ -142,11 +142,14 @@ func (f *fields) number(name string, lo, hi, absent float64) (n float64, given b
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) || n < lo || n > hi {
-		f.fail(name, "is %s: want a number from %v to %v", strconv.Quote(clip(text)), lo, hi)
+		f.fail(name, "is %s: want a number from %s to %s", strconv.Quote(clip(text)), plain(lo), plain(hi))
 		return absent, false
 	}
 	return n, true
 }
+
+// plain writes a number without an exponent.
+func plain(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // integer reads a whole number from lo to hi.
 func (f *fields) integer(name string, lo, hi, absent int) (n int, given bool) {

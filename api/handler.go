@@ -30,7 +30,7 @@ func (a *API) handler(s *site) http.Handler {
 	// OpenAPI has no parameter over several path segments, but model names have slashes.
 	router.Get("/v1/models/*", a.authorised(s, http.HandlerFunc(a.getSlashedModel)).ServeHTTP)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		if a.cfg.Pages != nil && !s.admin && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/v1/") {
+		if a.cfg.Pages != nil && !s.admin && !isAPI(r.URL.Path) {
 			if changes(r) && !sameOrigin(r) {
 				a.fail(w, r, refused(codeForbiddenOrigin, "pages of %q may not do this here", clip(r.Header.Get("Origin"))))
 				return
@@ -45,6 +45,11 @@ func (a *API) handler(s *site) http.Handler {
 		a.fail(w, r, refused(codeMethod, "%s is not possible on %s", r.Method, clip(r.URL.Path)))
 	})
 	return a.observed(a.recovered(a.named(s, router)))
+}
+
+// isAPI tells whether a path is none of a page, whether or not there is such a route.
+func isAPI(path string) bool {
+	return path == "/v1" || strings.HasPrefix(path, "/v1/") || path == "/api" || strings.HasPrefix(path, "/api/")
 }
 
 // named lets only requests through that name this listener, and answers preflights.
@@ -71,10 +76,24 @@ func (a *API) preflight(s *site, router chi.Router, w http.ResponseWriter, r *ht
 	}
 	if h := w.Header(); h.Get("Access-Control-Allow-Origin") != "" {
 		h.Set("Access-Control-Allow-Methods", method)
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Request-Timeout")
+		h.Set("Access-Control-Allow-Headers", strings.Join(append([]string{"Authorization", "Content-Type", "X-Request-Id", "X-Request-Timeout"}, sdkHeaders(r)...), ", "))
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// sdkHeaders are those that OpenAI's library tells of itself in, X-Stainless-Os and the like.
+// Where one is not allowed the browser sends nothing.
+func sdkHeaders(r *http.Request) []string {
+	var out []string
+	for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		rest, ok := strings.CutPrefix(name, "x-stainless-")
+		if ok && len(out) < 32 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz-") == "" {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // operation is the tag and the path of a matched route in the contract.
@@ -193,6 +212,10 @@ func (a *API) recovered(next http.Handler) http.Handler {
 // getSlashedModel is getOpenAIModel for names written with their slashes.
 func (a *API) getSlashedModel(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "*")
+	if name == "" {
+		a.fail(w, r, refused(codeNoRoute, "no such route: %s %s", r.Method, r.URL.Path))
+		return
+	}
 	if r.URL.RawPath != "" {
 		plain, err := url.PathUnescape(name)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -169,15 +168,14 @@ func (a *API) Generate(w http.ResponseWriter, r *http.Request, params gen.Genera
 // generateFields reads query, form and JSON; the body wins.
 func (a *API) generateFields(w http.ResponseWriter, r *http.Request) (*fields, error) {
 	query := fieldsOfForm(r.URL.Query())
-	media, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if media == "multipart/form-data" {
-		r.Body = http.MaxBytesReader(w, r.Body, a.limits.BodyBytes)
-		var tooLarge *http.MaxBytesError
-		switch err := r.ParseMultipartForm(a.limits.BodyBytes); {
-		case errors.As(err, &tooLarge):
-			return nil, refused(codeBodySize, "the body is larger than %d bytes", a.limits.BodyBytes)
-		case err != nil || params["boundary"] == "":
-			return nil, invalid("", "the form cannot be read: %v", err)
+		ended, err := a.openBody(w, r)
+		if err != nil {
+			return nil, err
+		}
+		if err := ended(r.ParseMultipartForm(a.limits.BodyBytes)); err != nil {
+			return nil, err
 		}
 		defer r.MultipartForm.RemoveAll()
 		form := fieldsOfForm(r.MultipartForm.Value)

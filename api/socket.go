@@ -186,6 +186,9 @@ func parseFrame(kind int, b []byte) inbound {
 		return inbound{err: refused(codeFrame, "a frame is %v", err)}
 	}
 	name := f.text("type", maxModelName)
+	if f.err != nil {
+		return inbound{err: refused(codeFrame, "a frame's %v", f.err)}
+	}
 	switch name {
 	case "open_inference_session", "generate", "truncate", "close", "cancel", "ping":
 		return inbound{kind: name, fields: f}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"whorl/api/gen"
+)
+
+// A name in another case is not the field to the contract, but is to encoding/json: it is
+// refused wherever it stands, since its value was not checked.
+func TestNamesInAnotherCase(t *testing.T) {
+	b := newBench(t, nil)
+	for _, c := range []struct{ path, body, param string }{
+		{"completions", `{"prompt":"a","Max_Tokens":2000000000000000}`, "max_tokens"},
+		{"completions", `{"prompt":"a","Logprobs":500}`, "logprobs"},
+		{"completions", `{"prompt":"a","\u017ftop":["x"]}`, "stop"}, // the long s folds to an s
+		{"completions", `{"prompt":"a","stream_options":{"Include_Usage":5}}`, "stream_options.include_usage"},
+		{"chat/completions", `{"messages":[{"role":"user","content":"a"}],"N":100}`, "n"},
+		{"chat/completions", `{"messages":[{"role":"user","Role":"robot","content":"a"}]}`, "messages.0.role"},
+		{"chat/completions", `{"messages":[{"role":"user","content":[{"type":"text","text":"a","TYPE":"image_url"}]}]}`, "messages.0.content.0.type"},
+		{"chat/completions", `{"messages":[{"role":"assistant","tool_calls":[{"Function":{},"function":{"name":"f","arguments":{}}}]}]}`, "messages.0.tool_calls.0.function"},
+	} {
+		w := do(b.api.Public(), "POST", "/v1/"+c.path, c.body)
+		var got gen.OpenAIErrorReply
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 400 || value(got.Error.Param, "") != c.param || !strings.Contains(got.Error.Message, "write "+c.param) {
+			t.Errorf("%s: status %d, %s", c.body, w.Code, w.Body)
+		}
+	}
+	// Inside of what goes to a template names are the template's business.
+	if w := do(b.api.Public(), "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"max_tokens":1,"chat_template_kwargs":{"Role":1}}`); w.Code != 200 {
+		t.Errorf("a variable: status %d, %s", w.Code, w.Body)
+	}
+}
+
+// What is wrong with a value of several forms is said of the form it has.
+func TestErrorsOfForms(t *testing.T) {
+	b := newBench(t, nil)
+	for body, want := range map[string]string{
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`:                     "messages.0.content.0.",
+		`{"messages":[{"role":"user","content":5}]}`:                                                                  "messages.0.content is 5: want: Text, or text parts",
+		`{"messages":[{"role":"user"}],"stop":["a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a"]}`: "stop is wrong: maximum number of items is 16",
+		`{"messages":[{"role":"user"}],"max_tokens":1e9}`:                                                             "max_tokens is 1e+09: want at most 1048576",
+		`{"messages":[{"role":"user"}],"temperature":-1}`:                                                             "temperature is -1: want at least 0",
+	} {
+		w := do(b.api.Public(), "POST", "/v1/chat/completions", body)
+		var got gen.OpenAIErrorReply
+		if json.Unmarshal(w.Body.Bytes(), &got); w.Code != 400 || !strings.Contains(got.Error.Message, want) {
+			t.Errorf("%s: status %d, %s: want %s", body, w.Code, w.Body, want)
+		}
+	}
+}
+
+// Paths under /v1 answer in its form, pages or not.
+func TestPathsBesideRoutes(t *testing.T) {
+	b := newBench(t, func(c *Config) {
+		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "a page") })
+	})
+	for path, want := range map[string]string{
+		"/v1": `"type":"invalid_request_error"`, "/v1/": `"type":"invalid_request_error"`, "/v1/models/": `"type":"invalid_request_error"`,
+		"/v1/embeddings": `"type":"invalid_request_error"`, "/api": `"title":"Not Found"`, "/api/": `"title":"Not Found"`,
+	} {
+		if w := do(b.api.Public(), "GET", path, ""); w.Code != 404 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: status %d, %s", path, w.Code, w.Body)
+		}
+	}
+	if w := do(b.api.Public(), "GET", "/v1x", ""); w.Body.String() != "a page" {
+		t.Errorf("/v1x: %s", w.Body)
+	}
+}
+
+func TestContentEncoding(t *testing.T) {
+	b := newBench(t, nil)
+	for coding, status := range map[string]int{"gzip": 415, "identity": 200} {
+		for _, path := range []string{"/v1/completions", "/api/v1/generate"} {
+			w := do(b.api.Public(), "POST", path, `{"prompt":"a","inputs":"a","max_new_tokens":1}`, "Content-Encoding: "+coding)
+			if refused := strings.Contains(w.Body.String(), "content encoding"); refused != (status == 415) || path[1] == 'v' && w.Code != status {
+				t.Errorf("%s to %s: status %d, %s", coding, path, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// A browser that OpenAI's library runs in asks for headers of that library.
+func TestPreflightOfSDK(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Public = Listener{Origins: []string{"*"}} })
+	w := do(b.api.Public(), "OPTIONS", "/v1/chat/completions", "", "Origin: https://a.example", "Access-Control-Request-Method: POST",
+		"Access-Control-Request-Headers: authorization,content-type,x-stainless-os, X-Stainless-Retry-Count,x-forwarded-for,x-stainless-a\"b")
+	const want = "Authorization, Content-Type, X-Request-Id, X-Request-Timeout, x-stainless-os, x-stainless-retry-count"
+	if got := w.Header().Get("Access-Control-Allow-Headers"); w.Code != 204 || got != want {
+		t.Errorf("status %d, allowed %q", w.Code, got)
+	}
+}
+
+// Bodies that break off or never end are the client's fault, and are given up.
+func TestBrokenBodies(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.Body = 50 * time.Millisecond })
+	srv := httptest.NewServer(b.api.Public())
+	defer srv.Close()
+	for _, path := range []string{"/v1/completions", "/api/v1/generate"} {
+		for _, c := range []struct{ name, rest, want string }{
+			{"chunk", "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "cannot be read"},
+			{"slow", "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{", "did not come within 50ms"},
+			{"slow form", "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 100\r\n\r\n--b\r\n", "did not come within 50ms"},
+		} {
+			if c.name == "slow form" && path[1] == 'v' {
+				continue
+			}
+			conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			if _, err := io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\n"+c.rest); err != nil {
+				t.Fatal(err)
+			}
+			all, err := io.ReadAll(conn) // until it is closed
+			conn.Close()
+			if got := string(all); err != nil || !strings.Contains(got, c.want) || path[1] == 'v' && !strings.HasPrefix(got, "HTTP/1.1 40") {
+				t.Errorf("%s to %s: %v: %s", c.name, path, err, got)
+			}
+		}
+	}
+	// A body in time leaves the connection without a deadline.
+	client := srv.Client()
+	for range 2 {
+		resp, err := client.Post(srv.URL+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`))
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+}
