@@ -199,6 +199,7 @@ type world struct {
 	servers map[swarm.PeerID]*node
 	records map[swarm.PeerID][]swarm.Record
 	dialled []swarm.PeerID
+	hear    func(swarm.Record) error // if not nil, is told of announcements first
 	tasks   sync.WaitGroup
 	ctx     context.Context
 	end     context.CancelFunc
@@ -245,6 +246,11 @@ func (w *world) View(_ context.Context, uid swarm.UID) (swarm.View, error) {
 }
 
 func (w *world) Announce(_ context.Context, r swarm.Record) error {
+	if w.hear != nil {
+		if err := w.hear(r); err != nil {
+			return err
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.Issued, r.Seq = time.Now().UnixMilli(), uint64(len(w.records[r.Peer])+1)

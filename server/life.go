@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -21,6 +22,14 @@ const sweepEvery = 250 * time.Millisecond
 // returns nil when ctx ended it, ErrDryRun after a dry run, or why it could not serve.
 // Stop it only when no more streams are handed in, or they are refused.
 func (s *Server) Run(ctx context.Context) error {
+	err := s.live(ctx)
+	if end := ctx.Err(); end != nil && (errors.Is(err, end) || errors.Is(err, context.Cause(ctx))) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) live(ctx context.Context) error {
 	plan, err := s.plan()
 	if err != nil {
 		return err
@@ -28,6 +37,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.log.Info("memory plan", "plan", plan.String())
 	span, err := s.join(ctx, plan.Blocks)
 	if err != nil {
+		s.leave(ctx)
 		return err
 	}
 	engine, err := s.load(ctx, span, plan)
@@ -158,6 +168,7 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	s.setState(swarm.Online)
 	if err := s.announce(ctx); err != nil {
 		s.leave(ctx)
+		s.endAll() // a client may have been quick
 		return err
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -169,6 +180,9 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	close(s.ready)
 	<-ctx.Done()
 
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
 	s.Drain()
 	s.log.Info("draining")
 	s.emptied()
@@ -191,9 +205,24 @@ func (s *Server) emptied() {
 	}
 }
 
-// leave announces OFFLINE.
+// endAll ends what sessions there are.
+func (s *Server) endAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.byKey {
+		x.finish(errDraining(s.deps.Self))
+	}
+}
+
+// leave announces OFFLINE, if anything was announced.
 func (s *Server) leave(ctx context.Context) {
 	s.setState(swarm.Offline)
+	s.mu.Lock()
+	known := s.span != nil
+	s.mu.Unlock()
+	if !known {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	if err := s.announce(ctx); err != nil {

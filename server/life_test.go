@@ -101,6 +101,61 @@ func TestStopsAtOnceWithoutSessions(t *testing.T) {
 	})
 }
 
+// A server that is stopped while it waits to join says that it does not come, and that is no
+// failure.
+func TestStopsWhileJoining(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.start("a", func(c *Config, _ *node) { c.NumBlocks, c.Seed = 2, 1 })
+		synctest.Wait()
+		n.stop()
+		if err := <-n.done; err != nil {
+			t.Error(err)
+		}
+		if got := w.states("a"); !slices.Equal(got, []swarm.State{swarm.Joining, swarm.Offline}) {
+			t.Errorf("announced %v", got)
+		}
+	})
+}
+
+// An operator who resumes a server that is being stopped does not keep it alive.
+func TestResumeWhileStopping(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.serve("a", swarm.Span{Start: 0, End: 2}, nil)
+		p := w.opened(n, "client", swarm.Span{Start: 0, End: 2}, nil)
+		start := time.Now()
+		n.stop()
+		synctest.Wait()
+		n.Resume()
+		p.refusal(swarm.CodeDraining, swarm.Elsewhere)
+		if err := <-n.done; err != nil || time.Since(start) > n.cfg.Timeouts.Drain+time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		p.close()
+	})
+}
+
+// A server that cannot announce itself ends the sessions that came meanwhile.
+func TestAnnouncingFails(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		span := swarm.Span{Start: 0, End: 2}
+		var p *peer
+		w.hear = func(r swarm.Record) error {
+			if r.State != swarm.Online {
+				return nil
+			}
+			p = w.opened(w.servers["a"], "client", span, nil)
+			return errors.New("no directory")
+		}
+		n := w.start("a", func(c *Config, _ *node) { c.Span = &span })
+		if err := <-n.done; err == nil || !strings.Contains(err.Error(), "no directory") {
+			t.Error(err)
+		}
+		p.refusal(swarm.CodeDraining, swarm.Elsewhere)
+		p.close()
+		n.idle(t)
+	})
+}
+
 // Servers that start together announce what they intend, look again, and spread.
 func TestServersThatStartTogetherSpread(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -38,6 +38,7 @@ type Server struct {
 	told     swarm.State // last announced
 	nextRTT  map[swarm.PeerID]float64
 	draining time.Time // when sessions that still run are ended; zero if not draining
+	stopping bool      // Run is over as soon as no session is left
 	span     *swarm.Span
 	loading  map[int]swarm.BlockStatus
 	engine   Engine
@@ -117,11 +118,11 @@ func (s *Server) Drain() {
 	}
 }
 
-// Resume takes sessions again after a Drain.
+// Resume takes sessions again after a Drain, unless the server is being stopped.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == swarm.Draining {
+	if s.state == swarm.Draining && !s.stopping {
 		s.state, s.draining = swarm.Online, time.Time{}
 		poke(s.publish)
 	}
