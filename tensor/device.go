@@ -180,8 +180,9 @@ type Device interface {
 	Gather(dst, src Buffer, rows []int32)
 	// Norm normalises n rows. dst may be src.
 	Norm(dst, src Buffer, n int, s NormSpec)
-	// Prepare copies n rows into dst and, for Act8, quantises them when the first
-	// quantised weight asks.
+	// Prepare makes n rows of src ready to meet weights; for Act8 they are quantised when
+	// the first quantised weight asks. dst may go on reading src, so its rows stay as they
+	// are until the last product with dst.
 	Prepare(dst Act, src Buffer, n int, mode Activations)
 	// Add adds scale*src, rounded, to rows of dst: row i of the first n of src to row
 	// rows[i], or to row i if rows is nil. The rows are different ones.
@@ -192,7 +193,8 @@ type Device interface {
 	// Scale is dst = dst*factor on n rows, and then, if softcap is not 0,
 	// dst = softcap*tanh(dst/softcap).
 	Scale(dst Buffer, n int, factor, softcap float32)
-	// MatMul runs products that share one Act; no product may read another's Dst.
+	// MatMul runs products that share one Act; no product may read another's Dst, and the
+	// rows of the Act are nobody's Dst.
 	MatMul(a Act, products []Product)
 	// Attend rotates q and k (in place), writes k and v to the cache at each row's
 	// position, and attends over positions 0..Pos of each row's sequence, or the window's.

@@ -51,7 +51,8 @@ const loraRows = 64
 // loraSpace is what a pass with adapters needs beside the rest of a Workspace.
 type loraSpace struct {
 	gates []tensor.Buffer // [MaxRows][FFN]: gates apart from what they multiply, one for each width
-	wide  []source        // [loraRows][...]: rows that A reads or B writes
+	wide  []source        // [loraRows][...]: rows that A reads
+	outs  []tensor.Buffer // [loraRows][...]: what B writes
 	ranks []source        // [loraRows][rank]: what A writes
 }
 
@@ -66,7 +67,7 @@ func (ws *Workspace) ReserveLoRA(dev tensor.Device, s Spec, loras ...*LoRA) erro
 		}
 		ws.out = out
 	}
-	if !s.Ungated && s.Experts == 0 && l.gate(s.FFN) == nil {
+	if !s.Ungated && s.Experts == 0 && ofWidth(l.gates, s.FFN) == nil {
 		gate, err := dev.NewBuffer(ws.MaxRows, s.FFN)
 		if err != nil {
 			return fmt.Errorf("workspace for adapters: %w", err)
@@ -81,10 +82,17 @@ func (ws *Workspace) ReserveLoRA(dev tensor.Device, s Spec, loras ...*LoRA) erro
 			for _, r := range []struct {
 				list *[]source
 				cols int
-			}{{&l.wide, a.Cols()}, {&l.wide, lora.B[p].Rows()}, {&l.ranks, a.Rows()}} {
+			}{{&l.wide, a.Cols()}, {&l.ranks, a.Rows()}} {
 				if err := reserve(dev, r.list, min(loraRows, ws.MaxRows), r.cols); err != nil {
 					return fmt.Errorf("workspace for adapters: %w", err)
 				}
+			}
+			if out := lora.B[p].Rows(); ofWidth(l.outs, out) == nil {
+				b, err := dev.NewBuffer(min(loraRows, ws.MaxRows), out)
+				if err != nil {
+					return fmt.Errorf("workspace for adapters: %w", err)
+				}
+				l.outs = append(l.outs, b)
 			}
 		}
 	}
@@ -123,9 +131,9 @@ func room(list []source, cols int) (source, bool) {
 	return source{}, false
 }
 
-// gate is room for gates of a width; nil if there is none.
-func (l *loraSpace) gate(width int) tensor.Buffer {
-	for _, b := range l.gates {
+// ofWidth is the buffer of a width; nil if there is none.
+func ofWidth(list []tensor.Buffer, width int) tensor.Buffer {
+	for _, b := range list {
 		if b.Cols() == width {
 			return b
 		}
@@ -181,10 +189,9 @@ func (p *pass) adaptRows(l *LoRA, src tensor.Buffer, rows []int32, targets []tar
 			p.dev.Prepare(mid.act, mid.buf, n, tensor.ActF32)
 			last = a
 		}
-		// in.buf may be the same: its rows are in in.act by now.
-		out, _ := room(ws.lora.wide, t.dst.Cols())
-		p.multiply(mid.act, l.B[t.param], out.buf)
-		p.dev.Add(t.dst, out.buf, rows, n, l.Scale[t.param])
+		out := ofWidth(ws.lora.outs, t.dst.Cols())
+		p.multiply(mid.act, l.B[t.param], out)
+		p.dev.Add(t.dst, out, rows, n, l.Scale[t.param])
 	}
 }
 
@@ -195,7 +202,7 @@ func (p *pass) adaptInner(in source, dst tensor.Buffer) {
 	ws.products[0] = p.product(Up, dst)
 	n := 1
 	if !p.spec.Ungated {
-		gate, n = ws.lora.gate(p.spec.FFN), 2
+		gate, n = ofWidth(ws.lora.gates, p.spec.FFN), 2
 		ws.products[1] = p.product(Gate, gate)
 	}
 	p.dev.MatMul(in.act, ws.products[:n])

@@ -40,7 +40,7 @@ type act struct {
 	quantised     rowForm // which forms hold the n rows
 	asked         rowForm // which forms products asked for, ever
 
-	x     []float32    // [rows][cols]
+	x     []float32    // [rows][cols], those of the buffer
 	eight []quantGroup // [rows][cols/32], where cols allows
 	int8  int8Rows     // no room before the first product that needs it
 }
@@ -71,7 +71,7 @@ func (d *Device) NewAct(rows, cols int) (tensor.Act, error) {
 	if err := checkShape("activations", rows, cols); err != nil {
 		return nil, err
 	}
-	a := &act{maxRows: rows, cols: cols, x: make([]float32, rows*cols)}
+	a := &act{maxRows: rows, cols: cols}
 	if cols%group == 0 {
 		a.eight = make([]quantGroup, rows*cols/group)
 	}

@@ -53,7 +53,7 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 		return
 	}
 	if missing := forms.under(a.mode) &^ a.quantised; missing != 0 {
-		d.fill(a, nil, missing)
+		d.fill(a, missing)
 	}
 	op := &d.product
 	op.a, op.products = a, products

@@ -65,7 +65,7 @@ func (d *Device) Gather(to, from tensor.Buffer, rows []int32) {
 	}
 }
 
-// Prepare copies rows into an Act and brings them in the 8-bit forms that products with it
+// Prepare refers to rows and brings them in the 8-bit forms that products with the Act
 // asked for before; quantising for the first time waits for a product that needs it.
 func (d *Device) Prepare(to tensor.Act, from tensor.Buffer, n int, mode tensor.Activations) {
 	d.begin()
@@ -74,8 +74,8 @@ func (d *Device) Prepare(to tensor.Act, from tensor.Buffer, n int, mode tensor.A
 	if !(src.cols == a.cols && n <= a.maxRows && n <= src.rows) {
 		bug("prepare %d rows of %d in room for %dx%d", n, src.cols, a.maxRows, a.cols)
 	}
-	a.n, a.mode, a.quantised = n, mode, 0
-	d.fill(a, src, a.asked.under(mode))
+	a.n, a.mode, a.quantised, a.x = n, mode, 0, src.data[:n*src.cols]
+	d.fill(a, a.asked.under(mode))
 }
 
 // quantOp fills the rows of an Act; tile r is row r.
@@ -83,17 +83,19 @@ type quantOp struct {
 	d     *Device
 	a     *act
 	forms rowForm
-	src   *buffer // nil: only quantise
 }
 
-// fill copies all rows from src, if there is one, and fills their given forms.
-func (d *Device) fill(a *act, src *buffer, forms rowForm) {
+// fill brings all rows in the given forms.
+func (d *Device) fill(a *act, forms rowForm) {
+	if forms == 0 {
+		return
+	}
 	if forms&inRows != 0 {
 		a.int8.grow(a.maxRows, a.cols)
 	}
-	d.quant.a, d.quant.src, d.quant.forms = a, src, forms
+	d.quant.a, d.quant.forms = a, forms
 	d.rowwise(&d.quant, a.n)
-	d.quant.a, d.quant.src = nil, nil
+	d.quant.a = nil
 	a.quantised |= forms
 	a.asked |= forms
 }
@@ -101,9 +103,6 @@ func (d *Device) fill(a *act, src *buffer, forms rowForm) {
 func (op *quantOp) tile(_, r int) {
 	a := op.a
 	x := a.x[r*a.cols : (r+1)*a.cols]
-	if op.src != nil {
-		copy(x, op.src.row(r))
-	}
 	if op.forms&inGroups != 0 {
 		groups := a.cols / group
 		op.d.k.quantise(a.eight[r*groups:(r+1)*groups], x)

@@ -6,12 +6,12 @@ import (
 	"whorl/tensor"
 )
 
-// Prepare copies rows.
+// Prepare refers to the rows of src.
 func (d *Device) Prepare(dst tensor.Act, src tensor.Buffer, n int, mode tensor.Activations) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := dst.(*act)
-	copy(a.v, src.(*buffer).v[:n*a.cols])
+	a.v = src.(*buffer).v[:n*a.cols]
 	a.n, a.mode = n, mode
 }
 

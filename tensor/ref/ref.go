@@ -141,7 +141,7 @@ func (d *Device) NewAct(rows, cols int) (tensor.Act, error) {
 	if rows <= 0 || cols <= 0 {
 		return nil, fmt.Errorf("ref device: activations of %dx%d", rows, cols)
 	}
-	return &act{buffer: buffer{rows, cols, make([]float32, rows*cols)}}, nil
+	return &act{buffer: buffer{rows, cols, nil}}, nil
 }
 
 // NewRope keeps s.
