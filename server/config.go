@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,6 +95,9 @@ func DefaultConfig() Config {
 	}
 }
 
+// maxCacheTokens keeps the sizes of a memory plan within an int64, whatever the model.
+const maxCacheTokens = 1 << 32
+
 // Validate refuses values that mean nothing.
 func (c *Config) Validate() error {
 	if err := c.Manifest.Validate(); err != nil {
@@ -107,12 +111,14 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("blocks %v and a number of %d blocks exclude each other: give one", *c.Span, c.NumBlocks)
 	case c.NumBlocks < 0 || c.Memory < 0 || c.Spare < 0 || c.CacheToken < 0 || c.MaxLength < 0:
 		return errors.New("server: a negative number of blocks, bytes or tokens")
+	case c.CacheToken > maxCacheTokens:
+		return fmt.Errorf("server: a cache of %d tokens, want at most %d", c.CacheToken, int64(maxCacheTokens))
 	case c.StepRows < 2 || c.MaxSessions < 1 || c.PeerSessions < 1:
 		return fmt.Errorf("server: iterations of %d rows (at least 2), %d sessions, %d per peer (at least 1)", c.StepRows, c.MaxSessions, c.PeerSessions)
 	case !(c.PeerCache > 0 && c.PeerCache <= 1):
 		return fmt.Errorf("server: share of the cache per peer %v, want above 0 and at most 1", c.PeerCache)
-	case !(c.Throughput >= 0):
-		return fmt.Errorf("server: throughput %v, want 0 or more", c.Throughput)
+	case !(c.Throughput >= 0 && c.Throughput <= math.MaxFloat32):
+		return fmt.Errorf("server: throughput %v, want 0 or more, and a number", c.Throughput)
 	}
 	return nil
 }

@@ -43,11 +43,13 @@ func (s *Server) ServePush(ctx context.Context, from swarm.PeerID, stream wire.S
 		}
 		err = x.takeRows(ctx, fromPrev, from, p)
 	}
-	if e := frameError(err); e != nil {
-		s.log.Warn("push stream refused", "from", from, "reason", err)
-		if x != nil {
-			x.blame(e, from, epoch)
-		}
+	switch e := frameError(err); {
+	case e == nil:
+	case x == nil: // strangers do not fill the log
+		s.log.Debug("push stream refused", "from", from, "reason", err)
+	default:
+		s.log.Warn("push stream refused", "session", x.id.String(), "from", from, "reason", err)
+		x.blame(e, from, epoch)
 	}
 }
 

@@ -120,7 +120,8 @@ func (s *Server) load(ctx context.Context, span swarm.Span, plan MemoryPlan) (En
 	}
 	cache, err := kvcache.New(kvcache.Config{
 		Pages: pages, PageBytes: engine.PageBytes(), MaxTokens: s.maxLength(plan.CacheToken),
-		PeerTokens: int64(s.cfg.PeerCache * float64(plan.CacheToken)), MaxWaiting: s.cfg.MaxSessions, MaxWait: s.cfg.Timeouts.Cache,
+		PeerTokens: max(1, int64(s.cfg.PeerCache*float64(plan.CacheToken))), // 0 would be no cap
+		MaxWaiting: s.cfg.MaxSessions, MaxWait: s.cfg.Timeouts.Cache,
 	})
 	if err != nil {
 		engine.Close()

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +157,19 @@ func TestAnnouncingFails(t *testing.T) {
 	})
 }
 
+// A share of the cache that is less than a token is small, not endless.
+func TestTinyShareOfCache(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		span := swarm.Span{Start: 0, End: 2}
+		n := w.serve("a", span, func(c *Config, _ *node) { c.PeerCache = 1e-9 })
+		p := w.dial(n, "client")
+		p.send(wire.TypeOpen, openMsg(span))
+		p.refusal(swarm.CodeTooMany, swarm.Elsewhere)
+		p.close()
+		n.idle(t)
+	})
+}
+
 // Servers that start together announce what they intend, look again, and spread.
 func TestServersThatStartTogetherSpread(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -292,6 +306,9 @@ func TestConfigIsChecked(t *testing.T) {
 		func(c *Config) { c.StepRows = 1 },
 		func(c *Config) { c.PeerCache = 1.5 },
 		func(c *Config) { c.Throughput = -1 },
+		func(c *Config) { c.Throughput = math.Inf(1) },
+		func(c *Config) { c.PeerCache = math.NaN() },
+		func(c *Config) { c.CacheToken = 1 << 60 },
 		func(c *Config) { c.MaxSessions = 0 },
 	} {
 		cfg := DefaultConfig()
