@@ -1,0 +1,104 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"whorl/tensor"
+)
+
+// logitsQueue holds calls of Logits whose rows were not all computed. Whoever gets the
+// workspace computes rows of all who wait, not only its own: the LM head, a large part of a
+// small model, is read once for all sessions whose steps end together.
+type logitsQueue struct {
+	mu    sync.Mutex
+	calls []*logitsCall // those next come first
+}
+
+// logitsCall is a call of Logits; what is left of it belongs to the holder of Head.mu.
+type logitsCall struct {
+	dst, hidden []float32
+	n           int // rows left
+	mode        tensor.Activations
+	take        int // rows of it in the present batch
+	err         error
+}
+
+// next removes from the queue the calls of a batch of at most so many rows, of one mode,
+// and says how many rows each has in it.
+func (q *logitsQueue) next(batch []*logitsCall, rows int) []*logitsCall {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	mode := q.calls[0].mode
+	q.calls = slices.DeleteFunc(q.calls, func(c *logitsCall) bool {
+		if rows == 0 || c.mode != mode {
+			return false
+		}
+		c.take = min(c.n, rows)
+		rows -= c.take
+		batch = append(batch, c)
+		return true
+	})
+	return batch
+}
+
+func (q *logitsQueue) add(c *logitsCall) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls = append(q.calls, c)
+}
+
+// Logits computes the logits of n rows that the last block put out: hidden is [n][hidden],
+// dst [n][vocab]. The result of a row does not depend on the rows beside it, which may be
+// those of other calls at the same time.
+func (h *Head) Logits(dst, hidden []float32, n int, mode tensor.Activations) error {
+	if n < 0 || len(hidden) != n*h.hidden || len(dst) != n*h.vocab {
+		return fmt.Errorf("logits: %d values in and %d out for %d rows of %d and %d", len(hidden), len(dst), n, h.hidden, h.vocab)
+	}
+	c := &logitsCall{dst: dst, hidden: hidden, n: n, mode: mode}
+	if n > 0 {
+		h.waiting.add(c)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c.n > 0 && c.err == nil {
+		h.logitsBatch()
+	}
+	return c.err
+}
+
+// logitsBatch computes rows of those who wait. Whose rows are not all done waits on, behind
+// the others. The caller holds mu.
+func (h *Head) logitsBatch() {
+	h.batch = h.waiting.next(h.batch[:0], h.rows)
+	rows := 0
+	for _, c := range h.batch {
+		h.dev.Upload(h.x, rows, c.hidden[:c.take*h.hidden])
+		rows += c.take
+	}
+	h.dev.Norm(h.x, h.x, rows, h.p.Norm)
+	h.dev.Prepare(h.act, h.x, rows, h.batch[0].mode)
+	h.product[0] = tensor.Product{W: h.p.LM, Scale: h.p.LogitScale, Dst: h.logits}
+	h.dev.MatMul(h.act, h.product[:])
+	if h.p.LogitSoftcap != 0 {
+		h.dev.Scale(h.logits, rows, 1, h.p.LogitSoftcap)
+	}
+	at := 0
+	for _, c := range h.batch {
+		h.dev.Download(c.dst[:c.take*h.vocab], h.logits, at)
+		at += c.take
+	}
+	err := h.dev.Sync()
+	for _, c := range h.batch {
+		if err != nil {
+			c.err = fmt.Errorf("logits: %w", err)
+			continue
+		}
+		c.dst, c.hidden, c.n = c.dst[c.take*h.vocab:], c.hidden[c.take*h.hidden:], c.n-c.take
+		if c.n > 0 {
+			h.waiting.add(c)
+		}
+	}
+	clear(h.batch)
+}

@@ -1,0 +1,140 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"whorl/tensor"
+	"whorl/tensor/quant"
+	"whorl/tensor/ref"
+)
+
+// slowFirst counts products; the first one waits.
+type slowFirst struct {
+	tensor.Device
+	products int
+	wait     func()
+}
+
+func (d *slowFirst) MatMul(a tensor.Act, p []tensor.Product) {
+	if d.products++; d.products == 1 && d.wait != nil {
+		d.wait()
+	}
+	d.Device.MatMul(a, p)
+}
+
+// randomHead has q8_0 weights, so that the two kinds of activations give other logits.
+func randomHead(t *testing.T, dev tensor.Device, vocab, hidden int) *Head {
+	t.Helper()
+	r := rand.New(rand.NewPCG(2, 3))
+	w := make([]float32, hidden)
+	m, err := quant.PackMatrix(tensor.Q8_0, vocab, hidden, func(int) []float32 {
+		for i := range w {
+			w[i] = float32(r.NormFloat64())
+		}
+		return w
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := dev.Load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gain, err := dev.LoadVector(slices.Repeat([]float32{1}, hidden))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHead(dev, HeadParams{Table: table, LM: table, Norm: tensor.NormSpec{Gain: gain, Eps: 1e-5}, LogitScale: .5, LogitSoftcap: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Calls that come while another one computes share batches, each gets what it would get
+// alone, and a long one does not keep short ones from their turn.
+func TestLogitsShareBatches(t *testing.T) {
+	const vocab, hidden, many = 97, 64, 2*maxHeadRows + 3
+	dev := &slowFirst{Device: ref.New()}
+	h := randomHead(t, dev, vocab, hidden)
+	r := rand.New(rand.NewPCG(5, 5))
+	sizes := []int{1, many, 1, 2, 1, 0, 1}
+	type call struct {
+		hidden, want, got []float32
+		mode              tensor.Activations
+	}
+	calls := make([]call, len(sizes))
+	for i, n := range sizes {
+		c := &calls[i]
+		c.hidden, c.want, c.got = make([]float32, n*hidden), make([]float32, n*vocab), make([]float32, n*vocab)
+		for j := range c.hidden {
+			c.hidden[j] = float32(r.NormFloat64())
+		}
+		if c.mode = tensor.Act8; i == 4 {
+			c.mode = tensor.ActF32
+		}
+		for row := range n {
+			if err := h.Logits(c.want[row*vocab:(row+1)*vocab], c.hidden[row*hidden:(row+1)*hidden], 1, c.mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dev.products = 0
+	begun := make(chan struct{})
+	dev.wait = func() {
+		close(begun)
+		for waiting := 0; waiting < len(sizes)-2; runtime.Gosched() { // all but this and the empty one
+			h.waiting.mu.Lock()
+			waiting = len(h.waiting.calls)
+			h.waiting.mu.Unlock()
+		}
+	}
+	errs := make([]error, len(sizes))
+	var all sync.WaitGroup
+	for i := range calls {
+		all.Go(func() {
+			c := &calls[i]
+			errs[i] = h.Logits(c.got, c.hidden, sizes[i], c.mode)
+		})
+		if i == 0 {
+			<-begun
+		}
+	}
+	all.Wait()
+	for i, c := range calls {
+		if errs[i] != nil || !slices.Equal(c.got, c.want) {
+			t.Errorf("call %d of %d rows: %v, or other logits than alone", i, sizes[i], errs[i])
+		}
+	}
+	// One for the first, one for that of other activations, and full ones for the rest.
+	if want := 2 + (many+4+maxHeadRows-1)/maxHeadRows; dev.products != want {
+		t.Errorf("%d products, want %d", dev.products, want)
+	}
+}
+
+// What a device reports reaches all whose rows were in the batch, and none else.
+func TestLogitsError(t *testing.T) {
+	dev := &failing{Device: ref.New()}
+	h := randomHead(t, dev, 33, 32)
+	dev.err = fmt.Errorf("out of order")
+	row, out := make([]float32, 32), make([]float32, 33)
+	if err := h.Logits(out, row, 1, tensor.Act8); err == nil || err.Error() != "logits: out of order" {
+		t.Errorf("got %v", err)
+	}
+	dev.err = nil
+	if err := h.Logits(out, row, 1, tensor.Act8); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+type failing struct {
+	tensor.Device
+	err error
+}
+
+func (d *failing) Sync() error { return d.err }
