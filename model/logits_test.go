@@ -117,7 +117,7 @@ func TestLogitsShareBatches(t *testing.T) {
 	}
 }
 
-// What a device reports reaches all whose rows were in the batch, and none else.
+// What a device reports reaches the call whose rows were in the batch, and no later one.
 func TestLogitsError(t *testing.T) {
 	dev := &failing{Device: ref.New()}
 	h := randomHead(t, dev, 33, 32)

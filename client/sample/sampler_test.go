@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -142,25 +143,33 @@ func TestDrawFollowsShares(t *testing.T) {
 	}
 }
 
+// Ids of a seed are the same wherever they are drawn.
 func TestSeedDecides(t *testing.T) {
-	run := func(seed uint64) string {
-		s := New(Params{Temperature: 1, Seed: seed}, 0)
+	run := func(p Params) string {
+		s := New(p, 0)
 		var ids []int32
-		for i := range 50 {
-			logits := make([]float32, 64)
+		for i := range 12 {
+			logits := make([]float32, 150)
 			for j := range logits {
-				logits[j] = float32((i*31+j*17)%13) / 4
+				logits[j] = float32((i*31+j*j*17)%131) / 32
 			}
 			id, _ := s.Sample(logits, ids)
 			ids = append(ids, id)
 		}
 		return fmt.Sprint(ids)
 	}
-	if run(7) != run(7) {
-		t.Error("equal seeds, other ids")
-	}
-	if run(7) == run(8) {
-		t.Error("other seeds, equal ids")
+	for _, c := range []struct {
+		p    Params
+		want string
+	}{
+		{Params{Temperature: 1, Seed: 7}, "[14 137 116 65 79 24 122 139 6 28 100 138]"},
+		{Params{Temperature: 1, Seed: 8}, "[121 100 20 36 149 82 135 123 23 22 148 8]"},
+		{Params{Temperature: .6, TopP: .9, Seed: 7}, "[83 80 77 147 75 101 81 68 127 22 122 102]"},
+		{Params{Temperature: .6, TopK: 20, MinP: .1, Seed: 7}, "[83 137 14 21 83 30 140 15 4 62 67 44]"},
+	} {
+		if got := run(c.p); got != c.want {
+			t.Errorf("%+v: got %s, want %s", c.p, got, c.want)
+		}
 	}
 }
 
@@ -246,16 +255,23 @@ func TestNoAllocationPerToken(t *testing.T) {
 }
 
 func BenchmarkSample(b *testing.B) {
-	logits := make([]float32, 49152)
-	for i := range logits {
-		logits[i] = float32((i*7919)%1000) / 50
-	}
-	for _, p := range []Params{{}, {Temperature: 1}, {Temperature: .7, TopK: 40, TopP: .9, RepetitionPenalty: 1.1}} {
-		b.Run(fmt.Sprintf("t%v-k%d", p.Temperature, p.TopK), func(b *testing.B) {
-			s := New(p, 0)
-			for b.Loop() {
-				s.Sample(logits, nil)
-			}
-		})
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, vocab := range []int{49152, 128256} {
+		logits := logitsOf(r, vocab, 0)
+		for _, c := range []struct {
+			name string
+			p    Params
+		}{
+			{"greedy", Params{}}, {"penalty", Params{RepetitionPenalty: 1.1}}, {"temperature", Params{Temperature: 1}},
+			{"top-k", Params{Temperature: .8, TopK: 40}}, {"top-p", Params{Temperature: .8, TopP: .95}}, {"min-p", Params{Temperature: .8, MinP: .05}},
+			{"typical", Params{Temperature: 1, TypicalP: .9}},
+		} {
+			b.Run(fmt.Sprintf("%s-%d", c.name, vocab), func(b *testing.B) {
+				s := New(c.p, 0)
+				for b.Loop() {
+					s.Sample(logits, nil)
+				}
+			})
+		}
 	}
 }
