@@ -114,7 +114,7 @@ func (f *Fields) Common() {
 // model's maths.
 var bookkeeping = []string{
 	"architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "_name_or_path",
-	"_attn_implementation_autoset", "name_or_path", "_commit_hash", "use_cache", "initializer_range", "attention_dropout",
+	"_attn_implementation_autoset", "_attn_implementation", "name_or_path", "_commit_hash", "use_cache", "initializer_range", "attention_dropout",
 	"hidden_dropout", "resid_pdrop", "embd_pdrop", "gradient_checkpointing",
 	"bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "unk_token_id", "decoder_start_token_id", "tokenizer_class",
 	"torchscript", "use_bfloat16", "return_dict", "return_dict_in_generate", "output_attentions", "output_hidden_states",

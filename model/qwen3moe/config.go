@@ -18,6 +18,10 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	c.Window = window(f)
 	experts(f, &c)
 	f.Skip("router_aux_loss_coef", "output_router_logits") // of training
+	// Qwen3-Coder says what goes without saying.
+	f.Only("use_qk_norm", "true")
+	f.Only("qkv_bias", "false")
+	f.Only("shared_expert_intermediate_size", "0")
 	f.Rest("qwen3moe")
 	return c, f.Err()
 }

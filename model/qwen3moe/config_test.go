@@ -16,6 +16,9 @@ const of30B = `{"architectures":["Qwen3MoeForCausalLM"],"attention_bias":false,"
 	"rope_scaling":null,"rope_theta":1000000.0,"router_aux_loss_coef":0.001,"sliding_window":null,"tie_word_embeddings":false,
 	"use_sliding_window":false,"vocab_size":151936}`
 
+// ofCoder adds what the files of Qwen3-Coder say besides.
+var ofCoder = strings.Replace(of30B, `{`, `{"qkv_bias":false,"shared_expert_intermediate_size":0,"use_qk_norm":true,`, 1)
+
 // And that of Qwen3-235B-A22B.
 const of235B = `{"attention_bias":false,"decoder_sparse_step":1,"head_dim":128,"hidden_size":4096,"intermediate_size":12288,
 	"max_position_embeddings":40960,"max_window_layers":94,"mlp_only_layers":[],"model_type":"qwen3_moe","moe_intermediate_size":1536,
@@ -39,7 +42,7 @@ func TestPublishedModels(t *testing.T) {
 	for _, m := range []struct {
 		config string
 		params int64
-	}{{of30B, 623120640}, {of235B, 2487755008}} {
+	}{{of30B, 623120640}, {ofCoder, 623120640}, {of235B, 2487755008}} {
 		c, err := read(t, m.config)
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +99,7 @@ func TestConfigRefuses(t *testing.T) {
 		{`"num_experts_per_tok":8`, `"num_experts_per_tok":129`, "129 of 128 experts for a row"},
 		{`"moe_intermediate_size":768`, `"moe_intermediate_size":0`, "the intermediate size is 0"},
 		{`"num_experts":128`, `"num_experts":128,"num_local_experts":64`, `"num_local_experts" is 64, but num_experts is 128`},
-		{`"rope_scaling":null`, `"shared_expert_intermediate_size":5`, `"shared_expert_intermediate_size" is 5: the qwen3moe family does not know it`},
+		{`"rope_scaling":null`, `"shared_expert_intermediate_size":5`, `"shared_expert_intermediate_size" is 5, which is not supported`},
 	} {
 		_, err := read(t, strings.Replace(of30B, c.old, c.new, 1))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -21,7 +21,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 		window = 0
 	}
 	kinds := f.LayerTypes(c.Layers, func(i int) bool { return window > 0 && !rotates(i) })
-	f.Skip("max_window_layers")
+	f.Skip("max_window_layers", "pretraining_tp") // the published file has the latter, which the library does not read
 	f.Rest("smollm3")
 	c.Slide(f, kinds, window)
 	if f.Err() != nil {

@@ -11,7 +11,7 @@ import (
 // published is what config.json of SmolLM3 3B says.
 const published = `{"architectures":["SmolLM3ForCausalLM"],"attention_bias":false,"hidden_act":"silu","hidden_size":2048,
 	"intermediate_size":11008,"max_position_embeddings":65536,"max_window_layers":28,"mlp_bias":false,
-	"no_rope_layer_interval":4,"num_attention_heads":16,"num_hidden_layers":36,"num_key_value_heads":4,"rms_norm_eps":1e-06,
+	"no_rope_layer_interval":4,"num_attention_heads":16,"num_hidden_layers":36,"num_key_value_heads":4,"pretraining_tp":2,"rms_norm_eps":1e-06,
 	"rope_scaling":null,"rope_theta":5000000.0,"sliding_window":null,"use_sliding_window":false,"vocab_size":128256}`
 
 func TestPublishedModel(t *testing.T) {
