@@ -97,6 +97,8 @@ func encodeError(param string, err error) error {
 	switch {
 	case errors.As(err, &coded):
 		return err
+	case errors.Is(err, client.ErrTooLong):
+		return &paramError{param, swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "%s is more than twice as long as this model's maximum context length", param)}
 	case errors.Is(err, client.ErrNoTemplate), errors.Is(err, client.ErrNoTokenizer):
 		return unsupported(param, "%w", err)
 	}

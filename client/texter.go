@@ -72,6 +72,9 @@ func (x *texter) flush() (show, match string) {
 // ErrNoTokenizer says that a model folder has no tokenizer, so that only ids can be used.
 var ErrNoTokenizer = errors.New("the model has no tokenizer: give token ids instead of text")
 
+// ErrTooLong says that a text is longer than the model reads, by far.
+var ErrTooLong = tokenizer.ErrTooLong
+
 // ErrNoTemplate says that the model has no chat template.
 var ErrNoTemplate = tokenizer.ErrNoTemplate
 
@@ -79,13 +82,17 @@ var ErrNoTemplate = tokenizer.ErrNoTemplate
 type Message = tokenizer.Message
 
 // Encode turns text into ids. special adds what the model puts around a text, such as a
-// begin token. Text that looks like a control token stays text.
+// begin token. Text that looks like a control token stays text. Text of more than twice the
+// positions that the model has fails with ErrTooLong, before all of it is encoded.
 func (e *Engine) Encode(text string, special bool) ([]int32, error) {
 	if e.cfg.Tokenizer == nil {
 		return nil, ErrNoTokenizer
 	}
-	return e.cfg.Tokenizer.Encode(text, tokenizer.EncodeOptions{Special: special})
+	return e.cfg.Tokenizer.Encode(text, tokenizer.EncodeOptions{Special: special, Limit: e.encodeLimit()})
 }
+
+// encodeLimit leaves room to say by how much a text that is a little too long exceeds.
+func (e *Engine) encodeLimit() int { return 2 * e.cfg.MaxLength }
 
 // ChatExtras is what a template is given beside the messages. The zero value is nothing.
 type ChatExtras struct {
@@ -99,7 +106,7 @@ func (e *Engine) EncodeChat(messages []Message, x ChatExtras) ([]int32, error) {
 	if e.cfg.Tokenizer == nil {
 		return nil, ErrNoTokenizer
 	}
-	return e.cfg.Tokenizer.EncodeChat(messages, true, tokenizer.WithTools(x.Tools), tokenizer.WithVars(x.Vars))
+	return e.cfg.Tokenizer.EncodeChat(messages, true, tokenizer.WithTools(x.Tools), tokenizer.WithVars(x.Vars), tokenizer.WithLimit(e.encodeLimit()))
 }
 
 // BadWords gives the ids of texts for sample.Params.BadWords, each as it is at the start

@@ -103,7 +103,7 @@ func TestMarksRunOut(t *testing.T) {
 	if _, err := tok.EncodeChat([]Message{{Role: "user", Content: text + string(rune(firstMark+marks-1))}}, true); err == nil || !strings.Contains(err.Error(), "private-use") {
 		t.Errorf("all: %v", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

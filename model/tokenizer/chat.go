@@ -46,6 +46,7 @@ type ChatOption func(*chatData)
 type chatData struct {
 	tools, documents json.RawMessage
 	vars             map[string]json.RawMessage
+	limit            int
 }
 
 // WithTools offers tools to the model: a JSON list, usually of {"type":
@@ -66,6 +67,9 @@ func WithDocuments(list json.RawMessage) ChatOption {
 func WithVars(vars map[string]json.RawMessage) ChatOption {
 	return func(c *chatData) { c.vars = vars }
 }
+
+// WithLimit is [EncodeOptions].Limit for a conversation.
+func WithLimit(ids int) ChatOption { return func(c *chatData) { c.limit = ids } }
 
 const (
 	maxRole     = 64       // bytes of the name of a role
@@ -113,7 +117,7 @@ func (t *Tokenizer) EncodeChat(messages []Message, addGenerationPrompt bool, opt
 		return nil, err
 	}
 	text, barred := withoutMarks(marked, mark)
-	return t.appendText(nil, text, barred, true)
+	return t.appendText(nil, text, barred, true, limitOf(data.limit))
 }
 
 // chatVariables are what a template is rendered with: what came from users,
@@ -123,6 +127,7 @@ type chatVariables struct {
 	own     map[string]jinja.Value
 	roles   []string // of the messages: checked, and left as they are
 	tools   bool
+	limit   int          // of ids, 0 for none
 	json    jinja.Reader // of all of the conversation: it has one budget
 }
 
@@ -182,7 +187,7 @@ func (t *Tokenizer) chatVariables(messages []Message, addGenerationPrompt bool, 
 			return nil, fmt.Errorf("rendering a chat: %s is no list", part.name)
 		}
 	}
-	c.tools = c.foreign["tools"] != nil
+	c.tools, c.limit = c.foreign["tools"] != nil, extra.limit
 	return c, c.addMessages(messages)
 }
 

@@ -339,6 +339,7 @@ func (t *Tokenizer) put(token string, id int32) error {
 		return fmt.Errorf("id %d is both %.40q and %.40q", id, e.token, token)
 	}
 	e.token, e.present = token, true
+	t.longest = max(t.longest, len(token))
 	e.shown = t.dec.shown(token, false)
 	e.byte = byteToken(e.shown)
 	return nil

@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ const maxText = 64 << 20
 // concurrent use. Make one with [OpenFolder], [LoadJSON] or [FromGGUF].
 type Tokenizer struct {
 	entries []entry // by id
+	longest int     // bytes of the longest token
 	model   *bpe
 	norm    normalizer // nil: none
 	split   []splitter
@@ -68,17 +71,24 @@ type EncodeOptions struct {
 	// ParseSpecial turns text that looks like a special token into that
 	// token. Leave it off for text of a user: text is text.
 	ParseSpecial bool
+	// Limit, if not 0, is the most ids that are of use: a text that gives more
+	// fails with [ErrTooLong], long before all of it is encoded.
+	Limit int
 }
+
+// ErrTooLong says that a text has more tokens than the limit given.
+var ErrTooLong = errors.New("the text has more tokens than the limit")
 
 // Encode returns the ids of text. Bytes that are not UTF-8 count as U+FFFD.
 // It fails if the text is above 64 MiB, or if a split pattern of the
 // tokenizer file takes unreasonably long.
 func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
-	ids := make([]int32, 0, len(text)/3+len(t.prefix)+len(t.suffix))
+	limit := limitOf(opts.Limit)
+	ids := make([]int32, 0, min(limit, len(text)/3)+len(t.prefix)+len(t.suffix))
 	if opts.Special {
 		ids = append(ids, t.prefix...)
 	}
-	ids, err := t.appendText(ids, text, nil, opts.ParseSpecial)
+	ids, err := t.appendText(ids, text, nil, opts.ParseSpecial, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +98,22 @@ func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 	return ids, nil
 }
 
-// appendText appends the ids of text. No special token may start at the
-// offsets in barred.
-func (t *Tokenizer) appendText(ids []int32, text string, barred []int, parseSpecial bool) ([]int32, error) {
+// limitOf is a limit of ids as it is compared with.
+func limitOf(n int) int {
+	if n == 0 {
+		return math.MaxInt
+	}
+	return n
+}
+
+// appendText appends the ids of text, up to limit of them and hardly more. No
+// special token may start at the offsets in barred.
+func (t *Tokenizer) appendText(ids []int32, text string, barred []int, parseSpecial bool, limit int) ([]int32, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("encoding a text of %d bytes: the limit is %d", len(text), maxText)
+	}
+	if len(text)/max(1, t.longest) > limit { // each id takes so many bytes at most
+		return nil, ErrTooLong
 	}
 	text = validText(text)
 	if text == "" {
@@ -105,15 +126,18 @@ func (t *Tokenizer) appendText(ids []int32, text string, barred []int, parseSpec
 			continue
 		}
 		var err error
-		if ids, err = t.appendPiece(ids, p, parseSpecial); err != nil {
+		if ids, err = t.appendPiece(ids, p, parseSpecial, limit); err != nil {
 			return nil, fmt.Errorf("encoding a text of %d bytes: %w", len(text), err)
 		}
+	}
+	if len(ids) > limit { // by tokens found in the text
+		return nil, ErrTooLong
 	}
 	return ids, nil
 }
 
 // appendPiece encodes what lies between two tokens found in the raw text.
-func (t *Tokenizer) appendPiece(ids []int32, p piece, parseSpecial bool) ([]int32, error) {
+func (t *Tokenizer) appendPiece(ids []int32, p piece, parseSpecial bool, limit int) ([]int32, error) {
 	p, err := t.normalize(p)
 	if err != nil {
 		return nil, err
@@ -127,18 +151,30 @@ func (t *Tokenizer) appendPiece(ids []int32, p piece, parseSpecial bool) ([]int3
 			ids = append(ids, part.token)
 			continue
 		}
-		words := []piece{part}
-		for _, step := range t.split {
-			in := words
-			words = make([]piece, 0, len(in))
-			for _, w := range in {
-				if words, err = step(words, w); err != nil {
-					return nil, err
-				}
-			}
+		if ids, err = t.appendWords(ids, part, t.split, make([][]piece, len(t.split)), limit); err != nil {
+			return nil, err
 		}
-		for _, w := range words {
-			ids = t.model.appendWord(ids, w.text)
+	}
+	return ids, nil
+}
+
+// appendWords takes a part through the steps of pre-tokenisation that are left.
+// It finishes one part before it begins the next, so that memory holds the
+// parts of the first step and few of the others. room is a buffer per step.
+func (t *Tokenizer) appendWords(ids []int32, w piece, steps []splitter, room [][]piece, limit int) ([]int32, error) {
+	if len(steps) == 0 {
+		if ids = t.model.appendWord(ids, w.text); len(ids) > limit {
+			return nil, ErrTooLong
+		}
+		return ids, nil
+	}
+	var err error
+	if room[0], err = steps[0](room[0][:0], w); err != nil {
+		return nil, err
+	}
+	for _, part := range room[0] {
+		if ids, err = t.appendWords(ids, part, steps[1:], room[1:], limit); err != nil {
+			return nil, err
 		}
 	}
 	return ids, nil
