@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"whorl/api/gen"
+	"whorl/client"
 )
 
 // A name in another case is not the field to the contract, but is to encoding/json: it is
@@ -136,5 +138,13 @@ func TestBrokenBodies(t *testing.T) {
 		}
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
+	}
+}
+
+// A text that is not even encoded, for its length, is one that is too long.
+func TestFarTooLong(t *testing.T) {
+	f := describe(encodeError("prompt", fmt.Errorf("encoding: %w", client.ErrTooLong)))
+	if got := f.openAI().Error; f.status != 400 || value(got.Code, "") != "context_length_exceeded" || value(got.Param, "") != "prompt" {
+		t.Errorf("status %d, %+v", f.status, got)
 	}
 }
