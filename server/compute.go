@@ -240,7 +240,7 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	j.f.done += j.rows
 	urgent := j.f.count == 1 || j.f.beams.N > 0
 	if j.f.done == j.f.count {
-		x.queued[j.f.src] -= j.f.bytes()
+		x.count(j.f.src, -j.f.bytes())
 		x.frames = x.frames[:copy(x.frames, x.frames[1:])]
 		s.frames.put(j.f, j.f.bytes())
 		x.room.wake()

@@ -77,6 +77,10 @@ type Queues struct {
 	In      int // rows to compute, per source
 	Out     int // outputs to the successor or the client
 	Journal int // outputs kept for the client
+	// InTotal and JournalTotal bound those of all sessions together: many sessions at their
+	// own bounds would hold more memory than a plan leaves. Beyond InTotal each source of a
+	// session may still have one frame waiting.
+	InTotal, JournalTotal int
 	// JournalRate paces prefill journals, in bytes a second per session; 0: no limit.
 	JournalRate int
 }
@@ -91,7 +95,7 @@ func DefaultConfig() Config {
 			Dial: 5 * time.Second, Write: 30 * time.Second, Linger: 2 * time.Second, Idle: 30 * time.Minute,
 			Drain: 10 * time.Second, Update: 30 * time.Second, Coalesce: 2 * time.Second, Ping: 2 * time.Second,
 		},
-		Queues: Queues{In: 16 << 20, Out: 8 << 20, Journal: 64 << 20, JournalRate: 64 << 20},
+		Queues: Queues{In: 16 << 20, Out: 8 << 20, Journal: 64 << 20, InTotal: 1 << 30, JournalTotal: 512 << 20, JournalRate: 64 << 20},
 	}
 }
 

@@ -349,8 +349,8 @@ func (n *node) idle(t *testing.T) {
 	if used := n.cache.Stats().UsedTokens; used != 0 || len(n.byKey) != 0 || len(n.byID) != 0 || items != 0 || rows != 0 || n.early != 0 || len(n.hellos) != 0 {
 		t.Errorf("left behind: %d tokens of cache, %d sessions, %d items with %d rows, %d early push streams", used, len(n.byKey), items, rows, n.early)
 	}
-	if f, p := n.frames.out.Load(), n.packets.out.Load(); f != 0 || p != 0 {
-		t.Errorf("%d buffers of frames and %d of packets are not in their pools", f, p)
+	if f, p := n.frames.out.Load(), n.packets.out.Load(); f != 0 || p != 0 || n.queued != 0 || n.journals != 0 {
+		t.Errorf("%d buffers of frames and %d of packets are not in their pools, %d bytes of frames and %d of journal are counted", f, p, n.queued, n.journals)
 	}
 }
 

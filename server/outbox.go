@@ -100,18 +100,24 @@ func (o *outbox) result(p *packet) {
 // in the client's knowledge and costs recomputing, never correctness.
 func (o *outbox) journal(p *packet, urgent bool) {
 	s := o.x.srv
-	if o.journalBytes+p.bytes() > s.cfg.Queues.Journal {
+	if o.journalBytes+p.bytes() > s.cfg.Queues.Journal || s.journals+p.bytes() > s.cfg.Queues.JournalTotal {
 		s.metrics.journalDropped.Add(float64(p.head.Count))
 		s.packets.put(p, p.bytes())
 		return
 	}
-	o.journalBytes += p.bytes()
+	o.journalled(p.bytes())
 	if urgent {
 		o.urgent = append(o.urgent, p)
 	} else {
 		o.bulk = append(o.bulk, p)
 	}
 	o.poke()
+}
+
+// journalled counts bytes of journal that came or went.
+func (o *outbox) journalled(n int) {
+	o.journalBytes += n
+	o.x.srv.journals += n
 }
 
 // reroute forgets what a new epoch makes worthless. Journal rows that are still true and
@@ -127,7 +133,7 @@ func (o *outbox) reroute(r wire.Route, length int) {
 				kept = append(kept, p)
 				continue
 			}
-			o.journalBytes -= p.bytes()
+			o.journalled(-p.bytes())
 			o.x.srv.packets.put(p, p.bytes())
 		}
 		*q = kept
@@ -255,7 +261,7 @@ func (o *outbox) written(p *packet) {
 		o.resultBytes -= p.bytes()
 		o.x.settle()
 	} else {
-		o.journalBytes -= p.bytes()
+		o.journalled(-p.bytes())
 	}
 	o.x.srv.packets.put(p, p.bytes())
 }

@@ -196,6 +196,49 @@ func TestJournalIsBounded(t *testing.T) {
 	})
 }
 
+// The journals of all sessions together are bounded as well.
+func TestJournalsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const most = 48 << 10
+		n := w.serve("a", middle, func(c *Config, _ *node) {
+			c.CacheToken, c.Queues.Journal, c.Queues.JournalTotal, c.Queues.JournalRate = 1<<16, 32<<10, most, 1
+		})
+		next := w.successor("next")
+		in := input(4, 4000)
+		var clients []*peer
+		for i := range 3 {
+			c := w.stage(n, func(o *wire.Open) { o.Session, o.MaxLength, o.Route.Journal = wire.SessionID{9, byte(i)}, 5000, 0 })
+			go func() {
+				out := <-next
+				for {
+					if _, _, err := out.r.Next(); err != nil {
+						return
+					}
+				}
+			}()
+			for from := 0; from < 4000; from += 1000 {
+				c.rows(in, from, from+1000, 0)
+			}
+			c.position(4000)
+			clients = append(clients, c)
+		}
+		n.mu.Lock()
+		sum := 0
+		for _, x := range n.byKey {
+			sum += x.out.journalBytes
+		}
+		if sum != n.journals || sum > most || sum < most/2 {
+			t.Errorf("%d bytes of journal, counted as %d, want up to %d", sum, n.journals, most)
+		}
+		n.mu.Unlock()
+		synctest.Wait()
+		for _, c := range clients {
+			c.close()
+		}
+		n.idle(t)
+	})
+}
+
 func TestNoJournal(t *testing.T) {
 	for name, change := range map[string]func(*wire.Open){
 		"not asked for":  func(o *wire.Open) {},

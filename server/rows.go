@@ -100,7 +100,7 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 // waitRoom waits until the queue of a source has room, or the rows do not matter any more;
 // mu is held, and released while waiting.
 func (x *session) waitRoom(ctx context.Context, src source, epoch uint32) {
-	for x.phase != ended && x.route.Epoch == epoch && x.queued[src] >= x.srv.cfg.Queues.In && ctx.Err() == nil {
+	for x.phase != ended && x.route.Epoch == epoch && x.full(src) && ctx.Err() == nil {
 		c := x.room.next()
 		x.srv.mu.Unlock()
 		select {
@@ -143,7 +143,7 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) error {
 	s.ids++
 	f.id = s.ids
 	x.frames = append(x.frames, f)
-	x.queued[f.src] += f.bytes()
+	x.count(f.src, f.bytes())
 	x.next, x.comes = end, after(h)
 	class := sched.Prefill
 	if f.count == 1 || f.beams.N > 0 {

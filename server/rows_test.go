@@ -3,6 +3,7 @@ package server
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"whorl/swarm"
@@ -137,6 +138,53 @@ func TestQueuedRowsCount(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		p.close()
+	})
+}
+
+// Frames of all sessions together are bounded; each session may still have one waiting, and
+// all of them are computed.
+func TestFramesOfAllSessionsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const rows = 40 // of a frame
+		span := swarm.Span{Start: 0, End: 6}
+		n := w.serve("a", span, func(c *Config, n *node) {
+			c.Queues.InTotal = 2 * rows * hidden * 4
+			n.engine.hold = make(chan struct{})
+		})
+		in := input(4, 4*rows)
+		var peers []*peer
+		for i := range 4 {
+			p := w.opened(n, "client", span, func(o *wire.Open) { o.Session = wire.SessionID{5, byte(i)} })
+			for from := 0; from < 4*rows; from += rows {
+				p.rows(in, from, from+rows, from)
+			}
+			peers = append(peers, p)
+		}
+		synctest.Wait()
+		n.mu.Lock()
+		frames := 0
+		for _, x := range n.byKey {
+			frames += len(x.frames)
+		}
+		n.mu.Unlock()
+		if frames != 2+3 { // two of the first session, which reach the bound, and one of each other
+			t.Errorf("%d frames wait", frames)
+		}
+		close(n.engine.hold)
+		want := reference(in, 0, 6)
+		for i, p := range peers {
+			var got []float32
+			for _, h := range p.position(4 * rows) {
+				if h.t == wire.TypeRows {
+					got = append(got, h.rows...)
+				}
+			}
+			if !equalBits(got, want) {
+				t.Errorf("session %d: other bits", i)
+			}
+			p.close()
+		}
+		n.idle(t)
 	})
 }
 

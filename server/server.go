@@ -54,6 +54,8 @@ type Server struct {
 	hellos   map[swarm.PeerID]int         // push streams that wait for their session
 	early    int                          // all of them
 	ids      uint64                       // of frames
+	queued   int                          // bytes of frames of all sessions
+	journals int                          // bytes of journal in all outboxes
 	changed  broadcast                    // of sessions and their routes
 	steps    uint64
 }

@@ -102,6 +102,25 @@ func (x *session) settle() {
 	}
 }
 
+// full tells whether a source must wait before it adds a frame; mu is held.
+func (x *session) full(src source) bool {
+	q := &x.srv.cfg.Queues
+	return x.queued[src] >= q.In || x.queued[src] > 0 && x.srv.queued >= q.InTotal
+}
+
+// count notes bytes of frames that came from a source or left the queue; mu is held.
+func (x *session) count(src source, n int) {
+	s := x.srv
+	full := s.queued >= s.cfg.Queues.InTotal
+	x.queued[src] += n
+	s.queued += n
+	if full && s.queued < s.cfg.Queues.InTotal {
+		for _, y := range s.byKey {
+			y.room.wake()
+		}
+	}
+}
+
 // clear drops the rows that wait, and what an iteration in flight makes of others; mu is
 // held. The next row must follow those computed.
 func (x *session) clear() {
@@ -112,7 +131,9 @@ func (x *session) clear() {
 		}
 	}
 	x.frames = x.frames[:0]
-	x.queued = [numSources]int{}
+	for src, n := range x.queued {
+		x.count(source(src), -n)
+	}
 	x.next, x.comes = x.length, x.branch
 	x.room.wake()
 }
