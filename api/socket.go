@@ -162,8 +162,12 @@ func (s *socket) reader(ctx context.Context) {
 			s.send(ctx, gen.SocketPong{Ok: true, Type: gen.SocketPongTypePong})
 			continue
 		case m.kind == "cancel":
-			running := s.cancelTurn()
+			cancel := s.runningTurn()
+			running := cancel != nil
 			s.send(ctx, gen.SocketState{Ok: true, Type: gen.SocketStateTypeCancel, Running: &running})
+			if running { // after the answer: the turn's last frame must not overtake it
+				cancel()
+			}
 			continue
 		}
 		broken = m.err != nil
@@ -276,13 +280,10 @@ func (s *socket) turnRuns(cancel context.CancelFunc) {
 	s.cancel = cancel
 }
 
-// cancelTurn ends the running turn; false if none runs.
-func (s *socket) cancelTurn() bool {
+// runningTurn is what cancels the running turn, nil if none runs. It does nothing to a turn
+// that has ended.
+func (s *socket) runningTurn() context.CancelFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cancel == nil {
-		return false
-	}
-	s.cancel()
-	return true
+	return s.cancel
 }

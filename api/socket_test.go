@@ -48,7 +48,7 @@ func (p *peer) send(frame string) {
 // read reads one frame and checks that it is one of the contract's.
 func (p *peer) read() map[string]any {
 	p.t.Helper()
-	p.c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	p.c.SetReadDeadline(time.Now().Add(patience))
 	_, b, err := p.c.ReadMessage()
 	if err != nil {
 		p.t.Fatalf("read: %v", err)
@@ -94,7 +94,7 @@ func (p *peer) want(fields string) map[string]any {
 // wantClose reads until the close frame.
 func (p *peer) wantClose(code int) {
 	p.t.Helper()
-	p.c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	p.c.SetReadDeadline(time.Now().Add(patience))
 	_, b, err := p.c.ReadMessage()
 	if !websocket.IsCloseError(err, code) {
 		p.t.Errorf("got %q, %v, want close code %d", b, err, code)

@@ -61,13 +61,13 @@ func TestSocketLimits(t *testing.T) {
 		for range 3 {
 			select {
 			case <-pings:
-			case <-time.After(5 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("no ping")
 			}
 		}
 	})
 	t.Run("slow reader", func(t *testing.T) {
-		b := newBench(t, func(c *Config) { c.Limits.Write = 100 * time.Millisecond })
+		b := newBench(t, func(c *Config) { c.Limits.Write = time.Second })
 		b.cfg.Engines = func() []Engine { return []Engine{floodEngine{b.engine}} }
 		api, err := New(b.cfg)
 		if err != nil {
