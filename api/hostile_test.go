@@ -141,6 +141,14 @@ func TestBrokenBodies(t *testing.T) {
 	}
 }
 
+// A query that is not well escaped is said so, not taken for an empty one.
+func TestBadQuery(t *testing.T) {
+	w := do(newBench(t, nil).api.Public(), "POST", "/api/v1/generate?inputs=%zz&max_new_tokens=2", "")
+	if got := w.Body.String(); !strings.Contains(got, `"ok":false`) || !strings.Contains(got, "the query cannot be read") {
+		t.Errorf("status %d, %s", w.Code, got)
+	}
+}
+
 // A text that is not even encoded, for its length, is one that is too long.
 func TestFarTooLong(t *testing.T) {
 	f := describe(encodeError("prompt", fmt.Errorf("encoding: %w", client.ErrTooLong)))

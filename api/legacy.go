@@ -167,7 +167,11 @@ func (a *API) Generate(w http.ResponseWriter, r *http.Request, params gen.Genera
 
 // generateFields reads query, form and JSON; the body wins.
 func (a *API) generateFields(w http.ResponseWriter, r *http.Request) (*fields, error) {
-	query := fieldsOfForm(r.URL.Query())
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, invalid("", "the query cannot be read: %v", err)
+	}
+	query := fieldsOfForm(values)
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if media == "multipart/form-data" {
 		ended, err := a.openBody(w, r)

@@ -773,7 +773,7 @@ type ChatRequest struct {
 	// ServiceTier Ignored.
 	ServiceTier interface{} `json:"service_tier,omitempty"`
 
-	// Stop Texts that end the answer and are not shown.
+	// Stop A text, or at most 16, that end the answer and are not shown.
 	Stop *Stop `json:"stop,omitempty"`
 
 	// Store Ignored.
@@ -906,7 +906,7 @@ type CompletionRequest struct {
 	ReturnTokenIds *bool  `json:"return_token_ids,omitempty"`
 	Seed           *int64 `json:"seed,omitempty"`
 
-	// Stop Texts that end the answer and are not shown.
+	// Stop A text, or at most 16, that end the answer and are not shown.
 	Stop          *Stop          `json:"stop,omitempty"`
 	Stream        *bool          `json:"stream,omitempty"`
 	StreamOptions *StreamOptions `json:"stream_options,omitempty"`
@@ -1678,7 +1678,7 @@ type Span struct {
 	Start int `json:"start"`
 }
 
-// Stop Texts that end the answer and are not shown.
+// Stop A text, or at most 16, that end the answer and are not shown.
 type Stop = Texts
 
 // StopReason defines model for StopReason.
