@@ -205,12 +205,23 @@ func (c *Checkpoint) checkTensor(src source, need nn.Need) (weights.Info, error)
 	return info, nil
 }
 
-// checkSurplus refuses tensors inside blocks that the graph has no place for: a norm or a
-// bias that nobody adds would be a silent error.
+// checkSurplus refuses tensors inside blocks, and of the modules of the head, that the graph
+// has no place for: a norm or a bias that nobody adds would be a silent error. Others may be
+// there: a model that sees pictures holds more than its text part.
 func (c *Checkpoint) checkSurplus(expected map[string]bool) error {
-	blocks := c.names.blocks(c.prefix)
+	lm := c.prefix.Head + c.names.Head + "."
+	expected[lm+"weight"] = true // beside a tied table: see checkTie
+	owned := []string{c.names.blocks(c.prefix), lm}
+	for _, h := range c.headTensors() {
+		expected[h.src.name] = true
+		owned = append(owned, h.src.name[:strings.LastIndex(h.src.name, ".")+1])
+	}
+	surplus := func(name string) bool {
+		within := func(module string) bool { return strings.HasPrefix(name, module) }
+		return slices.ContainsFunc(owned, within) && !expected[name] && !c.names.ignored(name)
+	}
 	for _, name := range c.file.Names() {
-		if strings.HasPrefix(name, blocks) && !expected[name] && !c.names.ignored(name) {
+		if surplus(name) {
 			return fmt.Errorf("%s: tensor %q has no place in a %s model of %d blocks with this configuration",
 				c.Path, name, c.Config.Family, c.Config.Layers)
 		}

@@ -57,6 +57,26 @@ func TestHeadBesideTiedEmbeddings(t *testing.T) {
 	}
 }
 
+// A bias of a module of the head that the graph does not add is refused, and what belongs to
+// no module of the text model is passed over.
+func TestSurplusBesideTheHead(t *testing.T) {
+	for name, want := range map[string]string{
+		"lm_head.bias":                    `tensor "lm_head.bias" has no place in a qwen2 model`,
+		"model.norm.bias":                 `tensor "model.norm.bias" has no place in a qwen2 model`,
+		"model.embed_tokens.weight_scale": `tensor "model.embed_tokens.weight_scale" has no place in a qwen2 model`,
+		"visual.proj.bias":                "",
+	} {
+		dir := copyModel(t, "testdata/qwen2")
+		data := func([]byte) []byte { return make([]byte, 4) }
+		addTensor(t, filepath.Join(dir, "model.safetensors"), name, "F32", []int{1}, "model.norm.weight", data)
+		if want == "" {
+			open(t, dir)
+			continue
+		}
+		refused(t, dir, want)
+	}
+}
+
 // widened makes F32 of BF16.
 func widened(b []byte) []byte {
 	var out []byte

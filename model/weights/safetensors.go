@@ -28,6 +28,9 @@ func OpenSafetensors(path string) (*File, error) {
 	f := &File{format: Safetensors, path: path, entries: map[string]entry{}}
 	for _, name := range files {
 		m, err := mapFile(name)
+		if errors.Is(err, os.ErrNotExist) && want != nil {
+			err = fmt.Errorf("%s names %s, which is not there: fetch the whole model", filepath.Join(path, indexName), filepath.Base(name))
+		}
 		if err == nil {
 			f.parts = append(f.parts, m)
 			if err = f.addSafetensors(len(f.parts) - 1); err != nil {

@@ -130,7 +130,7 @@ func TestSafetensorsRefusesBadFolders(t *testing.T) {
 		"empty map":    {`{"weight_map":{}}`, "weight_map is empty"},
 		"escape":       {`{"weight_map":{"a":"../one.safetensors"}}`, "not the name of a safetensors file"},
 		"absolute":     {`{"weight_map":{"a":"/etc/passwd"}}`, "not the name of a safetensors file"},
-		"missing file": {`{"weight_map":{"a":"three.safetensors"}}`, "three.safetensors"},
+		"missing file": {`{"weight_map":{"a":"three.safetensors"}}`, "names three.safetensors, which is not there: fetch the whole model"},
 		"wrong shard":  {`{"weight_map":{"a":"two.safetensors","b":"two.safetensors"}}`, "does not hold it"},
 		"not there":    {`{"weight_map":{"a":"one.safetensors","c":"two.safetensors"}}`, "does not hold it"},
 	} {
