@@ -50,6 +50,9 @@ func (s *Session) onRows(st *stage, t wire.Type, h wire.RowsHeader, rows []float
 	copy(s.out[(s.got-s.want)*hidden:], rows[(s.got-from)*hidden:])
 	s.got = to
 	s.moved = st.heard
+	for _, other := range s.stages {
+		other.blames = 0
+	}
 	s.notify()
 }
 
@@ -86,21 +89,31 @@ func (s *Session) onStatus(st *stage, v wire.Status) {
 	s.notify()
 }
 
-// onFail takes a typed failure. The stage that is to blame is marked lost, which may be
-// another than the one that reports.
+// maxBlames is how many failures a stage may put down to its neighbours before an output
+// comes: then they are its own, whether it lies or its network is to blame.
+const maxBlames = 2
+
+// onFail takes a typed failure. The stage that is to blame is marked lost, which may be a
+// neighbour of the one that reports: nobody else deals with it.
 func (s *Session) onFail(st *stage, f wire.Fail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.Epoch != 0 && f.Epoch < s.epoch {
 		return
 	}
+	err := f.Err(st.hop.Peer)
 	guilty := st
-	for _, other := range s.stages {
-		if f.Peer != "" && other.hop.Peer == f.Peer {
+	for i, other := range s.stages {
+		if f.Peer != "" && other.hop.Peer == f.Peer && (i == st.index-1 || i == st.index+1) {
 			guilty = other
 		}
 	}
-	guilty.mark(f.Err(st.hop.Peer))
+	guilty.mark(err)
+	if guilty != st {
+		if st.blames++; st.blames >= maxBlames {
+			st.mark(err)
+		}
+	}
 	s.notify()
 }
 

@@ -43,13 +43,14 @@ type fakeServer struct {
 	node    *swarmtest.Node
 	dir     *swarmtest.PeerDirectory
 	span    swarm.Span
-	refuse  error // answer to Open
-	noPush  bool  // computes but never passes anything on
-	journal int   // rows of journal it keeps; -1 for all
-	dieAt   int   // dies after computing that many rows, 0 never
-	lie     int   // the position that it gives when it accepts
-	shrinks bool  // goes back one row further than it is told
-	spoils  bool  // accepts sessions and fails at every row
+	refuse  error  // answer to Open
+	noPush  bool   // computes but never passes anything on
+	journal int    // rows of journal it keeps; -1 for all
+	dieAt   int    // dies after computing that many rows, 0 never
+	lie     int    // the position that it gives when it accepts
+	shrinks bool   // goes back one row further than it is told
+	spoils  bool   // accepts sessions and fails at every row
+	blames  string // puts a failure at every row down to that peer, or to its successor ("next")
 
 	mu       sync.Mutex // guards all below
 	sessions map[wire.SessionID]*fakeSession
@@ -170,6 +171,15 @@ func (s *fakeServer) take(x *fakeSession, p []byte) {
 	}
 	if s.spoils {
 		x.control.Write(wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(h.Epoch, swarm.Errorf(swarm.CodeBadOutput, swarm.Elsewhere, "spoilt"))))
+		return
+	}
+	if s.blames != "" {
+		to := swarm.PeerID(s.blames)
+		if to == "next" {
+			to = x.route.Next
+		}
+		x.control.Write(wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(h.Epoch, &swarm.Error{
+			Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Message: "lost", Peer: to})))
 		return
 	}
 	values, err := codec.Decode(nil, h.Codec, data)

@@ -28,6 +28,7 @@ type stage struct {
 	epoch    uint32 // of the present route
 	position int    // rows computed, as last heard
 	heard    time.Time
+	blames   int   // failures it put down to others since outputs came
 	err      error // why the stage is lost; nil while it lives
 }
 
