@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
@@ -10,6 +11,7 @@ import (
 // A beam search through processes gives the answers of one process, from the command line
 // and over HTTP, also when a server of the route is killed while it runs.
 func TestBeams(t *testing.T) {
+	const steps = 200 // so many that a server can be found and killed before they are over
 	r := refs(t, 24)[0]
 	type answer struct {
 		IDs  []int32 `json:"ids"`
@@ -19,11 +21,11 @@ func TestBeams(t *testing.T) {
 		IDs     []int32  `json:"ids"`
 		Answers []answer `json:"answers"`
 	}
-	args := []string{"generate", toy, "--ids", idList(r.PromptIDs), "--max-new-tokens", "60", "--ignore-eos", "--json", "--num-beams", "4",
+	args := []string{"generate", toy, "--ids", idList(r.PromptIDs), "--max-new-tokens", strconv.Itoa(steps), "--ignore-eos", "--json", "--num-beams", "4",
 		"--num-return-sequences", "2", "--early-stopping", "never", "--no-repeat-ngram-size", "4"}
 	var local, through answers
 	lastJSON(t, run(t, "", append(args, "--local")...), &local)
-	if len(local.Answers) != 2 || len(local.IDs) != 60 {
+	if len(local.Answers) != 2 || len(local.IDs) != steps {
 		t.Fatalf("%+v", local)
 	}
 	s := spawn(t, []string{"0:3", "3:6", "6:8", "3:6"})
@@ -31,20 +33,32 @@ func TestBeams(t *testing.T) {
 	for i, a := range local.Answers {
 		equal(t, "through the swarm", through.Answers[i].IDs, a.IDs)
 	}
-	killed := make(chan bool)
+	if !poll(time.Minute, func() bool { return s.servers[1].sessions(t)+s.servers[3].sessions(t) == 0 }) {
+		t.Fatal("the session of a client that has ended is still there")
+	}
+	killed, over := make(chan bool, 1), make(chan struct{})
 	go func() {
-		killed <- poll(5*time.Second, func() bool {
+		found := false
+		poll(time.Minute, func() bool {
 			for _, i := range []int{1, 3} {
 				if s.servers[i].sessions(t) > 0 {
 					s.servers[i].kill()
+					found = true
 					return true
 				}
 			}
-			return false
+			select {
+			case <-over:
+				return true
+			default:
+				return false
+			}
 		})
+		killed <- found
 	}()
-	status, c := s.post(t, map[string]any{"prompt": r.PromptIDs, "max_tokens": 60, "ignore_eos": true, "num_beams": 4, "n": 2,
+	status, c := s.post(t, map[string]any{"prompt": r.PromptIDs, "max_tokens": steps, "ignore_eos": true, "num_beams": 4, "n": 2,
 		"early_stopping": "never", "no_repeat_ngram_size": 4, "return_token_ids": true})
+	close(over)
 	if !<-killed {
 		t.Error("the search was over before a server could be killed")
 	}

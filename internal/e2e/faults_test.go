@@ -29,7 +29,7 @@ func TestFreezeAndWake(t *testing.T) {
 		case n >= 5 && frozen == nil:
 			frozen = s.inUse(t, 1, 3)
 			frozen.signal(syscall.SIGSTOP)
-		case n == 20:
+		case n >= 20:
 			frozen.signal(syscall.SIGCONT)
 		}
 	})
