@@ -40,6 +40,7 @@ func (a attribute) eval(r *run, s *scope) Value {
 
 // member is of.name: a method, or else the value of a key.
 func member(of Value, name string) (Value, bool) {
+	barSafe(of, "taking a part of")
 	if u, ok := of.(*undefined); ok {
 		fail("%s", u.message)
 	}
@@ -77,6 +78,7 @@ func (x subscript) eval(r *run, s *scope) Value {
 	r.step()
 	of := x.of.eval(r, s)
 	if cut, ok := x.index.(slice); ok {
+		barSafe(of, "taking a part of")
 		return cut.of(r, s, of)
 	}
 	return item(of, x.index.eval(r, s))
@@ -84,6 +86,7 @@ func (x subscript) eval(r *run, s *scope) Value {
 
 // item is of[index]: an element, or else the attribute of that name.
 func item(of, index Value) Value {
+	barSafe(of, "taking a part of")
 	if u, ok := of.(*undefined); ok {
 		fail("%s", u.message)
 	}
@@ -335,6 +338,9 @@ func testNamed(name string) filterFunction {
 
 func (f *filter) apply(r *run, s *scope, of Value) Value {
 	r.step()
+	if f.name != "safe" && f.name != "default" && f.name != "d" {
+		barSafe(of, "the filter "+f.name+" over")
+	}
 	return filterNamed(f.name)(r, of, f.args.eval(r, s))
 }
 

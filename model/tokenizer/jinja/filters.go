@@ -18,6 +18,7 @@ func init() { // the filters that take filters refer back to the map
 	filterFunctions = map[string]func(r *run, of Value, a passed) Value{
 		"abs": absFilter, "attr": attrFilter, "capitalize": textFilter(capitalize), "center": centerFilter,
 		"count": lengthFilter, "length": lengthFilter, "d": defaultFilter, "default": defaultFilter,
+		"safe":  safeFilter,
 		"float": floatFilter, "format": formatFilter, "indent": indentFilter, "int": intFilter,
 		"join": joinFilter, "lower": textFilter(lowered), "replace": replaceFilter, "round": roundFilter,
 		"string": textFilter(func(s string) string { return s }), "title": textFilter(titled), "tojson": toJSON,

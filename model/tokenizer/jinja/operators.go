@@ -56,6 +56,9 @@ func (r *run) operate(op string, left, right Value) Value {
 		if v, ok := r.plus(left, right); ok {
 			return v
 		}
+		if v, ok := r.plusSafe(left, right); ok {
+			return v
+		}
 	case "*":
 		if bWhole {
 			if v, ok := r.repeat(left, b); ok {
@@ -228,6 +231,7 @@ func (c comparison) eval(r *run, s *scope) Value {
 }
 
 func (r *run) compare(op string, left, right Value) bool {
+	left, right = unsafe(left), unsafe(right)
 	switch op {
 	case "==":
 		return r.equal(left, right, 0)

@@ -37,7 +37,7 @@ func init() {
 		"integer":  is(func(v Value) bool { _, ok := v.(int64); return ok }),
 		"float":    is(func(v Value) bool { _, ok := v.(float64); return ok }),
 		"number":   is(func(v Value) bool { _, ok := number(v); return ok }),
-		"string":   is(isString),
+		"string":   is(func(v Value) bool { return isString(unsafe(v)) }),
 		"mapping":  is(func(v Value) bool { _, ok := v.(*Dict); return ok }),
 		"iterable": is(isIterable), "sequence": is(isSequence), "callable": is(isCallable),
 		"lower": func(r *run, of Value, a passed) Value { a.bind("lower"); return cased(r.text(of), unicode.IsLower) },
@@ -66,7 +66,7 @@ func named(known func(string) bool) func(*run, Value, passed) Value {
 
 func isIterable(v Value) bool {
 	switch v.(type) {
-	case string, *List, *Dict, *undefined, *loopState:
+	case string, *safeText, *List, *Dict, *undefined, *loopState:
 		return true
 	}
 	return false
@@ -76,7 +76,7 @@ func isSequence(v Value) bool {
 	switch v := v.(type) {
 	case *List:
 		return v.kind <= rangeList
-	case string, *Dict, *undefined:
+	case string, *safeText, *Dict, *undefined:
 		return true
 	}
 	return false

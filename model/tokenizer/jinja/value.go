@@ -158,6 +158,8 @@ func typeName(v Value) string {
 		return "dict"
 	case *undefined:
 		return "Undefined"
+	case *safeText:
+		return "Markup"
 	case *namespace:
 		return "Namespace"
 	case *loopState:
@@ -186,6 +188,8 @@ func truth(v Value) bool {
 		return v != 0
 	case string:
 		return v != ""
+	case *safeText:
+		return v.text != ""
 	case *List:
 		return v.kind == generatorList || len(v.Items) > 0
 	case *Dict:
@@ -249,6 +253,14 @@ func (r *run) write(b *strings.Builder, v Value, depth int, quoted bool) {
 			writeQuoted(b, v)
 		} else {
 			b.WriteString(v)
+		}
+	case *safeText:
+		if quoted {
+			b.WriteString("Markup(")
+			writeQuoted(b, v.text)
+			b.WriteByte(')')
+		} else {
+			b.WriteString(v.text)
 		}
 	case *undefined:
 		if quoted {

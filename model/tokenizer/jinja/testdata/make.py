@@ -285,6 +285,15 @@ x
 {% for a in people recursive %}{{ a.name }}{% endfor %}{% for a in people if a.tags is defined and a.tags recursive %}{{ a.name }}{% endfor %}
 {% set ns = namespace(found=false) %}{% for p in people %}{% if p.age > 3 %}{% set ns.found = true %}{% break %}{% endif %}{% endfor %}{{ ns.found }}
 {% macro type(p) %}{% if p.type == 'array' %}{{ type(p['items']) }}[]{% else %}{{ p.type }}{% endif %}{% endmacro %}{{ type({'type': 'array', 'items': {'type': 'array', 'items': {'type': 'string'}}}) }}
+{{ d|tojson|safe }}|{{ 1|safe }}|{{ none|safe }}|{{ e|safe }}{{ 'y' if e|safe else 'n' }}{{ nope|safe }}
+{% set a = "<b> & 'x'"|safe %}{{ a }}{{ a ~ '<' }}{{ a is string }}{{ a is mapping }}{{ a is sequence }}{{ a is iterable }}{{ a is number }}
+{% set a = '<b>'|safe %}{{ a == '<b>' }}{{ '<b>' == a }}{{ a != 'x' }}{{ a in ['<b>'] }}{{ 'b' in a }}{{ a in 'x<b>y' }}{{ a < 'z' }}{{ a|safe }}
+{{ '<' + 'a'|safe + '>&"' }} {{ 'a<'|safe + 'b<'|safe }} {{ q + e|safe }}
+{{ ['<', 'a'|safe]|join('&') }}{{ [q|safe, 's'|safe] }}{{ nums|map('safe')|join }}{{ s|safe|default('x') }}{{ e|safe|default('<', true) }}
+{% set b %}<{{ s|safe }}>{% endset %}{{ b + '<' }}{% macro m(x) %}{{ x }}{% endmacro %}{{ m('<'|safe) + '<' }}
+{{ 1 + 'a'|safe }}
+{{ 'a'|safe + nums }}
+{{ 'a'|safe - 'b' }}
 """
 
 
