@@ -138,6 +138,16 @@ func (f *Fields) FloatOr(name string, def float64) float64 {
 	return v
 }
 
+// Factor reads a number that multiplies or divides something. Zero would mean "none" in a
+// Config, which is not what it says.
+func (f *Fields) Factor(name string, def float64) float64 {
+	v := f.FloatOr(name, def)
+	if v == 0 && f.Has(name) {
+		f.Fail(name, "is 0, want another number")
+	}
+	return v
+}
+
 // BoolOr reads a boolean.
 func (f *Fields) BoolOr(name string, def bool) bool {
 	v := def

@@ -18,7 +18,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	c.Norm, c.NormEps = tensor.LayerNorm, float32(f.FloatOr("layer_norm_eps", defaultEps))
 	c.Parallel, c.OneNorm = true, true
 	c.AttnBias = f.BoolOr("attention_bias", false)
-	c.LogitScale = float32(f.FloatOr("logit_scale", defaultLogitScale))
+	c.LogitScale = float32(f.Factor("logit_scale", defaultLogitScale))
 	f.Only("use_qk_norm", "false")
 	f.Skip("model_max_length", "pretraining_tp")
 	f.Rest("cohere")

@@ -40,6 +40,7 @@ func read(t *testing.T, config string) (model.Config, error) {
 func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"use_qk_norm":false`, `"use_qk_norm":true`, `"use_qk_norm" is true`},
+		{`"logit_scale":0.0625`, `"logit_scale":0`, `"logit_scale" is 0`},
 		{`"logit_scale":0.0625`, `"logit_scale":-1`, "a factor of embeddings or logits is -1"},
 		{`"pretraining_tp":1`, `"mystery":1`, `"mystery" is 1: the cohere family does not know it`},
 	} {

@@ -49,7 +49,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 
 // softcap reads a cap; null is none.
 func softcap(f *model.Fields, name string, def float64) float32 {
-	v := f.FloatOr(name, def)
+	v := f.Factor(name, def)
 	if f.Null(name) {
 		return 0
 	}

@@ -50,6 +50,7 @@ func TestConfigRefuses(t *testing.T) {
 		{`"sliding_window":4096`, `"sliding_window":null`, `"sliding_window" is null`},
 		{`"sliding_window":4096,"sliding_window_size":4096`, `"sliding_window":0`, `gives block 0 a window, but sliding_window is 0`},
 		{`"hidden_activation":"gelu_pytorch_tanh"`, `"hidden_activation":"relu"`, `"hidden_activation" is "relu"`},
+		{`"final_logit_softcapping":30.0`, `"final_logit_softcapping":0`, `"final_logit_softcapping" is 0`},
 		{`"attn_logit_softcapping":50.0`, `"attn_logit_softcapping":-1`, "soft cap of attention is -1"},
 		{`"rope_theta":10000.0`, `"mystery":1`, `"mystery" is 1: the gemma2 family does not know it`},
 	} {

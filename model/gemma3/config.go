@@ -52,7 +52,7 @@ func textConfig(f *model.Fields) (model.Config, error) {
 	c.EmbedScale = float32(math.Sqrt(float64(c.Hidden)))
 	c.Scale = float32(math.Pow(f.FloatOr("query_pre_attn_scalar", defaultScalar), -0.5))
 	f.Skip("attn_logit_softcapping") // which the library reads and does not use
-	c.LogitSoftcap = float32(f.FloatOr("final_logit_softcapping", 0))
+	c.LogitSoftcap = float32(f.Factor("final_logit_softcapping", 0))
 	f.Only("use_bidirectional_attention", "false")
 	f.Skip("cache_implementation")
 	pattern := f.IntOr("sliding_window_pattern", f.IntOr("_sliding_window_pattern", defaultPattern))

@@ -12,9 +12,9 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	c := model.DecoderJSON(f, "granite", defaults)
 	c.AttnBias = f.BoolOr("attention_bias", false)
 	c.MLPBias = f.BoolOr("mlp_bias", false)
-	c.EmbedScale = unlessOne(f.FloatOr("embedding_multiplier", 1))
-	c.ResidualGain = unlessOne(f.FloatOr("residual_multiplier", 1))
-	c.Scale = float32(f.FloatOr("attention_multiplier", 1))
+	c.EmbedScale = unlessOne(f.Factor("embedding_multiplier", 1))
+	c.ResidualGain = unlessOne(f.Factor("residual_multiplier", 1))
+	c.Scale = float32(f.Factor("attention_multiplier", 1))
 	scaling := f.FloatOr("logits_scaling", 1)
 	if scaling <= 0 {
 		f.Fail("logits_scaling", "is %v, want a positive number", scaling)

@@ -43,6 +43,9 @@ func read(t *testing.T, config string) (model.Config, error) {
 func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"logits_scaling":16.0`, `"logits_scaling":0`, `"logits_scaling" is 0`},
+		{`"embedding_multiplier":12.0`, `"embedding_multiplier":0`, `"embedding_multiplier" is 0`},
+		{`"residual_multiplier":0.22`, `"residual_multiplier":0`, `"residual_multiplier" is 0`},
+		{`"attention_multiplier":0.0078125`, `"attention_multiplier":0`, `"attention_multiplier" is 0`},
 		{`"residual_multiplier":0.22`, `"residual_multiplier":-1`, "the gain of residuals is -1"},
 		{`"mlp_bias":false`, `"num_local_experts":8`, `"num_local_experts" is 8: the granite family does not know it`},
 	} {
