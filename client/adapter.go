@@ -6,6 +6,9 @@ import (
 	"whorl/swarm"
 )
 
+// namesMost is how many adapters a refusal lists: records of strangers name them.
+const namesMost = 16
+
 // adapter finds what a name stands for now; the session keeps to it, since another adapter
 // may take the name. nil for no name.
 func (e *Engine) adapter(view swarm.View, name string) (*swarm.Adapter, error) {
@@ -19,7 +22,11 @@ func (e *Engine) adapter(view swarm.View, name string) (*swarm.Adapter, error) {
 		}
 		known = append(known, a.Name)
 	}
-	return nil, swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "no server of %s holds the adapter %.100q: those that are held are %q", e.cfg.Manifest.Name, name, known)
+	more := ""
+	if n := len(known) - namesMost; n > 0 {
+		known, more = known[:namesMost], fmt.Sprintf(" and %d more", n)
+	}
+	return nil, swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "no server of %s holds the adapter %.100q: those that are held are %q%s", e.cfg.Manifest.Name, name, known, more)
 }
 
 // holding keeps the servers that hold an adapter; all of them if there is none.

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,22 @@ func TestUnknownAdapter(t *testing.T) {
 		if e := swarm.AsError(err); e.Code != swarm.CodeNotServed || e.Verdict != swarm.Caller ||
 			!strings.Contains(e.Message, `the adapter "poems"`) || !strings.Contains(e.Message, `["prose" "songs"]`) {
 			t.Errorf("%v (%s, %s)", err, e.Code, e.Verdict)
+		}
+	})
+}
+
+// However many there are, an error lists a few.
+func TestUnknownAdapterOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, "a 0:6")
+		var many []swarm.Adapter
+		for i := range 40 {
+			many = append(many, swarm.Adapter{Name: fmt.Sprintf("n%02d", i), Digest: "d"})
+		}
+		w.announce(t, "a", many...)
+		_, err := w.engine.Open(t.Context(), client.SessionOptions{MaxLength: 64, Adapter: "poems"})
+		if !strings.Contains(err.Error(), `"n15"] and 24 more`) || strings.Contains(err.Error(), "n16") {
+			t.Error(err)
 		}
 	})
 }

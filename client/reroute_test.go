@@ -67,32 +67,34 @@ func TestStageThatSpoilsEverything(t *testing.T) {
 // A server that puts its failures down to others is left before it has all of them avoided:
 // those that are not its neighbours it cannot speak of, of its neighbours it is believed once.
 func TestStageThatBlamesOthers(t *testing.T) {
-	for blames, lost := range map[string]int{"next": 2, "d": 0} {
-		w := newWorld(t, nil, "a 0:2", "b 0:2", "c0 2:4", "c1 2:4", "c2 2:4", "c3 2:4", "d 4:6", "e 4:6")
-		s := w.open(t, client.SessionOptions{MaxLength: 64})
-		liar := s.Route()[0].Peer
-		if last := string(s.Route()[2].Peer); blames == "d" {
-			blames = last
-		}
-		w.servers[liar].mu.Lock()
-		w.servers[liar].blames = blames
-		w.servers[liar].mu.Unlock()
-		if got, want := generate(t, s, prompt(5), 3, nil), swarmtest.FakeGreedy(prompt(5), 3); !slices.Equal(got, want) {
-			t.Errorf("blaming %s: %v, want %v", blames, got, want)
-		}
-		if s.Route()[0].Peer == liar || blames != "next" && string(s.Route()[2].Peer) != blames {
-			t.Errorf("blaming %s: the liar %s is on the route %v", blames, liar, s.Route())
-		}
-		used := 0
-		for id, f := range w.servers {
-			f.mu.Lock()
-			if f.opens > 0 && id[0] == 'c' {
-				used++
+	synctest.Test(t, func(t *testing.T) {
+		for blames, lost := range map[string]int{"next": 2, "d": 0} {
+			w := newWorld(t, nil, "a 0:2", "b 0:2", "c0 2:4", "c1 2:4", "c2 2:4", "c3 2:4", "d 4:6", "e 4:6")
+			s := w.open(t, client.SessionOptions{MaxLength: 64})
+			liar := s.Route()[0].Peer
+			if last := string(s.Route()[2].Peer); blames == "d" {
+				blames = last
 			}
-			f.mu.Unlock()
+			w.servers[liar].mu.Lock()
+			w.servers[liar].blames = blames
+			w.servers[liar].mu.Unlock()
+			if got, want := generate(t, s, prompt(5), 3, nil), swarmtest.FakeGreedy(prompt(5), 3); !slices.Equal(got, want) {
+				t.Errorf("blaming %s: %v, want %v", blames, got, want)
+			}
+			if s.Route()[0].Peer == liar || blames != "next" && string(s.Route()[2].Peer) != blames {
+				t.Errorf("blaming %s: the liar %s is on the route %v", blames, liar, s.Route())
+			}
+			used := 0
+			for id, f := range w.servers {
+				f.mu.Lock()
+				if f.opens > 0 && id[0] == 'c' {
+					used++
+				}
+				f.mu.Unlock()
+			}
+			if used > 1+lost {
+				t.Errorf("blaming %s: %d middle servers were tried", blames, used)
+			}
 		}
-		if used > 1+lost {
-			t.Errorf("blaming %s: %d middle servers were tried", blames, used)
-		}
-	}
+	})
 }
