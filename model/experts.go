@@ -33,7 +33,7 @@ func (k *Keys) Experts(s *nn.Spec, renormalise bool) {
 	if gate := k.IntOr("expert_gating_func", softmaxGating); gate != softmaxGating {
 		k.Fail("expert_gating_func", "is %d, which is not supported: only %d is, softmax", gate, softmaxGating)
 	}
-	k.Zero("expert_shared_count", "expert_group_count", "expert_group_used_count")
+	k.Zero("expert_shared_count", "expert_shared_feed_forward_length", "expert_group_count", "expert_group_used_count")
 }
 
 // softmaxGating is ggml's number of the router that weighs experts by a softmax.

@@ -5,17 +5,25 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"whorl/model/families"
 	"whorl/model/nn"
 )
 
-// addFlag puts a truth value in front of the metadata of a GGUF file, and a filler that
-// keeps the tensors aligned.
-func addFlag(t *testing.T, path, name string, value byte) {
+// Kinds of values in GGUF's metadata.
+const (
+	ggufUint32 = 4
+	ggufBool   = 7
+	ggufString = 8
+)
+
+// addKey puts a key in front of the metadata of a GGUF file, and a filler that keeps the
+// tensors aligned.
+func addKey(t *testing.T, path, name string, kind uint32, value ...byte) {
 	t.Helper()
-	const flag, text, align = 7, 8, 32
+	const align = 32
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -23,8 +31,8 @@ func addFlag(t *testing.T, path, name string, value byte) {
 	str := func(b []byte, s string) []byte {
 		return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 	}
-	keys := append(binary.LittleEndian.AppendUint32(str(nil, name), flag), value)
-	keys = binary.LittleEndian.AppendUint32(str(keys, "general.filler"), text)
+	keys := append(binary.LittleEndian.AppendUint32(str(nil, name), kind), value...)
+	keys = binary.LittleEndian.AppendUint32(str(keys, "general.filler"), ggufString)
 	keys = str(keys, string(bytes.Repeat([]byte("x"), align-(len(keys)+8)%align)))
 	count := binary.LittleEndian.Uint64(raw[16:]) + 2
 	out := binary.LittleEndian.AppendUint64(bytes.Clone(raw[:16]), count)
@@ -38,7 +46,7 @@ func addFlag(t *testing.T, path, name string, value byte) {
 func TestGraniteWithoutRotation(t *testing.T) {
 	for value, kind := range []string{nn.RopeNone, nn.RopeDefault} {
 		file := filepath.Join(copyModel(t, "testdata/graniteq"), "model.gguf")
-		addFlag(t, file, "granite.rope.scaling.finetuned", byte(value))
+		addKey(t, file, "granite.rope.scaling.finetuned", ggufBool, byte(value))
 		ck, err := families.Open(file)
 		if err != nil {
 			t.Fatal(err)
@@ -46,6 +54,21 @@ func TestGraniteWithoutRotation(t *testing.T) {
 		defer ck.Close()
 		if ck.Config.Rope.Kind != kind {
 			t.Errorf("finetuned %d: blocks rotate by %q, want %q", value, ck.Config.Rope.Kind, kind)
+		}
+	}
+}
+
+// Files of Qwen3-Coder say that there is no shared expert; one that has any is refused.
+func TestSharedExperts(t *testing.T) {
+	for _, width := range []byte{0, 64} {
+		file := filepath.Join(copyModel(t, "testdata/qwen3moe"), "model.gguf")
+		addKey(t, file, "qwen3moe.expert_shared_feed_forward_length", ggufUint32, width, 0, 0, 0)
+		ck, err := families.Open(file)
+		if err == nil {
+			ck.Close()
+		}
+		if (err == nil) != (width == 0) || err != nil && !strings.Contains(err.Error(), `"qwen3moe.expert_shared_feed_forward_length" is 64`) {
+			t.Errorf("a shared expert of %d: %v", width, err)
 		}
 	}
 }
