@@ -55,7 +55,7 @@ func loads(ck *model.Checkpoint) []model.LoadOptions {
 			out = append(out, model.LoadOptions{DType: d})
 		}
 	}
-	for _, q := range []string{"int8", "nf4", "q8_0", "q4_0", "q4_1", "q4_k"} {
+	for _, q := range model.Quantisers() {
 		o := model.LoadOptions{Quant: q}
 		if _, err := ck.Class(o); err == nil {
 			out = append(out, o)
