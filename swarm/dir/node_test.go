@@ -106,7 +106,13 @@ func start(t *testing.T, h *p2p.Host, cfg Config) *node {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
+	go func() {
+		err := d.Run(ctx)
+		if err != nil {
+			cfg.Log.Error("Run ended", "reason", err)
+		}
+		done <- err
+	}()
 	n := &node{Directory: d, host: h, log: l, stop: sync.OnceValue(func() error {
 		cancel()
 		err := <-done
@@ -139,7 +145,7 @@ func (n *node) until(t *testing.T, what string, cond func(swarm.View) bool) {
 		changed := n.Changed()
 		v, err := n.View(ctx, model.UID())
 		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v\n%s", what, err, n.log)
 		}
 		if cond(v) {
 			return
