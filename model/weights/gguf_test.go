@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -179,6 +180,16 @@ func oneLine(t *testing.T, err error, path, want string) {
 	}
 }
 
+// worked is the processor time that this process has used.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func TestGGUFBigVocabularyIsFast(t *testing.T) {
 	const n = 262_144
 	b := newGGUF(3, 0, 3)
@@ -195,9 +206,9 @@ func TestGGUFBigVocabularyIsFast(t *testing.T) {
 		b.u32(1)
 	}
 	path := write(t, "vocab.gguf", b.buf)
-	best := time.Hour // of three, since the machine may be busy with other tests
+	best := time.Hour // of three, and of the processor's time: the machine may be busy with other tests
 	for range 3 {
-		start := time.Now()
+		start := worked(t)
 		f, err := OpenGGUF(path)
 		if err != nil {
 			t.Fatal(err)
@@ -205,14 +216,14 @@ func TestGGUFBigVocabularyIsFast(t *testing.T) {
 		tokens, ok1 := f.Metadata().Strings("tokenizer.ggml.tokens")
 		scores, ok2 := f.Metadata().Floats("tokenizer.ggml.scores")
 		types, ok3 := f.Metadata().Ints("tokenizer.ggml.token_type")
-		best = min(best, time.Since(start))
+		best = min(best, worked(t)-start)
 		f.Close()
 		if !ok1 || !ok2 || !ok3 || tokens[n-1] != "token262143" || scores[n-1] != n-1 || types[0] != 1 {
 			t.Fatal("the vocabulary is not what was written")
 		}
 	}
 	if best > 500*time.Millisecond {
-		t.Errorf("took %v, want under 0.5 s", best)
+		t.Errorf("took %v of processor time, want under 0.5 s", best)
 	}
 	t.Logf("took %v", best)
 }
