@@ -27,9 +27,9 @@ var avx512 = kernels{
 	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		floatRows(&avx512BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
-	q8_0: func(q *quantArgs) { quantRows(avx512Q8_0, q) },
-	q4_0: func(q *quantArgs) { quantRows(avx512Q4_0, q) },
-	q4_1: func(q *quantArgs) { quantRows(avx512Q4_1, q) },
+	q8_0: func(q *quantArgs) { groupRows(&avx512Q8_0, q) },
+	q4_0: func(q *quantArgs) { groupRows(&avx512Q4_0, q) },
+	q4_1: func(q *quantArgs) { groupRows(&avx512Q4_1, q) },
 	unpackQ8_0: func(dst []float32, data []byte, scale []uint16, groups int) {
 		avx512UnpackQ8_0(&dst[0], &data[0], &scale[0], groups)
 	},
@@ -144,20 +144,45 @@ func floatRows[T float32 | uint16](f *floatKernels[T], acc []float32, accStride 
 // quantKernels holds the kernels of one quantised format by rows, from 1.
 type quantKernels []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// groupKernels holds the kernels of a format without super-blocks by rows, from 1.
+type groupKernels struct {
+	line, scale int // bytes of a group
+	rows        [maxTileRows]groupKernel
+}
+
+type groupKernel = func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)
+
 var (
-	avx512Q8_0 = quantKernels{
+	avx512Q8_0 = groupKernels{512, 32, [...]groupKernel{
 		avx512Q8_0x1, avx512Q8_0x2, avx512Q8_0x3, avx512Q8_0x4, avx512Q8_0x5, avx512Q8_0x6,
 		avx512Q8_0x7, avx512Q8_0x8, avx512Q8_0x9, avx512Q8_0x10, avx512Q8_0x11, avx512Q8_0x12,
-	}
-	avx512Q4_0 = quantKernels{
+	}}
+	avx512Q4_0 = groupKernels{256, 32, [...]groupKernel{
 		avx512Q4_0x1, avx512Q4_0x2, avx512Q4_0x3, avx512Q4_0x4, avx512Q4_0x5, avx512Q4_0x6,
 		avx512Q4_0x7, avx512Q4_0x8, avx512Q4_0x9, avx512Q4_0x10, avx512Q4_0x11, avx512Q4_0x12,
-	}
-	avx512Q4_1 = quantKernels{
+	}}
+	avx512Q4_1 = groupKernels{256, 64, [...]groupKernel{
 		avx512Q4_1x1, avx512Q4_1x2, avx512Q4_1x3, avx512Q4_1x4, avx512Q4_1x5, avx512Q4_1x6,
 		avx512Q4_1x7, avx512Q4_1x8, avx512Q4_1x9, avx512Q4_1x10, avx512Q4_1x11, avx512Q4_1x12,
-	}
+	}}
 )
+
+// groupsAhead is how many groups before their use values and scales are asked for.
+const groupsAhead = 32
+
+// groupRows is quantRows for kernels that are told what to ask for. Where rows take turns on
+// the same blocks, all but the first find these in the cache and ask for what follows.
+func groupRows(f *groupKernels, q *quantArgs) {
+	together, ahead := equalParts(q.rows, maxTileRows), groupsAhead
+	for r := 0; r < q.rows; {
+		n := min(q.rows-r, together)
+		f.rows[n-1](&q.acc[r*q.accStride], uintptr(4*q.accStride), &q.data[0], &q.scale[0], q.blocks,
+			(*byte)(unsafe.Pointer(&q.x[r*q.groups])), uintptr(q.groups)*unsafe.Sizeof(quantGroup{}), q.groups,
+			uintptr(ahead*f.line), uintptr(ahead*f.scale))
+		r += n
+		ahead = q.blocks * q.groups
+	}
+}
 
 func quantRows(f quantKernels, q *quantArgs) {
 	together := equalParts(q.rows, len(f))

@@ -595,179 +595,210 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX512F, AVX512_VNNI
-TEXT ·avx512Q8_0x1(SB), NOSPLIT, $0-64
+// func avx512Q8_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
+TEXT ·avx512Q8_0x1(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), BX
+	MOVQ scaleAhead+72(FP), SI
 
 blocks:
-	MOVQ    x+40(FP), BX
-	MOVQ    AX, SI
-	VMOVUPS (SI), Z0
-	MOVQ    groups+56(FP), SI
+	MOVQ    x+40(FP), DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	MOVQ    groups+56(FP), R8
 
 groups:
-	VPBROADCASTD  40(BX), Z1
+	VPBROADCASTD  40(DI), Z1
+	PREFETCHT1    (CX)(BX*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z2
-	VPDPBUSD.BCST (BX), Z2, Z1
+	VPDPBUSD.BCST (DI), Z2, Z1
+	PREFETCHT1    64(CX)(BX*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z2
-	VPDPBUSD.BCST 4(BX), Z2, Z1
+	VPDPBUSD.BCST 4(DI), Z2, Z1
+	PREFETCHT1    128(CX)(BX*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z2
-	VPDPBUSD.BCST 8(BX), Z2, Z1
+	VPDPBUSD.BCST 8(DI), Z2, Z1
+	PREFETCHT1    192(CX)(BX*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z2
-	VPDPBUSD.BCST 12(BX), Z2, Z1
+	VPDPBUSD.BCST 12(DI), Z2, Z1
+	PREFETCHT1    256(CX)(BX*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z2
-	VPDPBUSD.BCST 16(BX), Z2, Z1
+	VPDPBUSD.BCST 16(DI), Z2, Z1
+	PREFETCHT1    320(CX)(BX*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z2
-	VPDPBUSD.BCST 20(BX), Z2, Z1
+	VPDPBUSD.BCST 20(DI), Z2, Z1
+	PREFETCHT1    384(CX)(BX*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z2
-	VPDPBUSD.BCST 24(BX), Z2, Z1
+	VPDPBUSD.BCST 24(DI), Z2, Z1
+	PREFETCHT1    448(CX)(BX*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z2
-	VPDPBUSD.BCST 28(BX), Z2, Z1
+	VPDPBUSD.BCST 28(DI), Z2, Z1
+	PREFETCHT1    (DX)(SI*1)
 	VCVTPH2PS     (DX), Z2
-	VMULPS.BCST   32(BX), Z2, Z2
+	VMULPS.BCST   32(DI), Z2, Z2
 	VCVTDQ2PS     Z1, Z1
 	VFMADD231PS   Z2, Z1, Z0
-	ADDQ          $+56, BX
+	ADDQ          $+56, DI
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          SI
+	DECQ          R8
 	JNE           groups
-	MOVQ          AX, BX
-	VMOVUPS       Z0, (BX)
+	MOVQ          AX, DI
+	VMOVUPS       Z0, (DI)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x1(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x1(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z1
+	MOVQ         ahead+64(FP), BX
+	MOVQ         scaleAhead+72(FP), SI
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z1
 
 blocks:
-	MOVQ    x+40(FP), BX
-	MOVQ    AX, SI
-	VMOVUPS (SI), Z0
-	MOVQ    groups+56(FP), SI
+	MOVQ    x+40(FP), DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	MOVQ    groups+56(FP), R8
 
 groups:
-	VPBROADCASTD  44(BX), Z2
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(DI), Z2
+	PREFETCHT1    (CX)(BX*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z3
 	VPANDD        Z1, Z3, Z4
-	VPDPBUSD.BCST (BX), Z4, Z2
+	VPDPBUSD.BCST (DI), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
-	VPDPBUSD.BCST 16(BX), Z3, Z2
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(DI), Z3, Z2
+	PREFETCHT1    64(CX)(BX*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z3
 	VPANDD        Z1, Z3, Z4
-	VPDPBUSD.BCST 4(BX), Z4, Z2
+	VPDPBUSD.BCST 4(DI), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
-	VPDPBUSD.BCST 20(BX), Z3, Z2
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(DI), Z3, Z2
+	PREFETCHT1    128(CX)(BX*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z3
 	VPANDD        Z1, Z3, Z4
-	VPDPBUSD.BCST 8(BX), Z4, Z2
+	VPDPBUSD.BCST 8(DI), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
-	VPDPBUSD.BCST 24(BX), Z3, Z2
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(DI), Z3, Z2
+	PREFETCHT1    192(CX)(BX*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z3
 	VPANDD        Z1, Z3, Z4
-	VPDPBUSD.BCST 12(BX), Z4, Z2
+	VPDPBUSD.BCST 12(DI), Z4, Z2
 	VPSRLW        $0x04, Z3, Z3
 	VPANDD        Z1, Z3, Z3
-	VPDPBUSD.BCST 28(BX), Z3, Z2
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(DI), Z3, Z2
+	PREFETCHT1    (DX)(SI*1)
 	VCVTPH2PS     (DX), Z3
-	VMULPS.BCST   32(BX), Z3, Z3
+	VMULPS.BCST   32(DI), Z3, Z3
 	VCVTDQ2PS     Z2, Z2
 	VFMADD231PS   Z3, Z2, Z0
-	ADDQ          $+56, BX
+	ADDQ          $+56, DI
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          SI
+	DECQ          R8
 	JNE           groups
-	MOVQ          AX, BX
-	VMOVUPS       Z0, (BX)
+	MOVQ          AX, DI
+	VMOVUPS       Z0, (DI)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x1(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x1(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z1
+	MOVQ         ahead+64(FP), BX
+	MOVQ         scaleAhead+72(FP), SI
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z1
 
 blocks:
-	MOVQ    x+40(FP), BX
-	MOVQ    AX, SI
-	VMOVUPS (SI), Z0
-	MOVQ    groups+56(FP), SI
+	MOVQ    x+40(FP), DI
+	MOVQ    AX, R8
+	VMOVUPS (R8), Z0
+	MOVQ    groups+56(FP), R8
 
 groups:
 	VPXORD           Z2, Z2, Z2
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(BX*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z3
 	VPANDD           Z1, Z3, Z4
-	VPDPBUSD.BCST    (BX), Z4, Z2
+	VPDPBUSD.BCST    (DI), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
-	VPDPBUSD.BCST    16(BX), Z3, Z2
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(DI), Z3, Z2
+	PREFETCHT1       64(CX)(BX*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z3
 	VPANDD           Z1, Z3, Z4
-	VPDPBUSD.BCST    4(BX), Z4, Z2
+	VPDPBUSD.BCST    4(DI), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
-	VPDPBUSD.BCST    20(BX), Z3, Z2
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(DI), Z3, Z2
+	PREFETCHT1       128(CX)(BX*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z3
 	VPANDD           Z1, Z3, Z4
-	VPDPBUSD.BCST    8(BX), Z4, Z2
+	VPDPBUSD.BCST    8(DI), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
-	VPDPBUSD.BCST    24(BX), Z3, Z2
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(DI), Z3, Z2
+	PREFETCHT1       192(CX)(BX*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z3
 	VPANDD           Z1, Z3, Z4
-	VPDPBUSD.BCST    12(BX), Z4, Z2
+	VPDPBUSD.BCST    12(DI), Z4, Z2
 	VPSRLW           $0x04, Z3, Z3
 	VPANDD           Z1, Z3, Z3
-	VPDPBUSD.BCST    28(BX), Z3, Z2
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(DI), Z3, Z2
+	PREFETCHT1       (DX)(SI*1)
 	VCVTPH2PS        (DX), Z3
-	VMULPS.BCST      32(BX), Z3, Z3
+	VMULPS.BCST      32(DI), Z3, Z3
 	VCVTDQ2PS        Z2, Z2
 	VFMADD231PS      Z3, Z2, Z0
 	VCVTPH2PS        32(DX), Z3
-	VFMADD231PS.BCST 36(BX), Z3, Z0
-	ADDQ             $+56, BX
+	VFMADD231PS.BCST 36(DI), Z3, Z0
+	ADDQ             $+56, DI
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             SI
+	DECQ             R8
 	JNE              groups
-	MOVQ             AX, BX
-	VMOVUPS          Z0, (BX)
+	MOVQ             AX, DI
+	VMOVUPS          Z0, (DI)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -800,30 +831,34 @@ supers:
 	MOVQ         $0x00000008, SI
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z5, Z5, Z5
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z4
 	VPANDD           Z1, Z4, Z6
 	VPDPBUSD.BCST    (BX), Z6, Z5
 	VPSRLW           $0x04, Z4, Z4
 	VPANDD           Z1, Z4, Z4
 	VPDPBUSD.BCST    16(BX), Z4, Z5
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z4
 	VPANDD           Z1, Z4, Z6
 	VPDPBUSD.BCST    4(BX), Z6, Z5
 	VPSRLW           $0x04, Z4, Z4
 	VPANDD           Z1, Z4, Z4
 	VPDPBUSD.BCST    20(BX), Z4, Z5
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z4
 	VPANDD           Z1, Z4, Z6
 	VPDPBUSD.BCST    8(BX), Z6, Z5
 	VPSRLW           $0x04, Z4, Z4
 	VPANDD           Z1, Z4, Z4
 	VPDPBUSD.BCST    24(BX), Z4, Z5
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z4
 	VPANDD           Z1, Z4, Z6
 	VPDPBUSD.BCST    12(BX), Z6, Z5
@@ -883,10 +918,12 @@ supers:
 	MOVQ         $0x00000008, SI
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z6, Z6, Z6
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z5
 	VPANDD           Z1, Z5, Z7
 	VPSLLW           $0x04, 256(CX), Z8
@@ -897,7 +934,8 @@ groups:
 	VPSLLW           $0x03, 256(CX), Z7
 	VPTERNLOGD       $0xf8, Z2, Z7, Z5
 	VPDPBUSD.BCST    16(BX), Z5, Z6
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z5
 	VPANDD           Z1, Z5, Z7
 	VPSLLW           $0x02, 256(CX), Z8
@@ -908,7 +946,8 @@ groups:
 	VPSLLW           $0x01, 256(CX), Z7
 	VPTERNLOGD       $0xf8, Z2, Z7, Z5
 	VPDPBUSD.BCST    20(BX), Z5, Z6
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z5
 	VPANDD           Z1, Z5, Z7
 	VMOVDQU64        256(CX), Z8
@@ -919,7 +958,8 @@ groups:
 	VPSRLW           $0x01, 256(CX), Z7
 	VPTERNLOGD       $0xf8, Z2, Z7, Z5
 	VPDPBUSD.BCST    24(BX), Z5, Z6
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z5
 	VPANDD           Z1, Z5, Z7
 	VPSRLW           $0x02, 256(CX), Z8
@@ -979,11 +1019,13 @@ supers:
 	MOVQ      $0x00000008, SI
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(BX), Z4
 	VPBROADCASTD  52(BX), Z5
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z6
 	VPANDD        Z1, Z6, Z7
 	VPSLLW        $0x04, 256(CX), Z8
@@ -994,8 +1036,10 @@ groups:
 	VPSLLW        $0x02, 256(CX), Z7
 	VPTERNLOGD    $0xf8, Z2, Z7, Z6
 	VPDPBUSD.BCST 16(BX), Z6, Z5
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z6
 	VPANDD        Z1, Z6, Z7
 	VMOVDQU64     256(CX), Z8
@@ -1006,7 +1050,8 @@ groups:
 	VPSRLW        $0x02, 256(CX), Z7
 	VPTERNLOGD    $0xf8, Z2, Z7, Z6
 	VPDPBUSD.BCST 20(BX), Z6, Z5
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z6
 	VPANDD        Z1, Z6, Z7
 	VPSLLW        $0x04, 320(CX), Z8
@@ -1017,7 +1062,8 @@ groups:
 	VPSLLW        $0x02, 320(CX), Z7
 	VPTERNLOGD    $0xf8, Z2, Z7, Z6
 	VPDPBUSD.BCST 24(BX), Z6, Z5
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z6
 	VPANDD        Z1, Z6, Z7
 	VMOVDQU64     320(CX), Z8
@@ -1074,11 +1120,13 @@ blocks:
 	MOVQ    groups+56(FP), SI
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(BX), Z3
 	VPADDD        Z3, Z3, Z3
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z4
 	VPANDD        Z1, Z4, Z5
 	VPSLLW        $0x04, 256(CX), Z6
@@ -1089,7 +1137,8 @@ groups:
 	VPSLLW        $0x03, 256(CX), Z5
 	VPTERNLOGD    $0xf8, Z2, Z5, Z4
 	VPDPBUSD.BCST 16(BX), Z4, Z3
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z4
 	VPANDD        Z1, Z4, Z5
 	VPSLLW        $0x02, 256(CX), Z6
@@ -1100,7 +1149,8 @@ groups:
 	VPSLLW        $0x01, 256(CX), Z5
 	VPTERNLOGD    $0xf8, Z2, Z5, Z4
 	VPDPBUSD.BCST 20(BX), Z4, Z3
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z4
 	VPANDD        Z1, Z4, Z5
 	VMOVDQU64     256(CX), Z6
@@ -1111,7 +1161,8 @@ groups:
 	VPSRLW        $0x01, 256(CX), Z5
 	VPTERNLOGD    $0xf8, Z2, Z5, Z4
 	VPDPBUSD.BCST 24(BX), Z4, Z3
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z4
 	VPANDD        Z1, Z4, Z5
 	VPSRLW        $0x02, 256(CX), Z6
@@ -2297,237 +2348,259 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x2(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x2(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z1
-	MOVQ    groups+56(FP), DI
+	MOVQ    x+40(FP), R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	MOVQ    groups+56(FP), R9
 
 groups:
-	VPBROADCASTD  40(SI), Z2
-	VPBROADCASTD  40(SI)(BX*1), Z3
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z2
+	VPBROADCASTD  40(R8)(BX*1), Z3
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z4
-	VPDPBUSD.BCST (SI), Z4, Z2
-	VPDPBUSD.BCST (SI)(BX*1), Z4, Z3
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z4, Z2
+	VPDPBUSD.BCST (R8)(BX*1), Z4, Z3
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z4
-	VPDPBUSD.BCST 4(SI), Z4, Z2
-	VPDPBUSD.BCST 4(SI)(BX*1), Z4, Z3
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z4, Z2
+	VPDPBUSD.BCST 4(R8)(BX*1), Z4, Z3
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z4
-	VPDPBUSD.BCST 8(SI), Z4, Z2
-	VPDPBUSD.BCST 8(SI)(BX*1), Z4, Z3
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z4, Z2
+	VPDPBUSD.BCST 8(R8)(BX*1), Z4, Z3
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z4
-	VPDPBUSD.BCST 12(SI), Z4, Z2
-	VPDPBUSD.BCST 12(SI)(BX*1), Z4, Z3
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z4, Z2
+	VPDPBUSD.BCST 12(R8)(BX*1), Z4, Z3
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z4
-	VPDPBUSD.BCST 16(SI), Z4, Z2
-	VPDPBUSD.BCST 16(SI)(BX*1), Z4, Z3
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z4, Z2
+	VPDPBUSD.BCST 16(R8)(BX*1), Z4, Z3
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z4
-	VPDPBUSD.BCST 20(SI), Z4, Z2
-	VPDPBUSD.BCST 20(SI)(BX*1), Z4, Z3
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z4, Z2
+	VPDPBUSD.BCST 20(R8)(BX*1), Z4, Z3
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z4
-	VPDPBUSD.BCST 24(SI), Z4, Z2
-	VPDPBUSD.BCST 24(SI)(BX*1), Z4, Z3
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z4, Z2
+	VPDPBUSD.BCST 24(R8)(BX*1), Z4, Z3
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z4
-	VPDPBUSD.BCST 28(SI), Z4, Z2
-	VPDPBUSD.BCST 28(SI)(BX*1), Z4, Z3
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z4, Z2
+	VPDPBUSD.BCST 28(R8)(BX*1), Z4, Z3
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z4
-	VMULPS.BCST   32(SI), Z4, Z5
+	VMULPS.BCST   32(R8), Z4, Z5
 	VCVTDQ2PS     Z2, Z2
 	VFMADD231PS   Z5, Z2, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z4, Z2
+	VMULPS.BCST   32(R8)(BX*1), Z4, Z2
 	VCVTDQ2PS     Z3, Z3
 	VFMADD231PS   Z2, Z3, Z1
-	ADDQ          $+56, SI
+	ADDQ          $+56, R8
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          DI
+	DECQ          R9
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x2(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x2(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z2
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z2
 
 blocks:
-	MOVQ    x+40(FP), SI
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z1
-	MOVQ    groups+56(FP), DI
+	MOVQ    x+40(FP), R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	MOVQ    groups+56(FP), R9
 
 groups:
-	VPBROADCASTD  44(SI), Z3
-	VPBROADCASTD  44(SI)(BX*1), Z4
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z3
+	VPBROADCASTD  44(R8)(BX*1), Z4
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z5
 	VPANDD        Z2, Z5, Z6
-	VPDPBUSD.BCST (SI), Z6, Z3
-	VPDPBUSD.BCST (SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST (R8), Z6, Z3
+	VPDPBUSD.BCST (R8)(BX*1), Z6, Z4
 	VPSRLW        $0x04, Z5, Z5
 	VPANDD        Z2, Z5, Z5
-	VPDPBUSD.BCST 16(SI), Z5, Z3
-	VPDPBUSD.BCST 16(SI)(BX*1), Z5, Z4
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z5, Z3
+	VPDPBUSD.BCST 16(R8)(BX*1), Z5, Z4
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z5
 	VPANDD        Z2, Z5, Z6
-	VPDPBUSD.BCST 4(SI), Z6, Z3
-	VPDPBUSD.BCST 4(SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 4(R8), Z6, Z3
+	VPDPBUSD.BCST 4(R8)(BX*1), Z6, Z4
 	VPSRLW        $0x04, Z5, Z5
 	VPANDD        Z2, Z5, Z5
-	VPDPBUSD.BCST 20(SI), Z5, Z3
-	VPDPBUSD.BCST 20(SI)(BX*1), Z5, Z4
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z5, Z3
+	VPDPBUSD.BCST 20(R8)(BX*1), Z5, Z4
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z5
 	VPANDD        Z2, Z5, Z6
-	VPDPBUSD.BCST 8(SI), Z6, Z3
-	VPDPBUSD.BCST 8(SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 8(R8), Z6, Z3
+	VPDPBUSD.BCST 8(R8)(BX*1), Z6, Z4
 	VPSRLW        $0x04, Z5, Z5
 	VPANDD        Z2, Z5, Z5
-	VPDPBUSD.BCST 24(SI), Z5, Z3
-	VPDPBUSD.BCST 24(SI)(BX*1), Z5, Z4
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z5, Z3
+	VPDPBUSD.BCST 24(R8)(BX*1), Z5, Z4
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z5
 	VPANDD        Z2, Z5, Z6
-	VPDPBUSD.BCST 12(SI), Z6, Z3
-	VPDPBUSD.BCST 12(SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 12(R8), Z6, Z3
+	VPDPBUSD.BCST 12(R8)(BX*1), Z6, Z4
 	VPSRLW        $0x04, Z5, Z5
 	VPANDD        Z2, Z5, Z5
-	VPDPBUSD.BCST 28(SI), Z5, Z3
-	VPDPBUSD.BCST 28(SI)(BX*1), Z5, Z4
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z5, Z3
+	VPDPBUSD.BCST 28(R8)(BX*1), Z5, Z4
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z5
-	VMULPS.BCST   32(SI), Z5, Z6
+	VMULPS.BCST   32(R8), Z5, Z6
 	VCVTDQ2PS     Z3, Z3
 	VFMADD231PS   Z6, Z3, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z5, Z3
+	VMULPS.BCST   32(R8)(BX*1), Z5, Z3
 	VCVTDQ2PS     Z4, Z4
 	VFMADD231PS   Z3, Z4, Z1
-	ADDQ          $+56, SI
+	ADDQ          $+56, R8
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          DI
+	DECQ          R9
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x2(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x2(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z2
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z2
 
 blocks:
-	MOVQ    x+40(FP), SI
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z1
-	MOVQ    groups+56(FP), DI
+	MOVQ    x+40(FP), R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	MOVQ    groups+56(FP), R9
 
 groups:
 	VPXORD           Z3, Z3, Z3
 	VPXORD           Z4, Z4, Z4
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z5
 	VPANDD           Z2, Z5, Z6
-	VPDPBUSD.BCST    (SI), Z6, Z3
-	VPDPBUSD.BCST    (SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST    (R8), Z6, Z3
+	VPDPBUSD.BCST    (R8)(BX*1), Z6, Z4
 	VPSRLW           $0x04, Z5, Z5
 	VPANDD           Z2, Z5, Z5
-	VPDPBUSD.BCST    16(SI), Z5, Z3
-	VPDPBUSD.BCST    16(SI)(BX*1), Z5, Z4
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z5, Z3
+	VPDPBUSD.BCST    16(R8)(BX*1), Z5, Z4
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z5
 	VPANDD           Z2, Z5, Z6
-	VPDPBUSD.BCST    4(SI), Z6, Z3
-	VPDPBUSD.BCST    4(SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST    4(R8), Z6, Z3
+	VPDPBUSD.BCST    4(R8)(BX*1), Z6, Z4
 	VPSRLW           $0x04, Z5, Z5
 	VPANDD           Z2, Z5, Z5
-	VPDPBUSD.BCST    20(SI), Z5, Z3
-	VPDPBUSD.BCST    20(SI)(BX*1), Z5, Z4
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z5, Z3
+	VPDPBUSD.BCST    20(R8)(BX*1), Z5, Z4
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z5
 	VPANDD           Z2, Z5, Z6
-	VPDPBUSD.BCST    8(SI), Z6, Z3
-	VPDPBUSD.BCST    8(SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST    8(R8), Z6, Z3
+	VPDPBUSD.BCST    8(R8)(BX*1), Z6, Z4
 	VPSRLW           $0x04, Z5, Z5
 	VPANDD           Z2, Z5, Z5
-	VPDPBUSD.BCST    24(SI), Z5, Z3
-	VPDPBUSD.BCST    24(SI)(BX*1), Z5, Z4
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z5, Z3
+	VPDPBUSD.BCST    24(R8)(BX*1), Z5, Z4
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z5
 	VPANDD           Z2, Z5, Z6
-	VPDPBUSD.BCST    12(SI), Z6, Z3
-	VPDPBUSD.BCST    12(SI)(BX*1), Z6, Z4
+	VPDPBUSD.BCST    12(R8), Z6, Z3
+	VPDPBUSD.BCST    12(R8)(BX*1), Z6, Z4
 	VPSRLW           $0x04, Z5, Z5
 	VPANDD           Z2, Z5, Z5
-	VPDPBUSD.BCST    28(SI), Z5, Z3
-	VPDPBUSD.BCST    28(SI)(BX*1), Z5, Z4
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z5, Z3
+	VPDPBUSD.BCST    28(R8)(BX*1), Z5, Z4
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z5
-	VMULPS.BCST      32(SI), Z5, Z6
+	VMULPS.BCST      32(R8), Z5, Z6
 	VCVTDQ2PS        Z3, Z3
 	VFMADD231PS      Z6, Z3, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z5, Z5
+	VMULPS.BCST      32(R8)(BX*1), Z5, Z5
 	VCVTDQ2PS        Z4, Z4
 	VFMADD231PS      Z5, Z4, Z1
 	VCVTPH2PS        32(DX), Z5
-	VFMADD231PS.BCST 36(SI), Z5, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z5, Z1
-	ADDQ             $+56, SI
+	VFMADD231PS.BCST 36(R8), Z5, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z5, Z1
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             DI
+	DECQ             R9
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -2562,10 +2635,11 @@ supers:
 	MOVQ         $0x00000008, DI
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z6, Z6, Z6
 	VPXORD           Z7, Z7, Z7
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z5
 	VPANDD           Z2, Z5, Z8
 	VPDPBUSD.BCST    (SI), Z8, Z6
@@ -2574,7 +2648,8 @@ groups:
 	VPANDD           Z2, Z5, Z5
 	VPDPBUSD.BCST    16(SI), Z5, Z6
 	VPDPBUSD.BCST    16(SI)(BX*1), Z5, Z7
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z5
 	VPANDD           Z2, Z5, Z8
 	VPDPBUSD.BCST    4(SI), Z8, Z6
@@ -2583,7 +2658,8 @@ groups:
 	VPANDD           Z2, Z5, Z5
 	VPDPBUSD.BCST    20(SI), Z5, Z6
 	VPDPBUSD.BCST    20(SI)(BX*1), Z5, Z7
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z5
 	VPANDD           Z2, Z5, Z8
 	VPDPBUSD.BCST    8(SI), Z8, Z6
@@ -2592,7 +2668,8 @@ groups:
 	VPANDD           Z2, Z5, Z5
 	VPDPBUSD.BCST    24(SI), Z5, Z6
 	VPDPBUSD.BCST    24(SI)(BX*1), Z5, Z7
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z5
 	VPANDD           Z2, Z5, Z8
 	VPDPBUSD.BCST    12(SI), Z8, Z6
@@ -2662,11 +2739,13 @@ supers:
 	MOVQ         $0x00000008, DI
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z6
 	VPANDD           Z2, Z6, Z9
 	VPSLLW           $0x04, 256(CX), Z10
@@ -2679,7 +2758,8 @@ groups:
 	VPTERNLOGD       $0xf8, Z3, Z9, Z6
 	VPDPBUSD.BCST    16(SI), Z6, Z7
 	VPDPBUSD.BCST    16(SI)(BX*1), Z6, Z8
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z6
 	VPANDD           Z2, Z6, Z9
 	VPSLLW           $0x02, 256(CX), Z10
@@ -2692,7 +2772,8 @@ groups:
 	VPTERNLOGD       $0xf8, Z3, Z9, Z6
 	VPDPBUSD.BCST    20(SI), Z6, Z7
 	VPDPBUSD.BCST    20(SI)(BX*1), Z6, Z8
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z6
 	VPANDD           Z2, Z6, Z9
 	VMOVDQU64        256(CX), Z10
@@ -2705,7 +2786,8 @@ groups:
 	VPTERNLOGD       $0xf8, Z3, Z9, Z6
 	VPDPBUSD.BCST    24(SI), Z6, Z7
 	VPDPBUSD.BCST    24(SI)(BX*1), Z6, Z8
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z6
 	VPANDD           Z2, Z6, Z9
 	VPSRLW           $0x02, 256(CX), Z10
@@ -2775,13 +2857,15 @@ supers:
 	MOVQ      $0x00000008, DI
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z5
 	VPBROADCASTD  48(SI)(BX*1), Z6
 	VPBROADCASTD  52(SI), Z7
 	VPBROADCASTD  52(SI)(BX*1), Z8
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z9
 	VPANDD        Z2, Z9, Z10
 	VPSLLW        $0x04, 256(CX), Z11
@@ -2794,8 +2878,10 @@ groups:
 	VPTERNLOGD    $0xf8, Z3, Z10, Z9
 	VPDPBUSD.BCST 16(SI), Z9, Z7
 	VPDPBUSD.BCST 16(SI)(BX*1), Z9, Z8
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z9
 	VPANDD        Z2, Z9, Z10
 	VMOVDQU64     256(CX), Z11
@@ -2808,7 +2894,8 @@ groups:
 	VPTERNLOGD    $0xf8, Z3, Z10, Z9
 	VPDPBUSD.BCST 20(SI), Z9, Z7
 	VPDPBUSD.BCST 20(SI)(BX*1), Z9, Z8
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z9
 	VPANDD        Z2, Z9, Z10
 	VPSLLW        $0x04, 320(CX), Z11
@@ -2821,7 +2908,8 @@ groups:
 	VPTERNLOGD    $0xf8, Z3, Z10, Z9
 	VPDPBUSD.BCST 24(SI), Z9, Z7
 	VPDPBUSD.BCST 24(SI)(BX*1), Z9, Z8
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z9
 	VPANDD        Z2, Z9, Z10
 	VMOVDQU64     320(CX), Z11
@@ -2890,13 +2978,15 @@ blocks:
 	MOVQ    groups+56(FP), DI
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z4
 	VPADDD        Z4, Z4, Z4
 	VPBROADCASTD  44(SI)(BX*1), Z5
 	VPADDD        Z5, Z5, Z5
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z6
 	VPANDD        Z2, Z6, Z7
 	VPSLLW        $0x04, 256(CX), Z8
@@ -2909,7 +2999,8 @@ groups:
 	VPTERNLOGD    $0xf8, Z3, Z7, Z6
 	VPDPBUSD.BCST 16(SI), Z6, Z4
 	VPDPBUSD.BCST 16(SI)(BX*1), Z6, Z5
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z6
 	VPANDD        Z2, Z6, Z7
 	VPSLLW        $0x02, 256(CX), Z8
@@ -2922,7 +3013,8 @@ groups:
 	VPTERNLOGD    $0xf8, Z3, Z7, Z6
 	VPDPBUSD.BCST 20(SI), Z6, Z4
 	VPDPBUSD.BCST 20(SI)(BX*1), Z6, Z5
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z6
 	VPANDD        Z2, Z6, Z7
 	VMOVDQU64     256(CX), Z8
@@ -2935,7 +3027,8 @@ groups:
 	VPTERNLOGD    $0xf8, Z3, Z7, Z6
 	VPDPBUSD.BCST 24(SI), Z6, Z4
 	VPDPBUSD.BCST 24(SI)(BX*1), Z6, Z5
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z6
 	VPANDD        Z2, Z6, Z7
 	VPSRLW        $0x02, 256(CX), Z8
@@ -4401,286 +4494,308 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x3(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x3(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z1
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z2
-	MOVQ    groups+56(FP), DI
+	MOVQ    x+40(FP), R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	MOVQ    groups+56(FP), R9
 
 groups:
-	VPBROADCASTD  40(SI), Z3
-	VPBROADCASTD  40(SI)(BX*1), Z4
-	VPBROADCASTD  40(SI)(BX*2), Z5
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z3
+	VPBROADCASTD  40(R8)(BX*1), Z4
+	VPBROADCASTD  40(R8)(BX*2), Z5
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z6
-	VPDPBUSD.BCST (SI), Z6, Z3
-	VPDPBUSD.BCST (SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST (SI)(BX*2), Z6, Z5
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z6, Z3
+	VPDPBUSD.BCST (R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST (R8)(BX*2), Z6, Z5
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z6
-	VPDPBUSD.BCST 4(SI), Z6, Z3
-	VPDPBUSD.BCST 4(SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST 4(SI)(BX*2), Z6, Z5
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z6, Z3
+	VPDPBUSD.BCST 4(R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 4(R8)(BX*2), Z6, Z5
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z6
-	VPDPBUSD.BCST 8(SI), Z6, Z3
-	VPDPBUSD.BCST 8(SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST 8(SI)(BX*2), Z6, Z5
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z6, Z3
+	VPDPBUSD.BCST 8(R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 8(R8)(BX*2), Z6, Z5
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z6
-	VPDPBUSD.BCST 12(SI), Z6, Z3
-	VPDPBUSD.BCST 12(SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST 12(SI)(BX*2), Z6, Z5
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z6, Z3
+	VPDPBUSD.BCST 12(R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 12(R8)(BX*2), Z6, Z5
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z6
-	VPDPBUSD.BCST 16(SI), Z6, Z3
-	VPDPBUSD.BCST 16(SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST 16(SI)(BX*2), Z6, Z5
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z6, Z3
+	VPDPBUSD.BCST 16(R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 16(R8)(BX*2), Z6, Z5
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z6
-	VPDPBUSD.BCST 20(SI), Z6, Z3
-	VPDPBUSD.BCST 20(SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST 20(SI)(BX*2), Z6, Z5
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z6, Z3
+	VPDPBUSD.BCST 20(R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 20(R8)(BX*2), Z6, Z5
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z6
-	VPDPBUSD.BCST 24(SI), Z6, Z3
-	VPDPBUSD.BCST 24(SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST 24(SI)(BX*2), Z6, Z5
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z6, Z3
+	VPDPBUSD.BCST 24(R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 24(R8)(BX*2), Z6, Z5
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z6
-	VPDPBUSD.BCST 28(SI), Z6, Z3
-	VPDPBUSD.BCST 28(SI)(BX*1), Z6, Z4
-	VPDPBUSD.BCST 28(SI)(BX*2), Z6, Z5
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z6, Z3
+	VPDPBUSD.BCST 28(R8)(BX*1), Z6, Z4
+	VPDPBUSD.BCST 28(R8)(BX*2), Z6, Z5
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z6
-	VMULPS.BCST   32(SI), Z6, Z7
+	VMULPS.BCST   32(R8), Z6, Z7
 	VCVTDQ2PS     Z3, Z3
 	VFMADD231PS   Z7, Z3, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z6, Z3
+	VMULPS.BCST   32(R8)(BX*1), Z6, Z3
 	VCVTDQ2PS     Z4, Z4
 	VFMADD231PS   Z3, Z4, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z6, Z3
+	VMULPS.BCST   32(R8)(BX*2), Z6, Z3
 	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z3, Z5, Z2
-	ADDQ          $+56, SI
+	ADDQ          $+56, R8
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          DI
+	DECQ          R9
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x3(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x3(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z3
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z3
 
 blocks:
-	MOVQ    x+40(FP), SI
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z1
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z2
-	MOVQ    groups+56(FP), DI
+	MOVQ    x+40(FP), R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	MOVQ    groups+56(FP), R9
 
 groups:
-	VPBROADCASTD  44(SI), Z4
-	VPBROADCASTD  44(SI)(BX*1), Z5
-	VPBROADCASTD  44(SI)(BX*2), Z6
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z4
+	VPBROADCASTD  44(R8)(BX*1), Z5
+	VPBROADCASTD  44(R8)(BX*2), Z6
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z7
 	VPANDD        Z3, Z7, Z8
-	VPDPBUSD.BCST (SI), Z8, Z4
-	VPDPBUSD.BCST (SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST (SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST (R8), Z8, Z4
+	VPDPBUSD.BCST (R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST (R8)(BX*2), Z8, Z6
 	VPSRLW        $0x04, Z7, Z7
 	VPANDD        Z3, Z7, Z7
-	VPDPBUSD.BCST 16(SI), Z7, Z4
-	VPDPBUSD.BCST 16(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST 16(SI)(BX*2), Z7, Z6
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z7, Z4
+	VPDPBUSD.BCST 16(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST 16(R8)(BX*2), Z7, Z6
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z7
 	VPANDD        Z3, Z7, Z8
-	VPDPBUSD.BCST 4(SI), Z8, Z4
-	VPDPBUSD.BCST 4(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 4(SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 4(R8), Z8, Z4
+	VPDPBUSD.BCST 4(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 4(R8)(BX*2), Z8, Z6
 	VPSRLW        $0x04, Z7, Z7
 	VPANDD        Z3, Z7, Z7
-	VPDPBUSD.BCST 20(SI), Z7, Z4
-	VPDPBUSD.BCST 20(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST 20(SI)(BX*2), Z7, Z6
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z7, Z4
+	VPDPBUSD.BCST 20(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST 20(R8)(BX*2), Z7, Z6
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z7
 	VPANDD        Z3, Z7, Z8
-	VPDPBUSD.BCST 8(SI), Z8, Z4
-	VPDPBUSD.BCST 8(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 8(SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 8(R8), Z8, Z4
+	VPDPBUSD.BCST 8(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 8(R8)(BX*2), Z8, Z6
 	VPSRLW        $0x04, Z7, Z7
 	VPANDD        Z3, Z7, Z7
-	VPDPBUSD.BCST 24(SI), Z7, Z4
-	VPDPBUSD.BCST 24(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST 24(SI)(BX*2), Z7, Z6
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z7, Z4
+	VPDPBUSD.BCST 24(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST 24(R8)(BX*2), Z7, Z6
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z7
 	VPANDD        Z3, Z7, Z8
-	VPDPBUSD.BCST 12(SI), Z8, Z4
-	VPDPBUSD.BCST 12(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 12(SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 12(R8), Z8, Z4
+	VPDPBUSD.BCST 12(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 12(R8)(BX*2), Z8, Z6
 	VPSRLW        $0x04, Z7, Z7
 	VPANDD        Z3, Z7, Z7
-	VPDPBUSD.BCST 28(SI), Z7, Z4
-	VPDPBUSD.BCST 28(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST 28(SI)(BX*2), Z7, Z6
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z7, Z4
+	VPDPBUSD.BCST 28(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST 28(R8)(BX*2), Z7, Z6
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z7
-	VMULPS.BCST   32(SI), Z7, Z8
+	VMULPS.BCST   32(R8), Z7, Z8
 	VCVTDQ2PS     Z4, Z4
 	VFMADD231PS   Z8, Z4, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z7, Z4
+	VMULPS.BCST   32(R8)(BX*1), Z7, Z4
 	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z4, Z5, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z7, Z4
+	VMULPS.BCST   32(R8)(BX*2), Z7, Z4
 	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z4, Z6, Z2
-	ADDQ          $+56, SI
+	ADDQ          $+56, R8
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          DI
+	DECQ          R9
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x3(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x3(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z3
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z3
 
 blocks:
-	MOVQ    x+40(FP), SI
-	MOVQ    AX, DI
-	VMOVUPS (DI), Z0
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z1
-	ADDQ    accStride+8(FP), DI
-	VMOVUPS (DI), Z2
-	MOVQ    groups+56(FP), DI
+	MOVQ    x+40(FP), R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	MOVQ    groups+56(FP), R9
 
 groups:
 	VPXORD           Z4, Z4, Z4
 	VPXORD           Z5, Z5, Z5
 	VPXORD           Z6, Z6, Z6
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z7
 	VPANDD           Z3, Z7, Z8
-	VPDPBUSD.BCST    (SI), Z8, Z4
-	VPDPBUSD.BCST    (SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST    (SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST    (R8), Z8, Z4
+	VPDPBUSD.BCST    (R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST    (R8)(BX*2), Z8, Z6
 	VPSRLW           $0x04, Z7, Z7
 	VPANDD           Z3, Z7, Z7
-	VPDPBUSD.BCST    16(SI), Z7, Z4
-	VPDPBUSD.BCST    16(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST    16(SI)(BX*2), Z7, Z6
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z7, Z4
+	VPDPBUSD.BCST    16(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST    16(R8)(BX*2), Z7, Z6
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z7
 	VPANDD           Z3, Z7, Z8
-	VPDPBUSD.BCST    4(SI), Z8, Z4
-	VPDPBUSD.BCST    4(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST    4(SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST    4(R8), Z8, Z4
+	VPDPBUSD.BCST    4(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST    4(R8)(BX*2), Z8, Z6
 	VPSRLW           $0x04, Z7, Z7
 	VPANDD           Z3, Z7, Z7
-	VPDPBUSD.BCST    20(SI), Z7, Z4
-	VPDPBUSD.BCST    20(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST    20(SI)(BX*2), Z7, Z6
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z7, Z4
+	VPDPBUSD.BCST    20(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST    20(R8)(BX*2), Z7, Z6
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z7
 	VPANDD           Z3, Z7, Z8
-	VPDPBUSD.BCST    8(SI), Z8, Z4
-	VPDPBUSD.BCST    8(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST    8(SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST    8(R8), Z8, Z4
+	VPDPBUSD.BCST    8(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST    8(R8)(BX*2), Z8, Z6
 	VPSRLW           $0x04, Z7, Z7
 	VPANDD           Z3, Z7, Z7
-	VPDPBUSD.BCST    24(SI), Z7, Z4
-	VPDPBUSD.BCST    24(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST    24(SI)(BX*2), Z7, Z6
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z7, Z4
+	VPDPBUSD.BCST    24(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST    24(R8)(BX*2), Z7, Z6
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z7
 	VPANDD           Z3, Z7, Z8
-	VPDPBUSD.BCST    12(SI), Z8, Z4
-	VPDPBUSD.BCST    12(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST    12(SI)(BX*2), Z8, Z6
+	VPDPBUSD.BCST    12(R8), Z8, Z4
+	VPDPBUSD.BCST    12(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST    12(R8)(BX*2), Z8, Z6
 	VPSRLW           $0x04, Z7, Z7
 	VPANDD           Z3, Z7, Z7
-	VPDPBUSD.BCST    28(SI), Z7, Z4
-	VPDPBUSD.BCST    28(SI)(BX*1), Z7, Z5
-	VPDPBUSD.BCST    28(SI)(BX*2), Z7, Z6
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z7, Z4
+	VPDPBUSD.BCST    28(R8)(BX*1), Z7, Z5
+	VPDPBUSD.BCST    28(R8)(BX*2), Z7, Z6
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z7
-	VMULPS.BCST      32(SI), Z7, Z8
+	VMULPS.BCST      32(R8), Z7, Z8
 	VCVTDQ2PS        Z4, Z4
 	VFMADD231PS      Z8, Z4, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z7, Z8
+	VMULPS.BCST      32(R8)(BX*1), Z7, Z8
 	VCVTDQ2PS        Z5, Z5
 	VFMADD231PS      Z8, Z5, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z7, Z7
+	VMULPS.BCST      32(R8)(BX*2), Z7, Z7
 	VCVTDQ2PS        Z6, Z6
 	VFMADD231PS      Z7, Z6, Z2
 	VCVTPH2PS        32(DX), Z7
-	VFMADD231PS.BCST 36(SI), Z7, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z7, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z7, Z2
-	ADDQ             $+56, SI
+	VFMADD231PS.BCST 36(R8), Z7, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z7, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z7, Z2
+	ADDQ             $+56, R8
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             DI
+	DECQ             R9
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -4717,11 +4832,12 @@ supers:
 	MOVQ         $0x00000008, DI
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z6
 	VPANDD           Z3, Z6, Z10
 	VPDPBUSD.BCST    (SI), Z10, Z7
@@ -4732,7 +4848,8 @@ groups:
 	VPDPBUSD.BCST    16(SI), Z6, Z7
 	VPDPBUSD.BCST    16(SI)(BX*1), Z6, Z8
 	VPDPBUSD.BCST    16(SI)(BX*2), Z6, Z9
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z6
 	VPANDD           Z3, Z6, Z10
 	VPDPBUSD.BCST    4(SI), Z10, Z7
@@ -4743,7 +4860,8 @@ groups:
 	VPDPBUSD.BCST    20(SI), Z6, Z7
 	VPDPBUSD.BCST    20(SI)(BX*1), Z6, Z8
 	VPDPBUSD.BCST    20(SI)(BX*2), Z6, Z9
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z6
 	VPANDD           Z3, Z6, Z10
 	VPDPBUSD.BCST    8(SI), Z10, Z7
@@ -4754,7 +4872,8 @@ groups:
 	VPDPBUSD.BCST    24(SI), Z6, Z7
 	VPDPBUSD.BCST    24(SI)(BX*1), Z6, Z8
 	VPDPBUSD.BCST    24(SI)(BX*2), Z6, Z9
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z6
 	VPANDD           Z3, Z6, Z10
 	VPDPBUSD.BCST    12(SI), Z10, Z7
@@ -4834,12 +4953,14 @@ supers:
 	MOVQ         $0x00000008, DI
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z7
 	VPANDD           Z3, Z7, Z11
 	VPSLLW           $0x04, 256(CX), Z12
@@ -4854,7 +4975,8 @@ groups:
 	VPDPBUSD.BCST    16(SI), Z7, Z8
 	VPDPBUSD.BCST    16(SI)(BX*1), Z7, Z9
 	VPDPBUSD.BCST    16(SI)(BX*2), Z7, Z10
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z7
 	VPANDD           Z3, Z7, Z11
 	VPSLLW           $0x02, 256(CX), Z12
@@ -4869,7 +4991,8 @@ groups:
 	VPDPBUSD.BCST    20(SI), Z7, Z8
 	VPDPBUSD.BCST    20(SI)(BX*1), Z7, Z9
 	VPDPBUSD.BCST    20(SI)(BX*2), Z7, Z10
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z7
 	VPANDD           Z3, Z7, Z11
 	VMOVDQU64        256(CX), Z12
@@ -4884,7 +5007,8 @@ groups:
 	VPDPBUSD.BCST    24(SI), Z7, Z8
 	VPDPBUSD.BCST    24(SI)(BX*1), Z7, Z9
 	VPDPBUSD.BCST    24(SI)(BX*2), Z7, Z10
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z7
 	VPANDD           Z3, Z7, Z11
 	VPSRLW           $0x02, 256(CX), Z12
@@ -4964,15 +5088,17 @@ supers:
 	MOVQ      $0x00000008, DI
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z6
 	VPBROADCASTD  48(SI)(BX*1), Z7
 	VPBROADCASTD  48(SI)(BX*2), Z8
 	VPBROADCASTD  52(SI), Z9
 	VPBROADCASTD  52(SI)(BX*1), Z10
 	VPBROADCASTD  52(SI)(BX*2), Z11
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z12
 	VPANDD        Z3, Z12, Z13
 	VPSLLW        $0x04, 256(CX), Z14
@@ -4987,8 +5113,10 @@ groups:
 	VPDPBUSD.BCST 16(SI), Z12, Z9
 	VPDPBUSD.BCST 16(SI)(BX*1), Z12, Z10
 	VPDPBUSD.BCST 16(SI)(BX*2), Z12, Z11
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z12
 	VPANDD        Z3, Z12, Z13
 	VMOVDQU64     256(CX), Z14
@@ -5003,7 +5131,8 @@ groups:
 	VPDPBUSD.BCST 20(SI), Z12, Z9
 	VPDPBUSD.BCST 20(SI)(BX*1), Z12, Z10
 	VPDPBUSD.BCST 20(SI)(BX*2), Z12, Z11
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z12
 	VPANDD        Z3, Z12, Z13
 	VPSLLW        $0x04, 320(CX), Z14
@@ -5018,7 +5147,8 @@ groups:
 	VPDPBUSD.BCST 24(SI), Z12, Z9
 	VPDPBUSD.BCST 24(SI)(BX*1), Z12, Z10
 	VPDPBUSD.BCST 24(SI)(BX*2), Z12, Z11
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z12
 	VPANDD        Z3, Z12, Z13
 	VMOVDQU64     320(CX), Z14
@@ -5099,15 +5229,17 @@ blocks:
 	MOVQ    groups+56(FP), DI
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z5
 	VPADDD        Z5, Z5, Z5
 	VPBROADCASTD  44(SI)(BX*1), Z6
 	VPADDD        Z6, Z6, Z6
 	VPBROADCASTD  44(SI)(BX*2), Z7
 	VPADDD        Z7, Z7, Z7
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z8
 	VPANDD        Z3, Z8, Z9
 	VPSLLW        $0x04, 256(CX), Z10
@@ -5122,7 +5254,8 @@ groups:
 	VPDPBUSD.BCST 16(SI), Z8, Z5
 	VPDPBUSD.BCST 16(SI)(BX*1), Z8, Z6
 	VPDPBUSD.BCST 16(SI)(BX*2), Z8, Z7
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z8
 	VPANDD        Z3, Z8, Z9
 	VPSLLW        $0x02, 256(CX), Z10
@@ -5137,7 +5270,8 @@ groups:
 	VPDPBUSD.BCST 20(SI), Z8, Z5
 	VPDPBUSD.BCST 20(SI)(BX*1), Z8, Z6
 	VPDPBUSD.BCST 20(SI)(BX*2), Z8, Z7
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z8
 	VPANDD        Z3, Z8, Z9
 	VMOVDQU64     256(CX), Z10
@@ -5152,7 +5286,8 @@ groups:
 	VPDPBUSD.BCST 24(SI), Z8, Z5
 	VPDPBUSD.BCST 24(SI)(BX*1), Z8, Z6
 	VPDPBUSD.BCST 24(SI)(BX*2), Z8, Z7
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z8
 	VPANDD        Z3, Z8, Z9
 	VPSRLW        $0x02, 256(CX), Z10
@@ -6253,344 +6388,366 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x4(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x4(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	MOVQ    groups+56(FP), R10
 
 groups:
-	VPBROADCASTD  40(SI), Z4
-	VPBROADCASTD  40(SI)(BX*1), Z5
-	VPBROADCASTD  40(SI)(BX*2), Z6
-	VPBROADCASTD  40(DI), Z7
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z4
+	VPBROADCASTD  40(R8)(BX*1), Z5
+	VPBROADCASTD  40(R8)(BX*2), Z6
+	VPBROADCASTD  40(R9), Z7
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z8
-	VPDPBUSD.BCST (SI), Z8, Z4
-	VPDPBUSD.BCST (SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST (SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST (DI), Z8, Z7
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z8, Z4
+	VPDPBUSD.BCST (R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST (R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST (R9), Z8, Z7
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z8
-	VPDPBUSD.BCST 4(SI), Z8, Z4
-	VPDPBUSD.BCST 4(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 4(SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST 4(DI), Z8, Z7
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z8, Z4
+	VPDPBUSD.BCST 4(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 4(R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 4(R9), Z8, Z7
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z8
-	VPDPBUSD.BCST 8(SI), Z8, Z4
-	VPDPBUSD.BCST 8(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 8(SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST 8(DI), Z8, Z7
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z8, Z4
+	VPDPBUSD.BCST 8(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 8(R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 8(R9), Z8, Z7
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z8
-	VPDPBUSD.BCST 12(SI), Z8, Z4
-	VPDPBUSD.BCST 12(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 12(SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST 12(DI), Z8, Z7
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z8, Z4
+	VPDPBUSD.BCST 12(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 12(R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 12(R9), Z8, Z7
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z8
-	VPDPBUSD.BCST 16(SI), Z8, Z4
-	VPDPBUSD.BCST 16(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 16(SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST 16(DI), Z8, Z7
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z8, Z4
+	VPDPBUSD.BCST 16(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 16(R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 16(R9), Z8, Z7
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z8
-	VPDPBUSD.BCST 20(SI), Z8, Z4
-	VPDPBUSD.BCST 20(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 20(SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST 20(DI), Z8, Z7
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z8, Z4
+	VPDPBUSD.BCST 20(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 20(R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 20(R9), Z8, Z7
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z8
-	VPDPBUSD.BCST 24(SI), Z8, Z4
-	VPDPBUSD.BCST 24(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 24(SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST 24(DI), Z8, Z7
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z8, Z4
+	VPDPBUSD.BCST 24(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 24(R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 24(R9), Z8, Z7
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z8
-	VPDPBUSD.BCST 28(SI), Z8, Z4
-	VPDPBUSD.BCST 28(SI)(BX*1), Z8, Z5
-	VPDPBUSD.BCST 28(SI)(BX*2), Z8, Z6
-	VPDPBUSD.BCST 28(DI), Z8, Z7
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z8, Z4
+	VPDPBUSD.BCST 28(R8)(BX*1), Z8, Z5
+	VPDPBUSD.BCST 28(R8)(BX*2), Z8, Z6
+	VPDPBUSD.BCST 28(R9), Z8, Z7
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z8
-	VMULPS.BCST   32(SI), Z8, Z9
+	VMULPS.BCST   32(R8), Z8, Z9
 	VCVTDQ2PS     Z4, Z4
 	VFMADD231PS   Z9, Z4, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z8, Z4
+	VMULPS.BCST   32(R8)(BX*1), Z8, Z4
 	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z4, Z5, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z8, Z4
+	VMULPS.BCST   32(R8)(BX*2), Z8, Z4
 	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z4, Z6, Z2
-	VMULPS.BCST   32(DI), Z8, Z4
+	VMULPS.BCST   32(R9), Z8, Z4
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z4, Z7, Z3
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R8
+	DECQ          R10
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x4(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x4(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z4
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z4
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	MOVQ    groups+56(FP), R10
 
 groups:
-	VPBROADCASTD  44(SI), Z5
-	VPBROADCASTD  44(SI)(BX*1), Z6
-	VPBROADCASTD  44(SI)(BX*2), Z7
-	VPBROADCASTD  44(DI), Z8
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z5
+	VPBROADCASTD  44(R8)(BX*1), Z6
+	VPBROADCASTD  44(R8)(BX*2), Z7
+	VPBROADCASTD  44(R9), Z8
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z9
 	VPANDD        Z4, Z9, Z10
-	VPDPBUSD.BCST (SI), Z10, Z5
-	VPDPBUSD.BCST (SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST (SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST (DI), Z10, Z8
+	VPDPBUSD.BCST (R8), Z10, Z5
+	VPDPBUSD.BCST (R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST (R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST (R9), Z10, Z8
 	VPSRLW        $0x04, Z9, Z9
 	VPANDD        Z4, Z9, Z9
-	VPDPBUSD.BCST 16(SI), Z9, Z5
-	VPDPBUSD.BCST 16(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST 16(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST 16(DI), Z9, Z8
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z9, Z5
+	VPDPBUSD.BCST 16(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST 16(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST 16(R9), Z9, Z8
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z9
 	VPANDD        Z4, Z9, Z10
-	VPDPBUSD.BCST 4(SI), Z10, Z5
-	VPDPBUSD.BCST 4(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 4(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 4(DI), Z10, Z8
+	VPDPBUSD.BCST 4(R8), Z10, Z5
+	VPDPBUSD.BCST 4(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 4(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 4(R9), Z10, Z8
 	VPSRLW        $0x04, Z9, Z9
 	VPANDD        Z4, Z9, Z9
-	VPDPBUSD.BCST 20(SI), Z9, Z5
-	VPDPBUSD.BCST 20(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST 20(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST 20(DI), Z9, Z8
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z9, Z5
+	VPDPBUSD.BCST 20(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST 20(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST 20(R9), Z9, Z8
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z9
 	VPANDD        Z4, Z9, Z10
-	VPDPBUSD.BCST 8(SI), Z10, Z5
-	VPDPBUSD.BCST 8(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 8(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 8(DI), Z10, Z8
+	VPDPBUSD.BCST 8(R8), Z10, Z5
+	VPDPBUSD.BCST 8(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 8(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 8(R9), Z10, Z8
 	VPSRLW        $0x04, Z9, Z9
 	VPANDD        Z4, Z9, Z9
-	VPDPBUSD.BCST 24(SI), Z9, Z5
-	VPDPBUSD.BCST 24(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST 24(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST 24(DI), Z9, Z8
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z9, Z5
+	VPDPBUSD.BCST 24(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST 24(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST 24(R9), Z9, Z8
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z9
 	VPANDD        Z4, Z9, Z10
-	VPDPBUSD.BCST 12(SI), Z10, Z5
-	VPDPBUSD.BCST 12(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 12(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 12(DI), Z10, Z8
+	VPDPBUSD.BCST 12(R8), Z10, Z5
+	VPDPBUSD.BCST 12(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 12(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 12(R9), Z10, Z8
 	VPSRLW        $0x04, Z9, Z9
 	VPANDD        Z4, Z9, Z9
-	VPDPBUSD.BCST 28(SI), Z9, Z5
-	VPDPBUSD.BCST 28(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST 28(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST 28(DI), Z9, Z8
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z9, Z5
+	VPDPBUSD.BCST 28(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST 28(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST 28(R9), Z9, Z8
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z9
-	VMULPS.BCST   32(SI), Z9, Z10
+	VMULPS.BCST   32(R8), Z9, Z10
 	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z10, Z5, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z9, Z5
+	VMULPS.BCST   32(R8)(BX*1), Z9, Z5
 	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z5, Z6, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z9, Z5
+	VMULPS.BCST   32(R8)(BX*2), Z9, Z5
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z5, Z7, Z2
-	VMULPS.BCST   32(DI), Z9, Z5
+	VMULPS.BCST   32(R9), Z9, Z5
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z5, Z8, Z3
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R8
+	DECQ          R10
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x4(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x4(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z4
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z4
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	MOVQ    groups+56(FP), R10
 
 groups:
 	VPXORD           Z5, Z5, Z5
 	VPXORD           Z6, Z6, Z6
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z9
 	VPANDD           Z4, Z9, Z10
-	VPDPBUSD.BCST    (SI), Z10, Z5
-	VPDPBUSD.BCST    (SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST    (SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST    (DI), Z10, Z8
+	VPDPBUSD.BCST    (R8), Z10, Z5
+	VPDPBUSD.BCST    (R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST    (R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST    (R9), Z10, Z8
 	VPSRLW           $0x04, Z9, Z9
 	VPANDD           Z4, Z9, Z9
-	VPDPBUSD.BCST    16(SI), Z9, Z5
-	VPDPBUSD.BCST    16(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST    16(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST    16(DI), Z9, Z8
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z9, Z5
+	VPDPBUSD.BCST    16(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST    16(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST    16(R9), Z9, Z8
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z9
 	VPANDD           Z4, Z9, Z10
-	VPDPBUSD.BCST    4(SI), Z10, Z5
-	VPDPBUSD.BCST    4(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST    4(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST    4(DI), Z10, Z8
+	VPDPBUSD.BCST    4(R8), Z10, Z5
+	VPDPBUSD.BCST    4(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST    4(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST    4(R9), Z10, Z8
 	VPSRLW           $0x04, Z9, Z9
 	VPANDD           Z4, Z9, Z9
-	VPDPBUSD.BCST    20(SI), Z9, Z5
-	VPDPBUSD.BCST    20(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST    20(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST    20(DI), Z9, Z8
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z9, Z5
+	VPDPBUSD.BCST    20(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST    20(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST    20(R9), Z9, Z8
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z9
 	VPANDD           Z4, Z9, Z10
-	VPDPBUSD.BCST    8(SI), Z10, Z5
-	VPDPBUSD.BCST    8(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST    8(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST    8(DI), Z10, Z8
+	VPDPBUSD.BCST    8(R8), Z10, Z5
+	VPDPBUSD.BCST    8(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST    8(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST    8(R9), Z10, Z8
 	VPSRLW           $0x04, Z9, Z9
 	VPANDD           Z4, Z9, Z9
-	VPDPBUSD.BCST    24(SI), Z9, Z5
-	VPDPBUSD.BCST    24(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST    24(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST    24(DI), Z9, Z8
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z9, Z5
+	VPDPBUSD.BCST    24(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST    24(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST    24(R9), Z9, Z8
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z9
 	VPANDD           Z4, Z9, Z10
-	VPDPBUSD.BCST    12(SI), Z10, Z5
-	VPDPBUSD.BCST    12(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST    12(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST    12(DI), Z10, Z8
+	VPDPBUSD.BCST    12(R8), Z10, Z5
+	VPDPBUSD.BCST    12(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST    12(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST    12(R9), Z10, Z8
 	VPSRLW           $0x04, Z9, Z9
 	VPANDD           Z4, Z9, Z9
-	VPDPBUSD.BCST    28(SI), Z9, Z5
-	VPDPBUSD.BCST    28(SI)(BX*1), Z9, Z6
-	VPDPBUSD.BCST    28(SI)(BX*2), Z9, Z7
-	VPDPBUSD.BCST    28(DI), Z9, Z8
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z9, Z5
+	VPDPBUSD.BCST    28(R8)(BX*1), Z9, Z6
+	VPDPBUSD.BCST    28(R8)(BX*2), Z9, Z7
+	VPDPBUSD.BCST    28(R9), Z9, Z8
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z9
-	VMULPS.BCST      32(SI), Z9, Z10
+	VMULPS.BCST      32(R8), Z9, Z10
 	VCVTDQ2PS        Z5, Z5
 	VFMADD231PS      Z10, Z5, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z9, Z10
+	VMULPS.BCST      32(R8)(BX*1), Z9, Z10
 	VCVTDQ2PS        Z6, Z6
 	VFMADD231PS      Z10, Z6, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z9, Z10
+	VMULPS.BCST      32(R8)(BX*2), Z9, Z10
 	VCVTDQ2PS        Z7, Z7
 	VFMADD231PS      Z10, Z7, Z2
-	VMULPS.BCST      32(DI), Z9, Z9
+	VMULPS.BCST      32(R9), Z9, Z9
 	VCVTDQ2PS        Z8, Z8
 	VFMADD231PS      Z9, Z8, Z3
 	VCVTPH2PS        32(DX), Z9
-	VFMADD231PS.BCST 36(SI), Z9, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z9, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z9, Z2
-	VFMADD231PS.BCST 36(DI), Z9, Z3
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z9, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z9, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z9, Z2
+	VFMADD231PS.BCST 36(R9), Z9, Z3
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R8
+	DECQ             R10
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -6631,12 +6788,13 @@ supers:
 	MOVQ         $0x00000008, R8
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z7
 	VPANDD           Z4, Z7, Z12
 	VPDPBUSD.BCST    (SI), Z12, Z8
@@ -6649,7 +6807,8 @@ groups:
 	VPDPBUSD.BCST    16(SI)(BX*1), Z7, Z9
 	VPDPBUSD.BCST    16(SI)(BX*2), Z7, Z10
 	VPDPBUSD.BCST    16(DI), Z7, Z11
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z7
 	VPANDD           Z4, Z7, Z12
 	VPDPBUSD.BCST    4(SI), Z12, Z8
@@ -6662,7 +6821,8 @@ groups:
 	VPDPBUSD.BCST    20(SI)(BX*1), Z7, Z9
 	VPDPBUSD.BCST    20(SI)(BX*2), Z7, Z10
 	VPDPBUSD.BCST    20(DI), Z7, Z11
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z7
 	VPANDD           Z4, Z7, Z12
 	VPDPBUSD.BCST    8(SI), Z12, Z8
@@ -6675,7 +6835,8 @@ groups:
 	VPDPBUSD.BCST    24(SI)(BX*1), Z7, Z9
 	VPDPBUSD.BCST    24(SI)(BX*2), Z7, Z10
 	VPDPBUSD.BCST    24(DI), Z7, Z11
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z7
 	VPANDD           Z4, Z7, Z12
 	VPDPBUSD.BCST    12(SI), Z12, Z8
@@ -6768,13 +6929,15 @@ supers:
 	MOVQ         $0x00000008, R8
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z8
 	VPANDD           Z4, Z8, Z13
 	VPSLLW           $0x04, 256(CX), Z14
@@ -6791,7 +6954,8 @@ groups:
 	VPDPBUSD.BCST    16(SI)(BX*1), Z8, Z10
 	VPDPBUSD.BCST    16(SI)(BX*2), Z8, Z11
 	VPDPBUSD.BCST    16(DI), Z8, Z12
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z8
 	VPANDD           Z4, Z8, Z13
 	VPSLLW           $0x02, 256(CX), Z14
@@ -6808,7 +6972,8 @@ groups:
 	VPDPBUSD.BCST    20(SI)(BX*1), Z8, Z10
 	VPDPBUSD.BCST    20(SI)(BX*2), Z8, Z11
 	VPDPBUSD.BCST    20(DI), Z8, Z12
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z8
 	VPANDD           Z4, Z8, Z13
 	VMOVDQU64        256(CX), Z14
@@ -6825,7 +6990,8 @@ groups:
 	VPDPBUSD.BCST    24(SI)(BX*1), Z8, Z10
 	VPDPBUSD.BCST    24(SI)(BX*2), Z8, Z11
 	VPDPBUSD.BCST    24(DI), Z8, Z12
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z8
 	VPANDD           Z4, Z8, Z13
 	VPSRLW           $0x02, 256(CX), Z14
@@ -6918,7 +7084,7 @@ supers:
 	MOVQ      $0x00000008, R8
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z7
 	VPBROADCASTD  48(SI)(BX*1), Z8
 	VPBROADCASTD  48(SI)(BX*2), Z9
@@ -6927,8 +7093,10 @@ groups:
 	VPBROADCASTD  52(SI)(BX*1), Z12
 	VPBROADCASTD  52(SI)(BX*2), Z13
 	VPBROADCASTD  52(DI), Z14
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z15
 	VPANDD        Z4, Z15, Z16
 	VPSLLW        $0x04, 256(CX), Z17
@@ -6945,8 +7113,10 @@ groups:
 	VPDPBUSD.BCST 16(SI)(BX*1), Z15, Z12
 	VPDPBUSD.BCST 16(SI)(BX*2), Z15, Z13
 	VPDPBUSD.BCST 16(DI), Z15, Z14
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z15
 	VPANDD        Z4, Z15, Z16
 	VMOVDQU64     256(CX), Z17
@@ -6963,7 +7133,8 @@ groups:
 	VPDPBUSD.BCST 20(SI)(BX*1), Z15, Z12
 	VPDPBUSD.BCST 20(SI)(BX*2), Z15, Z13
 	VPDPBUSD.BCST 20(DI), Z15, Z14
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z15
 	VPANDD        Z4, Z15, Z16
 	VPSLLW        $0x04, 320(CX), Z17
@@ -6980,7 +7151,8 @@ groups:
 	VPDPBUSD.BCST 24(SI)(BX*1), Z15, Z12
 	VPDPBUSD.BCST 24(SI)(BX*2), Z15, Z13
 	VPDPBUSD.BCST 24(DI), Z15, Z14
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z15
 	VPANDD        Z4, Z15, Z16
 	VMOVDQU64     320(CX), Z17
@@ -7076,7 +7248,7 @@ blocks:
 	MOVQ    groups+56(FP), R8
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z6
 	VPADDD        Z6, Z6, Z6
 	VPBROADCASTD  44(SI)(BX*1), Z7
@@ -7085,8 +7257,10 @@ groups:
 	VPADDD        Z8, Z8, Z8
 	VPBROADCASTD  44(DI), Z9
 	VPADDD        Z9, Z9, Z9
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z10
 	VPANDD        Z4, Z10, Z11
 	VPSLLW        $0x04, 256(CX), Z12
@@ -7103,7 +7277,8 @@ groups:
 	VPDPBUSD.BCST 16(SI)(BX*1), Z10, Z7
 	VPDPBUSD.BCST 16(SI)(BX*2), Z10, Z8
 	VPDPBUSD.BCST 16(DI), Z10, Z9
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z10
 	VPANDD        Z4, Z10, Z11
 	VPSLLW        $0x02, 256(CX), Z12
@@ -7120,7 +7295,8 @@ groups:
 	VPDPBUSD.BCST 20(SI)(BX*1), Z10, Z7
 	VPDPBUSD.BCST 20(SI)(BX*2), Z10, Z8
 	VPDPBUSD.BCST 20(DI), Z10, Z9
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z10
 	VPANDD        Z4, Z10, Z11
 	VMOVDQU64     256(CX), Z12
@@ -7137,7 +7313,8 @@ groups:
 	VPDPBUSD.BCST 24(SI)(BX*1), Z10, Z7
 	VPDPBUSD.BCST 24(SI)(BX*2), Z10, Z8
 	VPDPBUSD.BCST 24(DI), Z10, Z9
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z10
 	VPANDD        Z4, Z10, Z11
 	VPSRLW        $0x02, 256(CX), Z12
@@ -8077,287 +8254,305 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x5(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x5(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	MOVQ    groups+56(FP), R10
 
 groups:
-	VPBROADCASTD  40(SI), Z5
-	VPBROADCASTD  40(SI)(BX*1), Z6
-	VPBROADCASTD  40(SI)(BX*2), Z7
-	VPBROADCASTD  40(DI), Z8
-	VPBROADCASTD  40(DI)(BX*1), Z9
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z5
+	VPBROADCASTD  40(R8)(BX*1), Z6
+	VPBROADCASTD  40(R8)(BX*2), Z7
+	VPBROADCASTD  40(R9), Z8
+	VPBROADCASTD  40(R9)(BX*1), Z9
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z10
-	VPDPBUSD.BCST (SI), Z10, Z5
-	VPDPBUSD.BCST (SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST (SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST (DI), Z10, Z8
-	VPDPBUSD.BCST (DI)(BX*1), Z10, Z9
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z10, Z5
+	VPDPBUSD.BCST (R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST (R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST (R9), Z10, Z8
+	VPDPBUSD.BCST (R9)(BX*1), Z10, Z9
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z10
-	VPDPBUSD.BCST 4(SI), Z10, Z5
-	VPDPBUSD.BCST 4(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 4(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 4(DI), Z10, Z8
-	VPDPBUSD.BCST 4(DI)(BX*1), Z10, Z9
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z10, Z5
+	VPDPBUSD.BCST 4(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 4(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 4(R9), Z10, Z8
+	VPDPBUSD.BCST 4(R9)(BX*1), Z10, Z9
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z10
-	VPDPBUSD.BCST 8(SI), Z10, Z5
-	VPDPBUSD.BCST 8(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 8(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 8(DI), Z10, Z8
-	VPDPBUSD.BCST 8(DI)(BX*1), Z10, Z9
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z10, Z5
+	VPDPBUSD.BCST 8(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 8(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 8(R9), Z10, Z8
+	VPDPBUSD.BCST 8(R9)(BX*1), Z10, Z9
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z10
-	VPDPBUSD.BCST 12(SI), Z10, Z5
-	VPDPBUSD.BCST 12(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 12(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 12(DI), Z10, Z8
-	VPDPBUSD.BCST 12(DI)(BX*1), Z10, Z9
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z10, Z5
+	VPDPBUSD.BCST 12(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 12(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 12(R9), Z10, Z8
+	VPDPBUSD.BCST 12(R9)(BX*1), Z10, Z9
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z10
-	VPDPBUSD.BCST 16(SI), Z10, Z5
-	VPDPBUSD.BCST 16(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 16(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 16(DI), Z10, Z8
-	VPDPBUSD.BCST 16(DI)(BX*1), Z10, Z9
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z10, Z5
+	VPDPBUSD.BCST 16(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 16(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 16(R9), Z10, Z8
+	VPDPBUSD.BCST 16(R9)(BX*1), Z10, Z9
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z10
-	VPDPBUSD.BCST 20(SI), Z10, Z5
-	VPDPBUSD.BCST 20(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 20(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 20(DI), Z10, Z8
-	VPDPBUSD.BCST 20(DI)(BX*1), Z10, Z9
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z10, Z5
+	VPDPBUSD.BCST 20(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 20(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 20(R9), Z10, Z8
+	VPDPBUSD.BCST 20(R9)(BX*1), Z10, Z9
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z10
-	VPDPBUSD.BCST 24(SI), Z10, Z5
-	VPDPBUSD.BCST 24(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 24(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 24(DI), Z10, Z8
-	VPDPBUSD.BCST 24(DI)(BX*1), Z10, Z9
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z10, Z5
+	VPDPBUSD.BCST 24(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 24(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 24(R9), Z10, Z8
+	VPDPBUSD.BCST 24(R9)(BX*1), Z10, Z9
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z10
-	VPDPBUSD.BCST 28(SI), Z10, Z5
-	VPDPBUSD.BCST 28(SI)(BX*1), Z10, Z6
-	VPDPBUSD.BCST 28(SI)(BX*2), Z10, Z7
-	VPDPBUSD.BCST 28(DI), Z10, Z8
-	VPDPBUSD.BCST 28(DI)(BX*1), Z10, Z9
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z10, Z5
+	VPDPBUSD.BCST 28(R8)(BX*1), Z10, Z6
+	VPDPBUSD.BCST 28(R8)(BX*2), Z10, Z7
+	VPDPBUSD.BCST 28(R9), Z10, Z8
+	VPDPBUSD.BCST 28(R9)(BX*1), Z10, Z9
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z10
-	VMULPS.BCST   32(SI), Z10, Z11
+	VMULPS.BCST   32(R8), Z10, Z11
 	VCVTDQ2PS     Z5, Z5
 	VFMADD231PS   Z11, Z5, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z10, Z5
+	VMULPS.BCST   32(R8)(BX*1), Z10, Z5
 	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z5, Z6, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z10, Z5
+	VMULPS.BCST   32(R8)(BX*2), Z10, Z5
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z5, Z7, Z2
-	VMULPS.BCST   32(DI), Z10, Z5
+	VMULPS.BCST   32(R9), Z10, Z5
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z5, Z8, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z10, Z5
+	VMULPS.BCST   32(R9)(BX*1), Z10, Z5
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z5, Z9, Z4
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R8
+	DECQ          R10
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x5(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x5(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z5
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z5
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	MOVQ    groups+56(FP), R10
 
 groups:
-	VPBROADCASTD  44(SI), Z6
-	VPBROADCASTD  44(SI)(BX*1), Z7
-	VPBROADCASTD  44(SI)(BX*2), Z8
-	VPBROADCASTD  44(DI), Z9
-	VPBROADCASTD  44(DI)(BX*1), Z10
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z6
+	VPBROADCASTD  44(R8)(BX*1), Z7
+	VPBROADCASTD  44(R8)(BX*2), Z8
+	VPBROADCASTD  44(R9), Z9
+	VPBROADCASTD  44(R9)(BX*1), Z10
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z11
 	VPANDD        Z5, Z11, Z12
-	VPDPBUSD.BCST (SI), Z12, Z6
-	VPDPBUSD.BCST (SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST (SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST (DI), Z12, Z9
-	VPDPBUSD.BCST (DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST (R8), Z12, Z6
+	VPDPBUSD.BCST (R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST (R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST (R9), Z12, Z9
+	VPDPBUSD.BCST (R9)(BX*1), Z12, Z10
 	VPSRLW        $0x04, Z11, Z11
 	VPANDD        Z5, Z11, Z11
-	VPDPBUSD.BCST 16(SI), Z11, Z6
-	VPDPBUSD.BCST 16(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST 16(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST 16(DI), Z11, Z9
-	VPDPBUSD.BCST 16(DI)(BX*1), Z11, Z10
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z11, Z6
+	VPDPBUSD.BCST 16(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST 16(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST 16(R9), Z11, Z9
+	VPDPBUSD.BCST 16(R9)(BX*1), Z11, Z10
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z11
 	VPANDD        Z5, Z11, Z12
-	VPDPBUSD.BCST 4(SI), Z12, Z6
-	VPDPBUSD.BCST 4(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 4(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 4(DI), Z12, Z9
-	VPDPBUSD.BCST 4(DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 4(R8), Z12, Z6
+	VPDPBUSD.BCST 4(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 4(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 4(R9), Z12, Z9
+	VPDPBUSD.BCST 4(R9)(BX*1), Z12, Z10
 	VPSRLW        $0x04, Z11, Z11
 	VPANDD        Z5, Z11, Z11
-	VPDPBUSD.BCST 20(SI), Z11, Z6
-	VPDPBUSD.BCST 20(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST 20(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST 20(DI), Z11, Z9
-	VPDPBUSD.BCST 20(DI)(BX*1), Z11, Z10
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z11, Z6
+	VPDPBUSD.BCST 20(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST 20(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST 20(R9), Z11, Z9
+	VPDPBUSD.BCST 20(R9)(BX*1), Z11, Z10
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z11
 	VPANDD        Z5, Z11, Z12
-	VPDPBUSD.BCST 8(SI), Z12, Z6
-	VPDPBUSD.BCST 8(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 8(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 8(DI), Z12, Z9
-	VPDPBUSD.BCST 8(DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 8(R8), Z12, Z6
+	VPDPBUSD.BCST 8(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 8(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 8(R9), Z12, Z9
+	VPDPBUSD.BCST 8(R9)(BX*1), Z12, Z10
 	VPSRLW        $0x04, Z11, Z11
 	VPANDD        Z5, Z11, Z11
-	VPDPBUSD.BCST 24(SI), Z11, Z6
-	VPDPBUSD.BCST 24(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST 24(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST 24(DI), Z11, Z9
-	VPDPBUSD.BCST 24(DI)(BX*1), Z11, Z10
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z11, Z6
+	VPDPBUSD.BCST 24(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST 24(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST 24(R9), Z11, Z9
+	VPDPBUSD.BCST 24(R9)(BX*1), Z11, Z10
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z11
 	VPANDD        Z5, Z11, Z12
-	VPDPBUSD.BCST 12(SI), Z12, Z6
-	VPDPBUSD.BCST 12(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 12(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 12(DI), Z12, Z9
-	VPDPBUSD.BCST 12(DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 12(R8), Z12, Z6
+	VPDPBUSD.BCST 12(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 12(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 12(R9), Z12, Z9
+	VPDPBUSD.BCST 12(R9)(BX*1), Z12, Z10
 	VPSRLW        $0x04, Z11, Z11
 	VPANDD        Z5, Z11, Z11
-	VPDPBUSD.BCST 28(SI), Z11, Z6
-	VPDPBUSD.BCST 28(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST 28(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST 28(DI), Z11, Z9
-	VPDPBUSD.BCST 28(DI)(BX*1), Z11, Z10
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z11, Z6
+	VPDPBUSD.BCST 28(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST 28(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST 28(R9), Z11, Z9
+	VPDPBUSD.BCST 28(R9)(BX*1), Z11, Z10
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z11
-	VMULPS.BCST   32(SI), Z11, Z12
+	VMULPS.BCST   32(R8), Z11, Z12
 	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z12, Z6, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z11, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z11, Z6
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z6, Z7, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z11, Z6
+	VMULPS.BCST   32(R8)(BX*2), Z11, Z6
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z6, Z8, Z2
-	VMULPS.BCST   32(DI), Z11, Z6
+	VMULPS.BCST   32(R9), Z11, Z6
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z6, Z9, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z11, Z6
+	VMULPS.BCST   32(R9)(BX*1), Z11, Z6
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z6, Z10, Z4
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R8
+	DECQ          R10
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x5(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x5(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z5
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z5
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	MOVQ    groups+56(FP), R10
 
 groups:
 	VPXORD           Z6, Z6, Z6
@@ -8365,105 +8560,109 @@ groups:
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z11
 	VPANDD           Z5, Z11, Z12
-	VPDPBUSD.BCST    (SI), Z12, Z6
-	VPDPBUSD.BCST    (SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST    (SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST    (DI), Z12, Z9
-	VPDPBUSD.BCST    (DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST    (R8), Z12, Z6
+	VPDPBUSD.BCST    (R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST    (R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST    (R9), Z12, Z9
+	VPDPBUSD.BCST    (R9)(BX*1), Z12, Z10
 	VPSRLW           $0x04, Z11, Z11
 	VPANDD           Z5, Z11, Z11
-	VPDPBUSD.BCST    16(SI), Z11, Z6
-	VPDPBUSD.BCST    16(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST    16(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST    16(DI), Z11, Z9
-	VPDPBUSD.BCST    16(DI)(BX*1), Z11, Z10
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z11, Z6
+	VPDPBUSD.BCST    16(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST    16(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST    16(R9), Z11, Z9
+	VPDPBUSD.BCST    16(R9)(BX*1), Z11, Z10
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z11
 	VPANDD           Z5, Z11, Z12
-	VPDPBUSD.BCST    4(SI), Z12, Z6
-	VPDPBUSD.BCST    4(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST    4(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST    4(DI), Z12, Z9
-	VPDPBUSD.BCST    4(DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST    4(R8), Z12, Z6
+	VPDPBUSD.BCST    4(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST    4(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST    4(R9), Z12, Z9
+	VPDPBUSD.BCST    4(R9)(BX*1), Z12, Z10
 	VPSRLW           $0x04, Z11, Z11
 	VPANDD           Z5, Z11, Z11
-	VPDPBUSD.BCST    20(SI), Z11, Z6
-	VPDPBUSD.BCST    20(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST    20(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST    20(DI), Z11, Z9
-	VPDPBUSD.BCST    20(DI)(BX*1), Z11, Z10
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z11, Z6
+	VPDPBUSD.BCST    20(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST    20(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST    20(R9), Z11, Z9
+	VPDPBUSD.BCST    20(R9)(BX*1), Z11, Z10
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z11
 	VPANDD           Z5, Z11, Z12
-	VPDPBUSD.BCST    8(SI), Z12, Z6
-	VPDPBUSD.BCST    8(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST    8(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST    8(DI), Z12, Z9
-	VPDPBUSD.BCST    8(DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST    8(R8), Z12, Z6
+	VPDPBUSD.BCST    8(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST    8(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST    8(R9), Z12, Z9
+	VPDPBUSD.BCST    8(R9)(BX*1), Z12, Z10
 	VPSRLW           $0x04, Z11, Z11
 	VPANDD           Z5, Z11, Z11
-	VPDPBUSD.BCST    24(SI), Z11, Z6
-	VPDPBUSD.BCST    24(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST    24(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST    24(DI), Z11, Z9
-	VPDPBUSD.BCST    24(DI)(BX*1), Z11, Z10
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z11, Z6
+	VPDPBUSD.BCST    24(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST    24(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST    24(R9), Z11, Z9
+	VPDPBUSD.BCST    24(R9)(BX*1), Z11, Z10
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z11
 	VPANDD           Z5, Z11, Z12
-	VPDPBUSD.BCST    12(SI), Z12, Z6
-	VPDPBUSD.BCST    12(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST    12(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST    12(DI), Z12, Z9
-	VPDPBUSD.BCST    12(DI)(BX*1), Z12, Z10
+	VPDPBUSD.BCST    12(R8), Z12, Z6
+	VPDPBUSD.BCST    12(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST    12(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST    12(R9), Z12, Z9
+	VPDPBUSD.BCST    12(R9)(BX*1), Z12, Z10
 	VPSRLW           $0x04, Z11, Z11
 	VPANDD           Z5, Z11, Z11
-	VPDPBUSD.BCST    28(SI), Z11, Z6
-	VPDPBUSD.BCST    28(SI)(BX*1), Z11, Z7
-	VPDPBUSD.BCST    28(SI)(BX*2), Z11, Z8
-	VPDPBUSD.BCST    28(DI), Z11, Z9
-	VPDPBUSD.BCST    28(DI)(BX*1), Z11, Z10
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z11, Z6
+	VPDPBUSD.BCST    28(R8)(BX*1), Z11, Z7
+	VPDPBUSD.BCST    28(R8)(BX*2), Z11, Z8
+	VPDPBUSD.BCST    28(R9), Z11, Z9
+	VPDPBUSD.BCST    28(R9)(BX*1), Z11, Z10
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z11
-	VMULPS.BCST      32(SI), Z11, Z12
+	VMULPS.BCST      32(R8), Z11, Z12
 	VCVTDQ2PS        Z6, Z6
 	VFMADD231PS      Z12, Z6, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z11, Z12
+	VMULPS.BCST      32(R8)(BX*1), Z11, Z12
 	VCVTDQ2PS        Z7, Z7
 	VFMADD231PS      Z12, Z7, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z11, Z12
+	VMULPS.BCST      32(R8)(BX*2), Z11, Z12
 	VCVTDQ2PS        Z8, Z8
 	VFMADD231PS      Z12, Z8, Z2
-	VMULPS.BCST      32(DI), Z11, Z12
+	VMULPS.BCST      32(R9), Z11, Z12
 	VCVTDQ2PS        Z9, Z9
 	VFMADD231PS      Z12, Z9, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z11, Z11
+	VMULPS.BCST      32(R9)(BX*1), Z11, Z11
 	VCVTDQ2PS        Z10, Z10
 	VFMADD231PS      Z11, Z10, Z4
 	VCVTPH2PS        32(DX), Z11
-	VFMADD231PS.BCST 36(SI), Z11, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z11, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z11, Z2
-	VFMADD231PS.BCST 36(DI), Z11, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z11, Z4
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z11, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z11, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z11, Z2
+	VFMADD231PS.BCST 36(R9), Z11, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z11, Z4
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R8
+	DECQ             R10
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -8506,13 +8705,14 @@ supers:
 	MOVQ         $0x00000008, R8
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z8
 	VPANDD           Z5, Z8, Z14
 	VPDPBUSD.BCST    (SI), Z14, Z9
@@ -8527,7 +8727,8 @@ groups:
 	VPDPBUSD.BCST    16(SI)(BX*2), Z8, Z11
 	VPDPBUSD.BCST    16(DI), Z8, Z12
 	VPDPBUSD.BCST    16(DI)(BX*1), Z8, Z13
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z8
 	VPANDD           Z5, Z8, Z14
 	VPDPBUSD.BCST    4(SI), Z14, Z9
@@ -8542,7 +8743,8 @@ groups:
 	VPDPBUSD.BCST    20(SI)(BX*2), Z8, Z11
 	VPDPBUSD.BCST    20(DI), Z8, Z12
 	VPDPBUSD.BCST    20(DI)(BX*1), Z8, Z13
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z8
 	VPANDD           Z5, Z8, Z14
 	VPDPBUSD.BCST    8(SI), Z14, Z9
@@ -8557,7 +8759,8 @@ groups:
 	VPDPBUSD.BCST    24(SI)(BX*2), Z8, Z11
 	VPDPBUSD.BCST    24(DI), Z8, Z12
 	VPDPBUSD.BCST    24(DI)(BX*1), Z8, Z13
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z8
 	VPANDD           Z5, Z8, Z14
 	VPDPBUSD.BCST    12(SI), Z14, Z9
@@ -8660,14 +8863,16 @@ supers:
 	MOVQ         $0x00000008, R8
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z9
 	VPANDD           Z5, Z9, Z15
 	VPSLLW           $0x04, 256(CX), Z16
@@ -8686,7 +8891,8 @@ groups:
 	VPDPBUSD.BCST    16(SI)(BX*2), Z9, Z12
 	VPDPBUSD.BCST    16(DI), Z9, Z13
 	VPDPBUSD.BCST    16(DI)(BX*1), Z9, Z14
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z9
 	VPANDD           Z5, Z9, Z15
 	VPSLLW           $0x02, 256(CX), Z16
@@ -8705,7 +8911,8 @@ groups:
 	VPDPBUSD.BCST    20(SI)(BX*2), Z9, Z12
 	VPDPBUSD.BCST    20(DI), Z9, Z13
 	VPDPBUSD.BCST    20(DI)(BX*1), Z9, Z14
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z9
 	VPANDD           Z5, Z9, Z15
 	VMOVDQU64        256(CX), Z16
@@ -8724,7 +8931,8 @@ groups:
 	VPDPBUSD.BCST    24(SI)(BX*2), Z9, Z12
 	VPDPBUSD.BCST    24(DI), Z9, Z13
 	VPDPBUSD.BCST    24(DI)(BX*1), Z9, Z14
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z9
 	VPANDD           Z5, Z9, Z15
 	VPSRLW           $0x02, 256(CX), Z16
@@ -8827,7 +9035,7 @@ supers:
 	MOVQ      $0x00000008, R8
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z8
 	VPBROADCASTD  48(SI)(BX*1), Z9
 	VPBROADCASTD  48(SI)(BX*2), Z10
@@ -8838,8 +9046,10 @@ groups:
 	VPBROADCASTD  52(SI)(BX*2), Z15
 	VPBROADCASTD  52(DI), Z16
 	VPBROADCASTD  52(DI)(BX*1), Z17
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z18
 	VPANDD        Z5, Z18, Z19
 	VPSLLW        $0x04, 256(CX), Z20
@@ -8858,8 +9068,10 @@ groups:
 	VPDPBUSD.BCST 16(SI)(BX*2), Z18, Z15
 	VPDPBUSD.BCST 16(DI), Z18, Z16
 	VPDPBUSD.BCST 16(DI)(BX*1), Z18, Z17
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z18
 	VPANDD        Z5, Z18, Z19
 	VMOVDQU64     256(CX), Z20
@@ -8878,7 +9090,8 @@ groups:
 	VPDPBUSD.BCST 20(SI)(BX*2), Z18, Z15
 	VPDPBUSD.BCST 20(DI), Z18, Z16
 	VPDPBUSD.BCST 20(DI)(BX*1), Z18, Z17
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z18
 	VPANDD        Z5, Z18, Z19
 	VPSLLW        $0x04, 320(CX), Z20
@@ -8897,7 +9110,8 @@ groups:
 	VPDPBUSD.BCST 24(SI)(BX*2), Z18, Z15
 	VPDPBUSD.BCST 24(DI), Z18, Z16
 	VPDPBUSD.BCST 24(DI)(BX*1), Z18, Z17
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z18
 	VPANDD        Z5, Z18, Z19
 	VMOVDQU64     320(CX), Z20
@@ -9005,7 +9219,7 @@ blocks:
 	MOVQ    groups+56(FP), R8
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z7
 	VPADDD        Z7, Z7, Z7
 	VPBROADCASTD  44(SI)(BX*1), Z8
@@ -9016,8 +9230,10 @@ groups:
 	VPADDD        Z10, Z10, Z10
 	VPBROADCASTD  44(DI)(BX*1), Z11
 	VPADDD        Z11, Z11, Z11
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z12
 	VPANDD        Z5, Z12, Z13
 	VPSLLW        $0x04, 256(CX), Z14
@@ -9036,7 +9252,8 @@ groups:
 	VPDPBUSD.BCST 16(SI)(BX*2), Z12, Z9
 	VPDPBUSD.BCST 16(DI), Z12, Z10
 	VPDPBUSD.BCST 16(DI)(BX*1), Z12, Z11
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z12
 	VPANDD        Z5, Z12, Z13
 	VPSLLW        $0x02, 256(CX), Z14
@@ -9055,7 +9272,8 @@ groups:
 	VPDPBUSD.BCST 20(SI)(BX*2), Z12, Z9
 	VPDPBUSD.BCST 20(DI), Z12, Z10
 	VPDPBUSD.BCST 20(DI)(BX*1), Z12, Z11
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z12
 	VPANDD        Z5, Z12, Z13
 	VMOVDQU64     256(CX), Z14
@@ -9074,7 +9292,8 @@ groups:
 	VPDPBUSD.BCST 24(SI)(BX*2), Z12, Z9
 	VPDPBUSD.BCST 24(DI), Z12, Z10
 	VPDPBUSD.BCST 24(DI)(BX*1), Z12, Z11
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z12
 	VPANDD        Z5, Z12, Z13
 	VPSRLW        $0x02, 256(CX), Z14
@@ -10143,321 +10362,339 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x6(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x6(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z5
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	MOVQ    groups+56(FP), R10
 
 groups:
-	VPBROADCASTD  40(SI), Z6
-	VPBROADCASTD  40(SI)(BX*1), Z7
-	VPBROADCASTD  40(SI)(BX*2), Z8
-	VPBROADCASTD  40(DI), Z9
-	VPBROADCASTD  40(DI)(BX*1), Z10
-	VPBROADCASTD  40(DI)(BX*2), Z11
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z6
+	VPBROADCASTD  40(R8)(BX*1), Z7
+	VPBROADCASTD  40(R8)(BX*2), Z8
+	VPBROADCASTD  40(R9), Z9
+	VPBROADCASTD  40(R9)(BX*1), Z10
+	VPBROADCASTD  40(R9)(BX*2), Z11
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z12
-	VPDPBUSD.BCST (SI), Z12, Z6
-	VPDPBUSD.BCST (SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST (SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST (DI), Z12, Z9
-	VPDPBUSD.BCST (DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST (DI)(BX*2), Z12, Z11
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z12, Z6
+	VPDPBUSD.BCST (R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST (R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST (R9), Z12, Z9
+	VPDPBUSD.BCST (R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST (R9)(BX*2), Z12, Z11
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z12
-	VPDPBUSD.BCST 4(SI), Z12, Z6
-	VPDPBUSD.BCST 4(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 4(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 4(DI), Z12, Z9
-	VPDPBUSD.BCST 4(DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST 4(DI)(BX*2), Z12, Z11
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z12, Z6
+	VPDPBUSD.BCST 4(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 4(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 4(R9), Z12, Z9
+	VPDPBUSD.BCST 4(R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 4(R9)(BX*2), Z12, Z11
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z12
-	VPDPBUSD.BCST 8(SI), Z12, Z6
-	VPDPBUSD.BCST 8(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 8(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 8(DI), Z12, Z9
-	VPDPBUSD.BCST 8(DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST 8(DI)(BX*2), Z12, Z11
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z12, Z6
+	VPDPBUSD.BCST 8(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 8(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 8(R9), Z12, Z9
+	VPDPBUSD.BCST 8(R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 8(R9)(BX*2), Z12, Z11
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z12
-	VPDPBUSD.BCST 12(SI), Z12, Z6
-	VPDPBUSD.BCST 12(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 12(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 12(DI), Z12, Z9
-	VPDPBUSD.BCST 12(DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST 12(DI)(BX*2), Z12, Z11
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z12, Z6
+	VPDPBUSD.BCST 12(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 12(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 12(R9), Z12, Z9
+	VPDPBUSD.BCST 12(R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 12(R9)(BX*2), Z12, Z11
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z12
-	VPDPBUSD.BCST 16(SI), Z12, Z6
-	VPDPBUSD.BCST 16(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 16(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 16(DI), Z12, Z9
-	VPDPBUSD.BCST 16(DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST 16(DI)(BX*2), Z12, Z11
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z12, Z6
+	VPDPBUSD.BCST 16(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 16(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 16(R9), Z12, Z9
+	VPDPBUSD.BCST 16(R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 16(R9)(BX*2), Z12, Z11
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z12
-	VPDPBUSD.BCST 20(SI), Z12, Z6
-	VPDPBUSD.BCST 20(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 20(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 20(DI), Z12, Z9
-	VPDPBUSD.BCST 20(DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST 20(DI)(BX*2), Z12, Z11
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z12, Z6
+	VPDPBUSD.BCST 20(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 20(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 20(R9), Z12, Z9
+	VPDPBUSD.BCST 20(R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 20(R9)(BX*2), Z12, Z11
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z12
-	VPDPBUSD.BCST 24(SI), Z12, Z6
-	VPDPBUSD.BCST 24(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 24(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 24(DI), Z12, Z9
-	VPDPBUSD.BCST 24(DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST 24(DI)(BX*2), Z12, Z11
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z12, Z6
+	VPDPBUSD.BCST 24(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 24(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 24(R9), Z12, Z9
+	VPDPBUSD.BCST 24(R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 24(R9)(BX*2), Z12, Z11
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z12
-	VPDPBUSD.BCST 28(SI), Z12, Z6
-	VPDPBUSD.BCST 28(SI)(BX*1), Z12, Z7
-	VPDPBUSD.BCST 28(SI)(BX*2), Z12, Z8
-	VPDPBUSD.BCST 28(DI), Z12, Z9
-	VPDPBUSD.BCST 28(DI)(BX*1), Z12, Z10
-	VPDPBUSD.BCST 28(DI)(BX*2), Z12, Z11
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z12, Z6
+	VPDPBUSD.BCST 28(R8)(BX*1), Z12, Z7
+	VPDPBUSD.BCST 28(R8)(BX*2), Z12, Z8
+	VPDPBUSD.BCST 28(R9), Z12, Z9
+	VPDPBUSD.BCST 28(R9)(BX*1), Z12, Z10
+	VPDPBUSD.BCST 28(R9)(BX*2), Z12, Z11
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z12
-	VMULPS.BCST   32(SI), Z12, Z13
+	VMULPS.BCST   32(R8), Z12, Z13
 	VCVTDQ2PS     Z6, Z6
 	VFMADD231PS   Z13, Z6, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z12, Z6
+	VMULPS.BCST   32(R8)(BX*1), Z12, Z6
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z6, Z7, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z12, Z6
+	VMULPS.BCST   32(R8)(BX*2), Z12, Z6
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z6, Z8, Z2
-	VMULPS.BCST   32(DI), Z12, Z6
+	VMULPS.BCST   32(R9), Z12, Z6
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z6, Z9, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z12, Z6
+	VMULPS.BCST   32(R9)(BX*1), Z12, Z6
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z6, Z10, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z12, Z6
+	VMULPS.BCST   32(R9)(BX*2), Z12, Z6
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z6, Z11, Z5
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R8
+	DECQ          R10
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x6(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x6(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z6
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z6
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z5
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	MOVQ    groups+56(FP), R10
 
 groups:
-	VPBROADCASTD  44(SI), Z7
-	VPBROADCASTD  44(SI)(BX*1), Z8
-	VPBROADCASTD  44(SI)(BX*2), Z9
-	VPBROADCASTD  44(DI), Z10
-	VPBROADCASTD  44(DI)(BX*1), Z11
-	VPBROADCASTD  44(DI)(BX*2), Z12
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z7
+	VPBROADCASTD  44(R8)(BX*1), Z8
+	VPBROADCASTD  44(R8)(BX*2), Z9
+	VPBROADCASTD  44(R9), Z10
+	VPBROADCASTD  44(R9)(BX*1), Z11
+	VPBROADCASTD  44(R9)(BX*2), Z12
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z13
 	VPANDD        Z6, Z13, Z14
-	VPDPBUSD.BCST (SI), Z14, Z7
-	VPDPBUSD.BCST (SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST (SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST (DI), Z14, Z10
-	VPDPBUSD.BCST (DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST (DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST (R8), Z14, Z7
+	VPDPBUSD.BCST (R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST (R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST (R9), Z14, Z10
+	VPDPBUSD.BCST (R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST (R9)(BX*2), Z14, Z12
 	VPSRLW        $0x04, Z13, Z13
 	VPANDD        Z6, Z13, Z13
-	VPDPBUSD.BCST 16(SI), Z13, Z7
-	VPDPBUSD.BCST 16(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST 16(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST 16(DI), Z13, Z10
-	VPDPBUSD.BCST 16(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST 16(DI)(BX*2), Z13, Z12
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z13, Z7
+	VPDPBUSD.BCST 16(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST 16(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST 16(R9), Z13, Z10
+	VPDPBUSD.BCST 16(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST 16(R9)(BX*2), Z13, Z12
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z13
 	VPANDD        Z6, Z13, Z14
-	VPDPBUSD.BCST 4(SI), Z14, Z7
-	VPDPBUSD.BCST 4(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 4(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 4(DI), Z14, Z10
-	VPDPBUSD.BCST 4(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 4(DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 4(R8), Z14, Z7
+	VPDPBUSD.BCST 4(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 4(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 4(R9), Z14, Z10
+	VPDPBUSD.BCST 4(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 4(R9)(BX*2), Z14, Z12
 	VPSRLW        $0x04, Z13, Z13
 	VPANDD        Z6, Z13, Z13
-	VPDPBUSD.BCST 20(SI), Z13, Z7
-	VPDPBUSD.BCST 20(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST 20(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST 20(DI), Z13, Z10
-	VPDPBUSD.BCST 20(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST 20(DI)(BX*2), Z13, Z12
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z13, Z7
+	VPDPBUSD.BCST 20(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST 20(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST 20(R9), Z13, Z10
+	VPDPBUSD.BCST 20(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST 20(R9)(BX*2), Z13, Z12
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z13
 	VPANDD        Z6, Z13, Z14
-	VPDPBUSD.BCST 8(SI), Z14, Z7
-	VPDPBUSD.BCST 8(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 8(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 8(DI), Z14, Z10
-	VPDPBUSD.BCST 8(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 8(DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 8(R8), Z14, Z7
+	VPDPBUSD.BCST 8(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 8(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 8(R9), Z14, Z10
+	VPDPBUSD.BCST 8(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 8(R9)(BX*2), Z14, Z12
 	VPSRLW        $0x04, Z13, Z13
 	VPANDD        Z6, Z13, Z13
-	VPDPBUSD.BCST 24(SI), Z13, Z7
-	VPDPBUSD.BCST 24(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST 24(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST 24(DI), Z13, Z10
-	VPDPBUSD.BCST 24(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST 24(DI)(BX*2), Z13, Z12
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z13, Z7
+	VPDPBUSD.BCST 24(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST 24(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST 24(R9), Z13, Z10
+	VPDPBUSD.BCST 24(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST 24(R9)(BX*2), Z13, Z12
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z13
 	VPANDD        Z6, Z13, Z14
-	VPDPBUSD.BCST 12(SI), Z14, Z7
-	VPDPBUSD.BCST 12(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 12(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 12(DI), Z14, Z10
-	VPDPBUSD.BCST 12(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 12(DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 12(R8), Z14, Z7
+	VPDPBUSD.BCST 12(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 12(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 12(R9), Z14, Z10
+	VPDPBUSD.BCST 12(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 12(R9)(BX*2), Z14, Z12
 	VPSRLW        $0x04, Z13, Z13
 	VPANDD        Z6, Z13, Z13
-	VPDPBUSD.BCST 28(SI), Z13, Z7
-	VPDPBUSD.BCST 28(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST 28(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST 28(DI), Z13, Z10
-	VPDPBUSD.BCST 28(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST 28(DI)(BX*2), Z13, Z12
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z13, Z7
+	VPDPBUSD.BCST 28(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST 28(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST 28(R9), Z13, Z10
+	VPDPBUSD.BCST 28(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST 28(R9)(BX*2), Z13, Z12
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z13
-	VMULPS.BCST   32(SI), Z13, Z14
+	VMULPS.BCST   32(R8), Z13, Z14
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z14, Z7, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z13, Z7
+	VMULPS.BCST   32(R8)(BX*1), Z13, Z7
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z7, Z8, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z13, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z13, Z7
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z7, Z9, Z2
-	VMULPS.BCST   32(DI), Z13, Z7
+	VMULPS.BCST   32(R9), Z13, Z7
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z7, Z10, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z13, Z7
+	VMULPS.BCST   32(R9)(BX*1), Z13, Z7
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z7, Z11, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z13, Z7
+	VMULPS.BCST   32(R9)(BX*2), Z13, Z7
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z7, Z12, Z5
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
+	ADDQ          $+56, R8
+	ADDQ          $+56, R9
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R8
+	DECQ          R10
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x6(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x6(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z6
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z6
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z5
-	MOVQ    groups+56(FP), R8
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z5
+	MOVQ    groups+56(FP), R10
 
 groups:
 	VPXORD           Z7, Z7, Z7
@@ -10466,119 +10703,123 @@ groups:
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z13
 	VPANDD           Z6, Z13, Z14
-	VPDPBUSD.BCST    (SI), Z14, Z7
-	VPDPBUSD.BCST    (SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST    (SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST    (DI), Z14, Z10
-	VPDPBUSD.BCST    (DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST    (DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST    (R8), Z14, Z7
+	VPDPBUSD.BCST    (R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST    (R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST    (R9), Z14, Z10
+	VPDPBUSD.BCST    (R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST    (R9)(BX*2), Z14, Z12
 	VPSRLW           $0x04, Z13, Z13
 	VPANDD           Z6, Z13, Z13
-	VPDPBUSD.BCST    16(SI), Z13, Z7
-	VPDPBUSD.BCST    16(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST    16(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST    16(DI), Z13, Z10
-	VPDPBUSD.BCST    16(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST    16(DI)(BX*2), Z13, Z12
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z13, Z7
+	VPDPBUSD.BCST    16(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST    16(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST    16(R9), Z13, Z10
+	VPDPBUSD.BCST    16(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST    16(R9)(BX*2), Z13, Z12
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z13
 	VPANDD           Z6, Z13, Z14
-	VPDPBUSD.BCST    4(SI), Z14, Z7
-	VPDPBUSD.BCST    4(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST    4(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST    4(DI), Z14, Z10
-	VPDPBUSD.BCST    4(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST    4(DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST    4(R8), Z14, Z7
+	VPDPBUSD.BCST    4(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST    4(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST    4(R9), Z14, Z10
+	VPDPBUSD.BCST    4(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST    4(R9)(BX*2), Z14, Z12
 	VPSRLW           $0x04, Z13, Z13
 	VPANDD           Z6, Z13, Z13
-	VPDPBUSD.BCST    20(SI), Z13, Z7
-	VPDPBUSD.BCST    20(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST    20(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST    20(DI), Z13, Z10
-	VPDPBUSD.BCST    20(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST    20(DI)(BX*2), Z13, Z12
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z13, Z7
+	VPDPBUSD.BCST    20(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST    20(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST    20(R9), Z13, Z10
+	VPDPBUSD.BCST    20(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST    20(R9)(BX*2), Z13, Z12
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z13
 	VPANDD           Z6, Z13, Z14
-	VPDPBUSD.BCST    8(SI), Z14, Z7
-	VPDPBUSD.BCST    8(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST    8(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST    8(DI), Z14, Z10
-	VPDPBUSD.BCST    8(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST    8(DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST    8(R8), Z14, Z7
+	VPDPBUSD.BCST    8(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST    8(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST    8(R9), Z14, Z10
+	VPDPBUSD.BCST    8(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST    8(R9)(BX*2), Z14, Z12
 	VPSRLW           $0x04, Z13, Z13
 	VPANDD           Z6, Z13, Z13
-	VPDPBUSD.BCST    24(SI), Z13, Z7
-	VPDPBUSD.BCST    24(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST    24(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST    24(DI), Z13, Z10
-	VPDPBUSD.BCST    24(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST    24(DI)(BX*2), Z13, Z12
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z13, Z7
+	VPDPBUSD.BCST    24(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST    24(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST    24(R9), Z13, Z10
+	VPDPBUSD.BCST    24(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST    24(R9)(BX*2), Z13, Z12
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z13
 	VPANDD           Z6, Z13, Z14
-	VPDPBUSD.BCST    12(SI), Z14, Z7
-	VPDPBUSD.BCST    12(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST    12(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST    12(DI), Z14, Z10
-	VPDPBUSD.BCST    12(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST    12(DI)(BX*2), Z14, Z12
+	VPDPBUSD.BCST    12(R8), Z14, Z7
+	VPDPBUSD.BCST    12(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST    12(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST    12(R9), Z14, Z10
+	VPDPBUSD.BCST    12(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST    12(R9)(BX*2), Z14, Z12
 	VPSRLW           $0x04, Z13, Z13
 	VPANDD           Z6, Z13, Z13
-	VPDPBUSD.BCST    28(SI), Z13, Z7
-	VPDPBUSD.BCST    28(SI)(BX*1), Z13, Z8
-	VPDPBUSD.BCST    28(SI)(BX*2), Z13, Z9
-	VPDPBUSD.BCST    28(DI), Z13, Z10
-	VPDPBUSD.BCST    28(DI)(BX*1), Z13, Z11
-	VPDPBUSD.BCST    28(DI)(BX*2), Z13, Z12
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z13, Z7
+	VPDPBUSD.BCST    28(R8)(BX*1), Z13, Z8
+	VPDPBUSD.BCST    28(R8)(BX*2), Z13, Z9
+	VPDPBUSD.BCST    28(R9), Z13, Z10
+	VPDPBUSD.BCST    28(R9)(BX*1), Z13, Z11
+	VPDPBUSD.BCST    28(R9)(BX*2), Z13, Z12
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z13
-	VMULPS.BCST      32(SI), Z13, Z14
+	VMULPS.BCST      32(R8), Z13, Z14
 	VCVTDQ2PS        Z7, Z7
 	VFMADD231PS      Z14, Z7, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z13, Z14
+	VMULPS.BCST      32(R8)(BX*1), Z13, Z14
 	VCVTDQ2PS        Z8, Z8
 	VFMADD231PS      Z14, Z8, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z13, Z14
+	VMULPS.BCST      32(R8)(BX*2), Z13, Z14
 	VCVTDQ2PS        Z9, Z9
 	VFMADD231PS      Z14, Z9, Z2
-	VMULPS.BCST      32(DI), Z13, Z14
+	VMULPS.BCST      32(R9), Z13, Z14
 	VCVTDQ2PS        Z10, Z10
 	VFMADD231PS      Z14, Z10, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z13, Z14
+	VMULPS.BCST      32(R9)(BX*1), Z13, Z14
 	VCVTDQ2PS        Z11, Z11
 	VFMADD231PS      Z14, Z11, Z4
-	VMULPS.BCST      32(DI)(BX*2), Z13, Z13
+	VMULPS.BCST      32(R9)(BX*2), Z13, Z13
 	VCVTDQ2PS        Z12, Z12
 	VFMADD231PS      Z13, Z12, Z5
 	VCVTPH2PS        32(DX), Z13
-	VFMADD231PS.BCST 36(SI), Z13, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z13, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z13, Z2
-	VFMADD231PS.BCST 36(DI), Z13, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z13, Z4
-	VFMADD231PS.BCST 36(DI)(BX*2), Z13, Z5
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z13, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z13, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z13, Z2
+	VFMADD231PS.BCST 36(R9), Z13, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z13, Z4
+	VFMADD231PS.BCST 36(R9)(BX*2), Z13, Z5
+	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R8
+	DECQ             R10
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z5, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z5, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -10623,14 +10864,15 @@ supers:
 	MOVQ         $0x00000008, R8
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z9
 	VPANDD           Z6, Z9, Z16
 	VPDPBUSD.BCST    (SI), Z16, Z10
@@ -10647,7 +10889,8 @@ groups:
 	VPDPBUSD.BCST    16(DI), Z9, Z13
 	VPDPBUSD.BCST    16(DI)(BX*1), Z9, Z14
 	VPDPBUSD.BCST    16(DI)(BX*2), Z9, Z15
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z9
 	VPANDD           Z6, Z9, Z16
 	VPDPBUSD.BCST    4(SI), Z16, Z10
@@ -10664,7 +10907,8 @@ groups:
 	VPDPBUSD.BCST    20(DI), Z9, Z13
 	VPDPBUSD.BCST    20(DI)(BX*1), Z9, Z14
 	VPDPBUSD.BCST    20(DI)(BX*2), Z9, Z15
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z9
 	VPANDD           Z6, Z9, Z16
 	VPDPBUSD.BCST    8(SI), Z16, Z10
@@ -10681,7 +10925,8 @@ groups:
 	VPDPBUSD.BCST    24(DI), Z9, Z13
 	VPDPBUSD.BCST    24(DI)(BX*1), Z9, Z14
 	VPDPBUSD.BCST    24(DI)(BX*2), Z9, Z15
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z9
 	VPANDD           Z6, Z9, Z16
 	VPDPBUSD.BCST    12(SI), Z16, Z10
@@ -10794,15 +11039,17 @@ supers:
 	MOVQ         $0x00000008, R8
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z10
 	VPANDD           Z6, Z10, Z17
 	VPSLLW           $0x04, 256(CX), Z18
@@ -10823,7 +11070,8 @@ groups:
 	VPDPBUSD.BCST    16(DI), Z10, Z14
 	VPDPBUSD.BCST    16(DI)(BX*1), Z10, Z15
 	VPDPBUSD.BCST    16(DI)(BX*2), Z10, Z16
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z10
 	VPANDD           Z6, Z10, Z17
 	VPSLLW           $0x02, 256(CX), Z18
@@ -10844,7 +11092,8 @@ groups:
 	VPDPBUSD.BCST    20(DI), Z10, Z14
 	VPDPBUSD.BCST    20(DI)(BX*1), Z10, Z15
 	VPDPBUSD.BCST    20(DI)(BX*2), Z10, Z16
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z10
 	VPANDD           Z6, Z10, Z17
 	VMOVDQU64        256(CX), Z18
@@ -10865,7 +11114,8 @@ groups:
 	VPDPBUSD.BCST    24(DI), Z10, Z14
 	VPDPBUSD.BCST    24(DI)(BX*1), Z10, Z15
 	VPDPBUSD.BCST    24(DI)(BX*2), Z10, Z16
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z10
 	VPANDD           Z6, Z10, Z17
 	VPSRLW           $0x02, 256(CX), Z18
@@ -10978,7 +11228,7 @@ supers:
 	MOVQ      $0x00000008, R8
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z9
 	VPBROADCASTD  48(SI)(BX*1), Z10
 	VPBROADCASTD  48(SI)(BX*2), Z11
@@ -10991,8 +11241,10 @@ groups:
 	VPBROADCASTD  52(DI), Z18
 	VPBROADCASTD  52(DI)(BX*1), Z19
 	VPBROADCASTD  52(DI)(BX*2), Z20
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z21
 	VPANDD        Z6, Z21, Z22
 	VPSLLW        $0x04, 256(CX), Z23
@@ -11013,8 +11265,10 @@ groups:
 	VPDPBUSD.BCST 16(DI), Z21, Z18
 	VPDPBUSD.BCST 16(DI)(BX*1), Z21, Z19
 	VPDPBUSD.BCST 16(DI)(BX*2), Z21, Z20
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z21
 	VPANDD        Z6, Z21, Z22
 	VMOVDQU64     256(CX), Z23
@@ -11035,7 +11289,8 @@ groups:
 	VPDPBUSD.BCST 20(DI), Z21, Z18
 	VPDPBUSD.BCST 20(DI)(BX*1), Z21, Z19
 	VPDPBUSD.BCST 20(DI)(BX*2), Z21, Z20
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z21
 	VPANDD        Z6, Z21, Z22
 	VPSLLW        $0x04, 320(CX), Z23
@@ -11056,7 +11311,8 @@ groups:
 	VPDPBUSD.BCST 24(DI), Z21, Z18
 	VPDPBUSD.BCST 24(DI)(BX*1), Z21, Z19
 	VPDPBUSD.BCST 24(DI)(BX*2), Z21, Z20
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z21
 	VPANDD        Z6, Z21, Z22
 	VMOVDQU64     320(CX), Z23
@@ -11176,7 +11432,7 @@ blocks:
 	MOVQ    groups+56(FP), R8
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z8
 	VPADDD        Z8, Z8, Z8
 	VPBROADCASTD  44(SI)(BX*1), Z9
@@ -11189,8 +11445,10 @@ groups:
 	VPADDD        Z12, Z12, Z12
 	VPBROADCASTD  44(DI)(BX*2), Z13
 	VPADDD        Z13, Z13, Z13
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z14
 	VPANDD        Z6, Z14, Z15
 	VPSLLW        $0x04, 256(CX), Z16
@@ -11211,7 +11469,8 @@ groups:
 	VPDPBUSD.BCST 16(DI), Z14, Z11
 	VPDPBUSD.BCST 16(DI)(BX*1), Z14, Z12
 	VPDPBUSD.BCST 16(DI)(BX*2), Z14, Z13
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z14
 	VPANDD        Z6, Z14, Z15
 	VPSLLW        $0x02, 256(CX), Z16
@@ -11232,7 +11491,8 @@ groups:
 	VPDPBUSD.BCST 20(DI), Z14, Z11
 	VPDPBUSD.BCST 20(DI)(BX*1), Z14, Z12
 	VPDPBUSD.BCST 20(DI)(BX*2), Z14, Z13
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z14
 	VPANDD        Z6, Z14, Z15
 	VMOVDQU64     256(CX), Z16
@@ -11253,7 +11513,8 @@ groups:
 	VPDPBUSD.BCST 24(DI), Z14, Z11
 	VPDPBUSD.BCST 24(DI)(BX*1), Z14, Z12
 	VPDPBUSD.BCST 24(DI)(BX*2), Z14, Z13
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z14
 	VPANDD        Z6, Z14, Z15
 	VPSRLW        $0x02, 256(CX), Z16
@@ -12463,363 +12724,381 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x7(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x7(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	MOVQ    groups+56(FP), R11
 
 groups:
-	VPBROADCASTD  40(SI), Z7
-	VPBROADCASTD  40(SI)(BX*1), Z8
-	VPBROADCASTD  40(SI)(BX*2), Z9
-	VPBROADCASTD  40(DI), Z10
-	VPBROADCASTD  40(DI)(BX*1), Z11
-	VPBROADCASTD  40(DI)(BX*2), Z12
-	VPBROADCASTD  40(R8), Z13
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z7
+	VPBROADCASTD  40(R8)(BX*1), Z8
+	VPBROADCASTD  40(R8)(BX*2), Z9
+	VPBROADCASTD  40(R9), Z10
+	VPBROADCASTD  40(R9)(BX*1), Z11
+	VPBROADCASTD  40(R9)(BX*2), Z12
+	VPBROADCASTD  40(R10), Z13
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z14
-	VPDPBUSD.BCST (SI), Z14, Z7
-	VPDPBUSD.BCST (SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST (SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST (DI), Z14, Z10
-	VPDPBUSD.BCST (DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST (DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST (R8), Z14, Z13
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z14, Z7
+	VPDPBUSD.BCST (R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST (R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST (R9), Z14, Z10
+	VPDPBUSD.BCST (R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST (R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST (R10), Z14, Z13
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z14
-	VPDPBUSD.BCST 4(SI), Z14, Z7
-	VPDPBUSD.BCST 4(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 4(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 4(DI), Z14, Z10
-	VPDPBUSD.BCST 4(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 4(DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST 4(R8), Z14, Z13
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z14, Z7
+	VPDPBUSD.BCST 4(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 4(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 4(R9), Z14, Z10
+	VPDPBUSD.BCST 4(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 4(R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 4(R10), Z14, Z13
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z14
-	VPDPBUSD.BCST 8(SI), Z14, Z7
-	VPDPBUSD.BCST 8(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 8(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 8(DI), Z14, Z10
-	VPDPBUSD.BCST 8(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 8(DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST 8(R8), Z14, Z13
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z14, Z7
+	VPDPBUSD.BCST 8(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 8(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 8(R9), Z14, Z10
+	VPDPBUSD.BCST 8(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 8(R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 8(R10), Z14, Z13
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z14
-	VPDPBUSD.BCST 12(SI), Z14, Z7
-	VPDPBUSD.BCST 12(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 12(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 12(DI), Z14, Z10
-	VPDPBUSD.BCST 12(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 12(DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST 12(R8), Z14, Z13
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z14, Z7
+	VPDPBUSD.BCST 12(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 12(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 12(R9), Z14, Z10
+	VPDPBUSD.BCST 12(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 12(R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 12(R10), Z14, Z13
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z14
-	VPDPBUSD.BCST 16(SI), Z14, Z7
-	VPDPBUSD.BCST 16(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 16(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 16(DI), Z14, Z10
-	VPDPBUSD.BCST 16(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 16(DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST 16(R8), Z14, Z13
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z14, Z7
+	VPDPBUSD.BCST 16(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 16(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 16(R9), Z14, Z10
+	VPDPBUSD.BCST 16(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 16(R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 16(R10), Z14, Z13
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z14
-	VPDPBUSD.BCST 20(SI), Z14, Z7
-	VPDPBUSD.BCST 20(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 20(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 20(DI), Z14, Z10
-	VPDPBUSD.BCST 20(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 20(DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST 20(R8), Z14, Z13
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z14, Z7
+	VPDPBUSD.BCST 20(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 20(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 20(R9), Z14, Z10
+	VPDPBUSD.BCST 20(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 20(R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 20(R10), Z14, Z13
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z14
-	VPDPBUSD.BCST 24(SI), Z14, Z7
-	VPDPBUSD.BCST 24(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 24(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 24(DI), Z14, Z10
-	VPDPBUSD.BCST 24(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 24(DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST 24(R8), Z14, Z13
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z14, Z7
+	VPDPBUSD.BCST 24(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 24(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 24(R9), Z14, Z10
+	VPDPBUSD.BCST 24(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 24(R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 24(R10), Z14, Z13
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z14
-	VPDPBUSD.BCST 28(SI), Z14, Z7
-	VPDPBUSD.BCST 28(SI)(BX*1), Z14, Z8
-	VPDPBUSD.BCST 28(SI)(BX*2), Z14, Z9
-	VPDPBUSD.BCST 28(DI), Z14, Z10
-	VPDPBUSD.BCST 28(DI)(BX*1), Z14, Z11
-	VPDPBUSD.BCST 28(DI)(BX*2), Z14, Z12
-	VPDPBUSD.BCST 28(R8), Z14, Z13
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z14, Z7
+	VPDPBUSD.BCST 28(R8)(BX*1), Z14, Z8
+	VPDPBUSD.BCST 28(R8)(BX*2), Z14, Z9
+	VPDPBUSD.BCST 28(R9), Z14, Z10
+	VPDPBUSD.BCST 28(R9)(BX*1), Z14, Z11
+	VPDPBUSD.BCST 28(R9)(BX*2), Z14, Z12
+	VPDPBUSD.BCST 28(R10), Z14, Z13
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z14
-	VMULPS.BCST   32(SI), Z14, Z15
+	VMULPS.BCST   32(R8), Z14, Z15
 	VCVTDQ2PS     Z7, Z7
 	VFMADD231PS   Z15, Z7, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z14, Z7
+	VMULPS.BCST   32(R8)(BX*1), Z14, Z7
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z7, Z8, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z14, Z7
+	VMULPS.BCST   32(R8)(BX*2), Z14, Z7
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z7, Z9, Z2
-	VMULPS.BCST   32(DI), Z14, Z7
+	VMULPS.BCST   32(R9), Z14, Z7
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z7, Z10, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z14, Z7
+	VMULPS.BCST   32(R9)(BX*1), Z14, Z7
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z7, Z11, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z14, Z7
+	VMULPS.BCST   32(R9)(BX*2), Z14, Z7
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z7, Z12, Z5
-	VMULPS.BCST   32(R8), Z14, Z7
+	VMULPS.BCST   32(R10), Z14, Z7
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z7, Z13, Z6
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+56, R10
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R9
+	DECQ          R11
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x7(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x7(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z7
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z7
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	MOVQ    groups+56(FP), R11
 
 groups:
-	VPBROADCASTD  44(SI), Z8
-	VPBROADCASTD  44(SI)(BX*1), Z9
-	VPBROADCASTD  44(SI)(BX*2), Z10
-	VPBROADCASTD  44(DI), Z11
-	VPBROADCASTD  44(DI)(BX*1), Z12
-	VPBROADCASTD  44(DI)(BX*2), Z13
-	VPBROADCASTD  44(R8), Z14
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z8
+	VPBROADCASTD  44(R8)(BX*1), Z9
+	VPBROADCASTD  44(R8)(BX*2), Z10
+	VPBROADCASTD  44(R9), Z11
+	VPBROADCASTD  44(R9)(BX*1), Z12
+	VPBROADCASTD  44(R9)(BX*2), Z13
+	VPBROADCASTD  44(R10), Z14
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z15
 	VPANDD        Z7, Z15, Z16
-	VPDPBUSD.BCST (SI), Z16, Z8
-	VPDPBUSD.BCST (SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST (SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST (DI), Z16, Z11
-	VPDPBUSD.BCST (DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST (DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST (R8), Z16, Z14
+	VPDPBUSD.BCST (R8), Z16, Z8
+	VPDPBUSD.BCST (R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST (R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST (R9), Z16, Z11
+	VPDPBUSD.BCST (R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST (R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST (R10), Z16, Z14
 	VPSRLW        $0x04, Z15, Z15
 	VPANDD        Z7, Z15, Z15
-	VPDPBUSD.BCST 16(SI), Z15, Z8
-	VPDPBUSD.BCST 16(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST 16(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST 16(DI), Z15, Z11
-	VPDPBUSD.BCST 16(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST 16(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST 16(R8), Z15, Z14
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z15, Z8
+	VPDPBUSD.BCST 16(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST 16(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST 16(R9), Z15, Z11
+	VPDPBUSD.BCST 16(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 16(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 16(R10), Z15, Z14
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z15
 	VPANDD        Z7, Z15, Z16
-	VPDPBUSD.BCST 4(SI), Z16, Z8
-	VPDPBUSD.BCST 4(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 4(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 4(DI), Z16, Z11
-	VPDPBUSD.BCST 4(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 4(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 4(R8), Z16, Z14
+	VPDPBUSD.BCST 4(R8), Z16, Z8
+	VPDPBUSD.BCST 4(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 4(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 4(R9), Z16, Z11
+	VPDPBUSD.BCST 4(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 4(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 4(R10), Z16, Z14
 	VPSRLW        $0x04, Z15, Z15
 	VPANDD        Z7, Z15, Z15
-	VPDPBUSD.BCST 20(SI), Z15, Z8
-	VPDPBUSD.BCST 20(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST 20(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST 20(DI), Z15, Z11
-	VPDPBUSD.BCST 20(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST 20(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST 20(R8), Z15, Z14
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z15, Z8
+	VPDPBUSD.BCST 20(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST 20(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST 20(R9), Z15, Z11
+	VPDPBUSD.BCST 20(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 20(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 20(R10), Z15, Z14
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z15
 	VPANDD        Z7, Z15, Z16
-	VPDPBUSD.BCST 8(SI), Z16, Z8
-	VPDPBUSD.BCST 8(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 8(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 8(DI), Z16, Z11
-	VPDPBUSD.BCST 8(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 8(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 8(R8), Z16, Z14
+	VPDPBUSD.BCST 8(R8), Z16, Z8
+	VPDPBUSD.BCST 8(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 8(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 8(R9), Z16, Z11
+	VPDPBUSD.BCST 8(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 8(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 8(R10), Z16, Z14
 	VPSRLW        $0x04, Z15, Z15
 	VPANDD        Z7, Z15, Z15
-	VPDPBUSD.BCST 24(SI), Z15, Z8
-	VPDPBUSD.BCST 24(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST 24(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST 24(DI), Z15, Z11
-	VPDPBUSD.BCST 24(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST 24(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST 24(R8), Z15, Z14
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z15, Z8
+	VPDPBUSD.BCST 24(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST 24(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST 24(R9), Z15, Z11
+	VPDPBUSD.BCST 24(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 24(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 24(R10), Z15, Z14
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z15
 	VPANDD        Z7, Z15, Z16
-	VPDPBUSD.BCST 12(SI), Z16, Z8
-	VPDPBUSD.BCST 12(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 12(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 12(DI), Z16, Z11
-	VPDPBUSD.BCST 12(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 12(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 12(R8), Z16, Z14
+	VPDPBUSD.BCST 12(R8), Z16, Z8
+	VPDPBUSD.BCST 12(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 12(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 12(R9), Z16, Z11
+	VPDPBUSD.BCST 12(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 12(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 12(R10), Z16, Z14
 	VPSRLW        $0x04, Z15, Z15
 	VPANDD        Z7, Z15, Z15
-	VPDPBUSD.BCST 28(SI), Z15, Z8
-	VPDPBUSD.BCST 28(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST 28(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST 28(DI), Z15, Z11
-	VPDPBUSD.BCST 28(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST 28(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST 28(R8), Z15, Z14
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z15, Z8
+	VPDPBUSD.BCST 28(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST 28(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST 28(R9), Z15, Z11
+	VPDPBUSD.BCST 28(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST 28(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST 28(R10), Z15, Z14
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z15
-	VMULPS.BCST   32(SI), Z15, Z16
+	VMULPS.BCST   32(R8), Z15, Z16
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z16, Z8, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z15, Z8
+	VMULPS.BCST   32(R8)(BX*1), Z15, Z8
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z8, Z9, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z15, Z8
+	VMULPS.BCST   32(R8)(BX*2), Z15, Z8
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z8, Z10, Z2
-	VMULPS.BCST   32(DI), Z15, Z8
+	VMULPS.BCST   32(R9), Z15, Z8
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z8, Z11, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z15, Z8
+	VMULPS.BCST   32(R9)(BX*1), Z15, Z8
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z8, Z12, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z15, Z8
+	VMULPS.BCST   32(R9)(BX*2), Z15, Z8
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z8, Z13, Z5
-	VMULPS.BCST   32(R8), Z15, Z8
+	VMULPS.BCST   32(R10), Z15, Z8
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z8, Z14, Z6
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+56, R10
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R9
+	DECQ          R11
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x7(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x7(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z7
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z7
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	MOVQ    groups+56(FP), R11
 
 groups:
 	VPXORD           Z8, Z8, Z8
@@ -12829,134 +13108,138 @@ groups:
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z15
 	VPANDD           Z7, Z15, Z16
-	VPDPBUSD.BCST    (SI), Z16, Z8
-	VPDPBUSD.BCST    (SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST    (SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST    (DI), Z16, Z11
-	VPDPBUSD.BCST    (DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST    (DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST    (R8), Z16, Z14
+	VPDPBUSD.BCST    (R8), Z16, Z8
+	VPDPBUSD.BCST    (R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST    (R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST    (R9), Z16, Z11
+	VPDPBUSD.BCST    (R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST    (R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST    (R10), Z16, Z14
 	VPSRLW           $0x04, Z15, Z15
 	VPANDD           Z7, Z15, Z15
-	VPDPBUSD.BCST    16(SI), Z15, Z8
-	VPDPBUSD.BCST    16(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST    16(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST    16(DI), Z15, Z11
-	VPDPBUSD.BCST    16(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST    16(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST    16(R8), Z15, Z14
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z15, Z8
+	VPDPBUSD.BCST    16(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST    16(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST    16(R9), Z15, Z11
+	VPDPBUSD.BCST    16(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST    16(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST    16(R10), Z15, Z14
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z15
 	VPANDD           Z7, Z15, Z16
-	VPDPBUSD.BCST    4(SI), Z16, Z8
-	VPDPBUSD.BCST    4(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST    4(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST    4(DI), Z16, Z11
-	VPDPBUSD.BCST    4(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST    4(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST    4(R8), Z16, Z14
+	VPDPBUSD.BCST    4(R8), Z16, Z8
+	VPDPBUSD.BCST    4(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST    4(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST    4(R9), Z16, Z11
+	VPDPBUSD.BCST    4(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST    4(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST    4(R10), Z16, Z14
 	VPSRLW           $0x04, Z15, Z15
 	VPANDD           Z7, Z15, Z15
-	VPDPBUSD.BCST    20(SI), Z15, Z8
-	VPDPBUSD.BCST    20(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST    20(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST    20(DI), Z15, Z11
-	VPDPBUSD.BCST    20(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST    20(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST    20(R8), Z15, Z14
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z15, Z8
+	VPDPBUSD.BCST    20(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST    20(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST    20(R9), Z15, Z11
+	VPDPBUSD.BCST    20(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST    20(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST    20(R10), Z15, Z14
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z15
 	VPANDD           Z7, Z15, Z16
-	VPDPBUSD.BCST    8(SI), Z16, Z8
-	VPDPBUSD.BCST    8(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST    8(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST    8(DI), Z16, Z11
-	VPDPBUSD.BCST    8(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST    8(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST    8(R8), Z16, Z14
+	VPDPBUSD.BCST    8(R8), Z16, Z8
+	VPDPBUSD.BCST    8(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST    8(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST    8(R9), Z16, Z11
+	VPDPBUSD.BCST    8(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST    8(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST    8(R10), Z16, Z14
 	VPSRLW           $0x04, Z15, Z15
 	VPANDD           Z7, Z15, Z15
-	VPDPBUSD.BCST    24(SI), Z15, Z8
-	VPDPBUSD.BCST    24(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST    24(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST    24(DI), Z15, Z11
-	VPDPBUSD.BCST    24(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST    24(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST    24(R8), Z15, Z14
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z15, Z8
+	VPDPBUSD.BCST    24(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST    24(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST    24(R9), Z15, Z11
+	VPDPBUSD.BCST    24(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST    24(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST    24(R10), Z15, Z14
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z15
 	VPANDD           Z7, Z15, Z16
-	VPDPBUSD.BCST    12(SI), Z16, Z8
-	VPDPBUSD.BCST    12(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST    12(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST    12(DI), Z16, Z11
-	VPDPBUSD.BCST    12(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST    12(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST    12(R8), Z16, Z14
+	VPDPBUSD.BCST    12(R8), Z16, Z8
+	VPDPBUSD.BCST    12(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST    12(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST    12(R9), Z16, Z11
+	VPDPBUSD.BCST    12(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST    12(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST    12(R10), Z16, Z14
 	VPSRLW           $0x04, Z15, Z15
 	VPANDD           Z7, Z15, Z15
-	VPDPBUSD.BCST    28(SI), Z15, Z8
-	VPDPBUSD.BCST    28(SI)(BX*1), Z15, Z9
-	VPDPBUSD.BCST    28(SI)(BX*2), Z15, Z10
-	VPDPBUSD.BCST    28(DI), Z15, Z11
-	VPDPBUSD.BCST    28(DI)(BX*1), Z15, Z12
-	VPDPBUSD.BCST    28(DI)(BX*2), Z15, Z13
-	VPDPBUSD.BCST    28(R8), Z15, Z14
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z15, Z8
+	VPDPBUSD.BCST    28(R8)(BX*1), Z15, Z9
+	VPDPBUSD.BCST    28(R8)(BX*2), Z15, Z10
+	VPDPBUSD.BCST    28(R9), Z15, Z11
+	VPDPBUSD.BCST    28(R9)(BX*1), Z15, Z12
+	VPDPBUSD.BCST    28(R9)(BX*2), Z15, Z13
+	VPDPBUSD.BCST    28(R10), Z15, Z14
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z15
-	VMULPS.BCST      32(SI), Z15, Z16
+	VMULPS.BCST      32(R8), Z15, Z16
 	VCVTDQ2PS        Z8, Z8
 	VFMADD231PS      Z16, Z8, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z15, Z16
+	VMULPS.BCST      32(R8)(BX*1), Z15, Z16
 	VCVTDQ2PS        Z9, Z9
 	VFMADD231PS      Z16, Z9, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z15, Z16
+	VMULPS.BCST      32(R8)(BX*2), Z15, Z16
 	VCVTDQ2PS        Z10, Z10
 	VFMADD231PS      Z16, Z10, Z2
-	VMULPS.BCST      32(DI), Z15, Z16
+	VMULPS.BCST      32(R9), Z15, Z16
 	VCVTDQ2PS        Z11, Z11
 	VFMADD231PS      Z16, Z11, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z15, Z16
+	VMULPS.BCST      32(R9)(BX*1), Z15, Z16
 	VCVTDQ2PS        Z12, Z12
 	VFMADD231PS      Z16, Z12, Z4
-	VMULPS.BCST      32(DI)(BX*2), Z15, Z16
+	VMULPS.BCST      32(R9)(BX*2), Z15, Z16
 	VCVTDQ2PS        Z13, Z13
 	VFMADD231PS      Z16, Z13, Z5
-	VMULPS.BCST      32(R8), Z15, Z15
+	VMULPS.BCST      32(R10), Z15, Z15
 	VCVTDQ2PS        Z14, Z14
 	VFMADD231PS      Z15, Z14, Z6
 	VCVTPH2PS        32(DX), Z15
-	VFMADD231PS.BCST 36(SI), Z15, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z15, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z15, Z2
-	VFMADD231PS.BCST 36(DI), Z15, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z15, Z4
-	VFMADD231PS.BCST 36(DI)(BX*2), Z15, Z5
-	VFMADD231PS.BCST 36(R8), Z15, Z6
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z15, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z15, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z15, Z2
+	VFMADD231PS.BCST 36(R9), Z15, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z15, Z4
+	VFMADD231PS.BCST 36(R9)(BX*2), Z15, Z5
+	VFMADD231PS.BCST 36(R10), Z15, Z6
 	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+56, R10
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R9
+	DECQ             R11
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z5, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z6, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z5, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z6, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -13005,7 +13288,7 @@ supers:
 	MOVQ         $0x00000008, R9
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
@@ -13013,7 +13296,8 @@ groups:
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z10
 	VPANDD           Z7, Z10, Z18
 	VPDPBUSD.BCST    (SI), Z18, Z11
@@ -13032,7 +13316,8 @@ groups:
 	VPDPBUSD.BCST    16(DI)(BX*1), Z10, Z15
 	VPDPBUSD.BCST    16(DI)(BX*2), Z10, Z16
 	VPDPBUSD.BCST    16(R8), Z10, Z17
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z10
 	VPANDD           Z7, Z10, Z18
 	VPDPBUSD.BCST    4(SI), Z18, Z11
@@ -13051,7 +13336,8 @@ groups:
 	VPDPBUSD.BCST    20(DI)(BX*1), Z10, Z15
 	VPDPBUSD.BCST    20(DI)(BX*2), Z10, Z16
 	VPDPBUSD.BCST    20(R8), Z10, Z17
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z10
 	VPANDD           Z7, Z10, Z18
 	VPDPBUSD.BCST    8(SI), Z18, Z11
@@ -13070,7 +13356,8 @@ groups:
 	VPDPBUSD.BCST    24(DI)(BX*1), Z10, Z15
 	VPDPBUSD.BCST    24(DI)(BX*2), Z10, Z16
 	VPDPBUSD.BCST    24(R8), Z10, Z17
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z10
 	VPANDD           Z7, Z10, Z18
 	VPDPBUSD.BCST    12(SI), Z18, Z11
@@ -13196,7 +13483,7 @@ supers:
 	MOVQ         $0x00000008, R9
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
@@ -13204,8 +13491,10 @@ groups:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z11
 	VPANDD           Z7, Z11, Z19
 	VPSLLW           $0x04, 256(CX), Z20
@@ -13228,7 +13517,8 @@ groups:
 	VPDPBUSD.BCST    16(DI)(BX*1), Z11, Z16
 	VPDPBUSD.BCST    16(DI)(BX*2), Z11, Z17
 	VPDPBUSD.BCST    16(R8), Z11, Z18
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z11
 	VPANDD           Z7, Z11, Z19
 	VPSLLW           $0x02, 256(CX), Z20
@@ -13251,7 +13541,8 @@ groups:
 	VPDPBUSD.BCST    20(DI)(BX*1), Z11, Z16
 	VPDPBUSD.BCST    20(DI)(BX*2), Z11, Z17
 	VPDPBUSD.BCST    20(R8), Z11, Z18
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z11
 	VPANDD           Z7, Z11, Z19
 	VMOVDQU64        256(CX), Z20
@@ -13274,7 +13565,8 @@ groups:
 	VPDPBUSD.BCST    24(DI)(BX*1), Z11, Z16
 	VPDPBUSD.BCST    24(DI)(BX*2), Z11, Z17
 	VPDPBUSD.BCST    24(R8), Z11, Z18
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z11
 	VPANDD           Z7, Z11, Z19
 	VPSRLW           $0x02, 256(CX), Z20
@@ -13400,7 +13692,7 @@ supers:
 	MOVQ      $0x00000008, R9
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z10
 	VPBROADCASTD  48(SI)(BX*1), Z11
 	VPBROADCASTD  48(SI)(BX*2), Z12
@@ -13415,8 +13707,10 @@ groups:
 	VPBROADCASTD  52(DI)(BX*1), Z21
 	VPBROADCASTD  52(DI)(BX*2), Z22
 	VPBROADCASTD  52(R8), Z23
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z24
 	VPANDD        Z7, Z24, Z25
 	VPSLLW        $0x04, 256(CX), Z26
@@ -13439,8 +13733,10 @@ groups:
 	VPDPBUSD.BCST 16(DI)(BX*1), Z24, Z21
 	VPDPBUSD.BCST 16(DI)(BX*2), Z24, Z22
 	VPDPBUSD.BCST 16(R8), Z24, Z23
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z24
 	VPANDD        Z7, Z24, Z25
 	VMOVDQU64     256(CX), Z26
@@ -13463,7 +13759,8 @@ groups:
 	VPDPBUSD.BCST 20(DI)(BX*1), Z24, Z21
 	VPDPBUSD.BCST 20(DI)(BX*2), Z24, Z22
 	VPDPBUSD.BCST 20(R8), Z24, Z23
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z24
 	VPANDD        Z7, Z24, Z25
 	VPSLLW        $0x04, 320(CX), Z26
@@ -13486,7 +13783,8 @@ groups:
 	VPDPBUSD.BCST 24(DI)(BX*1), Z24, Z21
 	VPDPBUSD.BCST 24(DI)(BX*2), Z24, Z22
 	VPDPBUSD.BCST 24(R8), Z24, Z23
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z24
 	VPANDD        Z7, Z24, Z25
 	VMOVDQU64     320(CX), Z26
@@ -13621,7 +13919,7 @@ blocks:
 	MOVQ    groups+56(FP), R9
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z9
 	VPADDD        Z9, Z9, Z9
 	VPBROADCASTD  44(SI)(BX*1), Z10
@@ -13636,8 +13934,10 @@ groups:
 	VPADDD        Z14, Z14, Z14
 	VPBROADCASTD  44(R8), Z15
 	VPADDD        Z15, Z15, Z15
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z16
 	VPANDD        Z7, Z16, Z17
 	VPSLLW        $0x04, 256(CX), Z18
@@ -13660,7 +13960,8 @@ groups:
 	VPDPBUSD.BCST 16(DI)(BX*1), Z16, Z13
 	VPDPBUSD.BCST 16(DI)(BX*2), Z16, Z14
 	VPDPBUSD.BCST 16(R8), Z16, Z15
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z16
 	VPANDD        Z7, Z16, Z17
 	VPSLLW        $0x02, 256(CX), Z18
@@ -13683,7 +13984,8 @@ groups:
 	VPDPBUSD.BCST 20(DI)(BX*1), Z16, Z13
 	VPDPBUSD.BCST 20(DI)(BX*2), Z16, Z14
 	VPDPBUSD.BCST 20(R8), Z16, Z15
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z16
 	VPANDD        Z7, Z16, Z17
 	VMOVDQU64     256(CX), Z18
@@ -13706,7 +14008,8 @@ groups:
 	VPDPBUSD.BCST 24(DI)(BX*1), Z16, Z13
 	VPDPBUSD.BCST 24(DI)(BX*2), Z16, Z14
 	VPDPBUSD.BCST 24(R8), Z16, Z15
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z16
 	VPANDD        Z7, Z16, Z17
 	VPSRLW        $0x02, 256(CX), Z18
@@ -15052,397 +15355,415 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x8(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x8(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z7
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z7
+	MOVQ    groups+56(FP), R11
 
 groups:
-	VPBROADCASTD  40(SI), Z8
-	VPBROADCASTD  40(SI)(BX*1), Z9
-	VPBROADCASTD  40(SI)(BX*2), Z10
-	VPBROADCASTD  40(DI), Z11
-	VPBROADCASTD  40(DI)(BX*1), Z12
-	VPBROADCASTD  40(DI)(BX*2), Z13
-	VPBROADCASTD  40(R8), Z14
-	VPBROADCASTD  40(R8)(BX*1), Z15
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z8
+	VPBROADCASTD  40(R8)(BX*1), Z9
+	VPBROADCASTD  40(R8)(BX*2), Z10
+	VPBROADCASTD  40(R9), Z11
+	VPBROADCASTD  40(R9)(BX*1), Z12
+	VPBROADCASTD  40(R9)(BX*2), Z13
+	VPBROADCASTD  40(R10), Z14
+	VPBROADCASTD  40(R10)(BX*1), Z15
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z16
-	VPDPBUSD.BCST (SI), Z16, Z8
-	VPDPBUSD.BCST (SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST (SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST (DI), Z16, Z11
-	VPDPBUSD.BCST (DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST (DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST (R8), Z16, Z14
-	VPDPBUSD.BCST (R8)(BX*1), Z16, Z15
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z16, Z8
+	VPDPBUSD.BCST (R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST (R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST (R9), Z16, Z11
+	VPDPBUSD.BCST (R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST (R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST (R10), Z16, Z14
+	VPDPBUSD.BCST (R10)(BX*1), Z16, Z15
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z16
-	VPDPBUSD.BCST 4(SI), Z16, Z8
-	VPDPBUSD.BCST 4(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 4(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 4(DI), Z16, Z11
-	VPDPBUSD.BCST 4(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 4(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 4(R8), Z16, Z14
-	VPDPBUSD.BCST 4(R8)(BX*1), Z16, Z15
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z16, Z8
+	VPDPBUSD.BCST 4(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 4(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 4(R9), Z16, Z11
+	VPDPBUSD.BCST 4(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 4(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 4(R10), Z16, Z14
+	VPDPBUSD.BCST 4(R10)(BX*1), Z16, Z15
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z16
-	VPDPBUSD.BCST 8(SI), Z16, Z8
-	VPDPBUSD.BCST 8(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 8(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 8(DI), Z16, Z11
-	VPDPBUSD.BCST 8(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 8(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 8(R8), Z16, Z14
-	VPDPBUSD.BCST 8(R8)(BX*1), Z16, Z15
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z16, Z8
+	VPDPBUSD.BCST 8(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 8(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 8(R9), Z16, Z11
+	VPDPBUSD.BCST 8(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 8(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 8(R10), Z16, Z14
+	VPDPBUSD.BCST 8(R10)(BX*1), Z16, Z15
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z16
-	VPDPBUSD.BCST 12(SI), Z16, Z8
-	VPDPBUSD.BCST 12(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 12(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 12(DI), Z16, Z11
-	VPDPBUSD.BCST 12(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 12(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 12(R8), Z16, Z14
-	VPDPBUSD.BCST 12(R8)(BX*1), Z16, Z15
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z16, Z8
+	VPDPBUSD.BCST 12(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 12(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 12(R9), Z16, Z11
+	VPDPBUSD.BCST 12(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 12(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 12(R10), Z16, Z14
+	VPDPBUSD.BCST 12(R10)(BX*1), Z16, Z15
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z16
-	VPDPBUSD.BCST 16(SI), Z16, Z8
-	VPDPBUSD.BCST 16(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 16(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 16(DI), Z16, Z11
-	VPDPBUSD.BCST 16(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 16(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 16(R8), Z16, Z14
-	VPDPBUSD.BCST 16(R8)(BX*1), Z16, Z15
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z16, Z8
+	VPDPBUSD.BCST 16(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 16(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 16(R9), Z16, Z11
+	VPDPBUSD.BCST 16(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 16(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 16(R10), Z16, Z14
+	VPDPBUSD.BCST 16(R10)(BX*1), Z16, Z15
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z16
-	VPDPBUSD.BCST 20(SI), Z16, Z8
-	VPDPBUSD.BCST 20(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 20(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 20(DI), Z16, Z11
-	VPDPBUSD.BCST 20(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 20(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 20(R8), Z16, Z14
-	VPDPBUSD.BCST 20(R8)(BX*1), Z16, Z15
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z16, Z8
+	VPDPBUSD.BCST 20(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 20(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 20(R9), Z16, Z11
+	VPDPBUSD.BCST 20(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 20(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 20(R10), Z16, Z14
+	VPDPBUSD.BCST 20(R10)(BX*1), Z16, Z15
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z16
-	VPDPBUSD.BCST 24(SI), Z16, Z8
-	VPDPBUSD.BCST 24(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 24(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 24(DI), Z16, Z11
-	VPDPBUSD.BCST 24(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 24(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 24(R8), Z16, Z14
-	VPDPBUSD.BCST 24(R8)(BX*1), Z16, Z15
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z16, Z8
+	VPDPBUSD.BCST 24(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 24(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 24(R9), Z16, Z11
+	VPDPBUSD.BCST 24(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 24(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 24(R10), Z16, Z14
+	VPDPBUSD.BCST 24(R10)(BX*1), Z16, Z15
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z16
-	VPDPBUSD.BCST 28(SI), Z16, Z8
-	VPDPBUSD.BCST 28(SI)(BX*1), Z16, Z9
-	VPDPBUSD.BCST 28(SI)(BX*2), Z16, Z10
-	VPDPBUSD.BCST 28(DI), Z16, Z11
-	VPDPBUSD.BCST 28(DI)(BX*1), Z16, Z12
-	VPDPBUSD.BCST 28(DI)(BX*2), Z16, Z13
-	VPDPBUSD.BCST 28(R8), Z16, Z14
-	VPDPBUSD.BCST 28(R8)(BX*1), Z16, Z15
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z16, Z8
+	VPDPBUSD.BCST 28(R8)(BX*1), Z16, Z9
+	VPDPBUSD.BCST 28(R8)(BX*2), Z16, Z10
+	VPDPBUSD.BCST 28(R9), Z16, Z11
+	VPDPBUSD.BCST 28(R9)(BX*1), Z16, Z12
+	VPDPBUSD.BCST 28(R9)(BX*2), Z16, Z13
+	VPDPBUSD.BCST 28(R10), Z16, Z14
+	VPDPBUSD.BCST 28(R10)(BX*1), Z16, Z15
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z16
-	VMULPS.BCST   32(SI), Z16, Z17
+	VMULPS.BCST   32(R8), Z16, Z17
 	VCVTDQ2PS     Z8, Z8
 	VFMADD231PS   Z17, Z8, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z16, Z8
+	VMULPS.BCST   32(R8)(BX*1), Z16, Z8
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z8, Z9, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z16, Z8
+	VMULPS.BCST   32(R8)(BX*2), Z16, Z8
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z8, Z10, Z2
-	VMULPS.BCST   32(DI), Z16, Z8
+	VMULPS.BCST   32(R9), Z16, Z8
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z8, Z11, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z16, Z8
+	VMULPS.BCST   32(R9)(BX*1), Z16, Z8
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z8, Z12, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z16, Z8
+	VMULPS.BCST   32(R9)(BX*2), Z16, Z8
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z8, Z13, Z5
-	VMULPS.BCST   32(R8), Z16, Z8
+	VMULPS.BCST   32(R10), Z16, Z8
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z8, Z14, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z16, Z8
+	VMULPS.BCST   32(R10)(BX*1), Z16, Z8
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z8, Z15, Z7
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+56, R10
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R9
+	DECQ          R11
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x8(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x8(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z8
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z8
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z7
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z7
+	MOVQ    groups+56(FP), R11
 
 groups:
-	VPBROADCASTD  44(SI), Z9
-	VPBROADCASTD  44(SI)(BX*1), Z10
-	VPBROADCASTD  44(SI)(BX*2), Z11
-	VPBROADCASTD  44(DI), Z12
-	VPBROADCASTD  44(DI)(BX*1), Z13
-	VPBROADCASTD  44(DI)(BX*2), Z14
-	VPBROADCASTD  44(R8), Z15
-	VPBROADCASTD  44(R8)(BX*1), Z16
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z9
+	VPBROADCASTD  44(R8)(BX*1), Z10
+	VPBROADCASTD  44(R8)(BX*2), Z11
+	VPBROADCASTD  44(R9), Z12
+	VPBROADCASTD  44(R9)(BX*1), Z13
+	VPBROADCASTD  44(R9)(BX*2), Z14
+	VPBROADCASTD  44(R10), Z15
+	VPBROADCASTD  44(R10)(BX*1), Z16
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z17
 	VPANDD        Z8, Z17, Z18
-	VPDPBUSD.BCST (SI), Z18, Z9
-	VPDPBUSD.BCST (SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST (SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST (DI), Z18, Z12
-	VPDPBUSD.BCST (DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST (DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST (R8), Z18, Z15
-	VPDPBUSD.BCST (R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST (R8), Z18, Z9
+	VPDPBUSD.BCST (R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST (R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST (R9), Z18, Z12
+	VPDPBUSD.BCST (R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST (R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST (R10), Z18, Z15
+	VPDPBUSD.BCST (R10)(BX*1), Z18, Z16
 	VPSRLW        $0x04, Z17, Z17
 	VPANDD        Z8, Z17, Z17
-	VPDPBUSD.BCST 16(SI), Z17, Z9
-	VPDPBUSD.BCST 16(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST 16(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST 16(DI), Z17, Z12
-	VPDPBUSD.BCST 16(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST 16(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST 16(R8), Z17, Z15
-	VPDPBUSD.BCST 16(R8)(BX*1), Z17, Z16
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z17, Z9
+	VPDPBUSD.BCST 16(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST 16(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST 16(R9), Z17, Z12
+	VPDPBUSD.BCST 16(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST 16(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST 16(R10), Z17, Z15
+	VPDPBUSD.BCST 16(R10)(BX*1), Z17, Z16
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z17
 	VPANDD        Z8, Z17, Z18
-	VPDPBUSD.BCST 4(SI), Z18, Z9
-	VPDPBUSD.BCST 4(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 4(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 4(DI), Z18, Z12
-	VPDPBUSD.BCST 4(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 4(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 4(R8), Z18, Z15
-	VPDPBUSD.BCST 4(R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 4(R8), Z18, Z9
+	VPDPBUSD.BCST 4(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 4(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 4(R9), Z18, Z12
+	VPDPBUSD.BCST 4(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 4(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 4(R10), Z18, Z15
+	VPDPBUSD.BCST 4(R10)(BX*1), Z18, Z16
 	VPSRLW        $0x04, Z17, Z17
 	VPANDD        Z8, Z17, Z17
-	VPDPBUSD.BCST 20(SI), Z17, Z9
-	VPDPBUSD.BCST 20(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST 20(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST 20(DI), Z17, Z12
-	VPDPBUSD.BCST 20(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST 20(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST 20(R8), Z17, Z15
-	VPDPBUSD.BCST 20(R8)(BX*1), Z17, Z16
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z17, Z9
+	VPDPBUSD.BCST 20(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST 20(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST 20(R9), Z17, Z12
+	VPDPBUSD.BCST 20(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST 20(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST 20(R10), Z17, Z15
+	VPDPBUSD.BCST 20(R10)(BX*1), Z17, Z16
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z17
 	VPANDD        Z8, Z17, Z18
-	VPDPBUSD.BCST 8(SI), Z18, Z9
-	VPDPBUSD.BCST 8(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 8(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 8(DI), Z18, Z12
-	VPDPBUSD.BCST 8(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 8(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 8(R8), Z18, Z15
-	VPDPBUSD.BCST 8(R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 8(R8), Z18, Z9
+	VPDPBUSD.BCST 8(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 8(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 8(R9), Z18, Z12
+	VPDPBUSD.BCST 8(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 8(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 8(R10), Z18, Z15
+	VPDPBUSD.BCST 8(R10)(BX*1), Z18, Z16
 	VPSRLW        $0x04, Z17, Z17
 	VPANDD        Z8, Z17, Z17
-	VPDPBUSD.BCST 24(SI), Z17, Z9
-	VPDPBUSD.BCST 24(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST 24(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST 24(DI), Z17, Z12
-	VPDPBUSD.BCST 24(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST 24(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST 24(R8), Z17, Z15
-	VPDPBUSD.BCST 24(R8)(BX*1), Z17, Z16
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z17, Z9
+	VPDPBUSD.BCST 24(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST 24(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST 24(R9), Z17, Z12
+	VPDPBUSD.BCST 24(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST 24(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST 24(R10), Z17, Z15
+	VPDPBUSD.BCST 24(R10)(BX*1), Z17, Z16
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z17
 	VPANDD        Z8, Z17, Z18
-	VPDPBUSD.BCST 12(SI), Z18, Z9
-	VPDPBUSD.BCST 12(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 12(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 12(DI), Z18, Z12
-	VPDPBUSD.BCST 12(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 12(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 12(R8), Z18, Z15
-	VPDPBUSD.BCST 12(R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 12(R8), Z18, Z9
+	VPDPBUSD.BCST 12(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 12(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 12(R9), Z18, Z12
+	VPDPBUSD.BCST 12(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 12(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 12(R10), Z18, Z15
+	VPDPBUSD.BCST 12(R10)(BX*1), Z18, Z16
 	VPSRLW        $0x04, Z17, Z17
 	VPANDD        Z8, Z17, Z17
-	VPDPBUSD.BCST 28(SI), Z17, Z9
-	VPDPBUSD.BCST 28(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST 28(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST 28(DI), Z17, Z12
-	VPDPBUSD.BCST 28(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST 28(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST 28(R8), Z17, Z15
-	VPDPBUSD.BCST 28(R8)(BX*1), Z17, Z16
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z17, Z9
+	VPDPBUSD.BCST 28(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST 28(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST 28(R9), Z17, Z12
+	VPDPBUSD.BCST 28(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST 28(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST 28(R10), Z17, Z15
+	VPDPBUSD.BCST 28(R10)(BX*1), Z17, Z16
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z17
-	VMULPS.BCST   32(SI), Z17, Z18
+	VMULPS.BCST   32(R8), Z17, Z18
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z18, Z9, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z17, Z9
+	VMULPS.BCST   32(R8)(BX*1), Z17, Z9
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z9, Z10, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z17, Z9
+	VMULPS.BCST   32(R8)(BX*2), Z17, Z9
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z9, Z11, Z2
-	VMULPS.BCST   32(DI), Z17, Z9
+	VMULPS.BCST   32(R9), Z17, Z9
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z9, Z12, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z17, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z17, Z9
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z9, Z13, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z17, Z9
+	VMULPS.BCST   32(R9)(BX*2), Z17, Z9
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z9, Z14, Z5
-	VMULPS.BCST   32(R8), Z17, Z9
+	VMULPS.BCST   32(R10), Z17, Z9
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z9, Z15, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z17, Z9
+	VMULPS.BCST   32(R10)(BX*1), Z17, Z9
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z9, Z16, Z7
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+56, R10
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R9
+	DECQ          R11
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x8(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x8(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z8
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z8
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z7
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z7
+	MOVQ    groups+56(FP), R11
 
 groups:
 	VPXORD           Z9, Z9, Z9
@@ -15453,148 +15774,152 @@ groups:
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z17
 	VPANDD           Z8, Z17, Z18
-	VPDPBUSD.BCST    (SI), Z18, Z9
-	VPDPBUSD.BCST    (SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST    (SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST    (DI), Z18, Z12
-	VPDPBUSD.BCST    (DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST    (DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST    (R8), Z18, Z15
-	VPDPBUSD.BCST    (R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST    (R8), Z18, Z9
+	VPDPBUSD.BCST    (R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST    (R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST    (R9), Z18, Z12
+	VPDPBUSD.BCST    (R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST    (R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST    (R10), Z18, Z15
+	VPDPBUSD.BCST    (R10)(BX*1), Z18, Z16
 	VPSRLW           $0x04, Z17, Z17
 	VPANDD           Z8, Z17, Z17
-	VPDPBUSD.BCST    16(SI), Z17, Z9
-	VPDPBUSD.BCST    16(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST    16(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST    16(DI), Z17, Z12
-	VPDPBUSD.BCST    16(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST    16(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST    16(R8), Z17, Z15
-	VPDPBUSD.BCST    16(R8)(BX*1), Z17, Z16
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z17, Z9
+	VPDPBUSD.BCST    16(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST    16(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST    16(R9), Z17, Z12
+	VPDPBUSD.BCST    16(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST    16(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST    16(R10), Z17, Z15
+	VPDPBUSD.BCST    16(R10)(BX*1), Z17, Z16
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z17
 	VPANDD           Z8, Z17, Z18
-	VPDPBUSD.BCST    4(SI), Z18, Z9
-	VPDPBUSD.BCST    4(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST    4(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST    4(DI), Z18, Z12
-	VPDPBUSD.BCST    4(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST    4(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST    4(R8), Z18, Z15
-	VPDPBUSD.BCST    4(R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST    4(R8), Z18, Z9
+	VPDPBUSD.BCST    4(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST    4(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST    4(R9), Z18, Z12
+	VPDPBUSD.BCST    4(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST    4(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST    4(R10), Z18, Z15
+	VPDPBUSD.BCST    4(R10)(BX*1), Z18, Z16
 	VPSRLW           $0x04, Z17, Z17
 	VPANDD           Z8, Z17, Z17
-	VPDPBUSD.BCST    20(SI), Z17, Z9
-	VPDPBUSD.BCST    20(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST    20(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST    20(DI), Z17, Z12
-	VPDPBUSD.BCST    20(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST    20(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST    20(R8), Z17, Z15
-	VPDPBUSD.BCST    20(R8)(BX*1), Z17, Z16
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z17, Z9
+	VPDPBUSD.BCST    20(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST    20(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST    20(R9), Z17, Z12
+	VPDPBUSD.BCST    20(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST    20(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST    20(R10), Z17, Z15
+	VPDPBUSD.BCST    20(R10)(BX*1), Z17, Z16
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z17
 	VPANDD           Z8, Z17, Z18
-	VPDPBUSD.BCST    8(SI), Z18, Z9
-	VPDPBUSD.BCST    8(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST    8(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST    8(DI), Z18, Z12
-	VPDPBUSD.BCST    8(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST    8(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST    8(R8), Z18, Z15
-	VPDPBUSD.BCST    8(R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST    8(R8), Z18, Z9
+	VPDPBUSD.BCST    8(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST    8(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST    8(R9), Z18, Z12
+	VPDPBUSD.BCST    8(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST    8(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST    8(R10), Z18, Z15
+	VPDPBUSD.BCST    8(R10)(BX*1), Z18, Z16
 	VPSRLW           $0x04, Z17, Z17
 	VPANDD           Z8, Z17, Z17
-	VPDPBUSD.BCST    24(SI), Z17, Z9
-	VPDPBUSD.BCST    24(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST    24(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST    24(DI), Z17, Z12
-	VPDPBUSD.BCST    24(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST    24(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST    24(R8), Z17, Z15
-	VPDPBUSD.BCST    24(R8)(BX*1), Z17, Z16
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z17, Z9
+	VPDPBUSD.BCST    24(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST    24(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST    24(R9), Z17, Z12
+	VPDPBUSD.BCST    24(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST    24(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST    24(R10), Z17, Z15
+	VPDPBUSD.BCST    24(R10)(BX*1), Z17, Z16
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z17
 	VPANDD           Z8, Z17, Z18
-	VPDPBUSD.BCST    12(SI), Z18, Z9
-	VPDPBUSD.BCST    12(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST    12(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST    12(DI), Z18, Z12
-	VPDPBUSD.BCST    12(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST    12(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST    12(R8), Z18, Z15
-	VPDPBUSD.BCST    12(R8)(BX*1), Z18, Z16
+	VPDPBUSD.BCST    12(R8), Z18, Z9
+	VPDPBUSD.BCST    12(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST    12(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST    12(R9), Z18, Z12
+	VPDPBUSD.BCST    12(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST    12(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST    12(R10), Z18, Z15
+	VPDPBUSD.BCST    12(R10)(BX*1), Z18, Z16
 	VPSRLW           $0x04, Z17, Z17
 	VPANDD           Z8, Z17, Z17
-	VPDPBUSD.BCST    28(SI), Z17, Z9
-	VPDPBUSD.BCST    28(SI)(BX*1), Z17, Z10
-	VPDPBUSD.BCST    28(SI)(BX*2), Z17, Z11
-	VPDPBUSD.BCST    28(DI), Z17, Z12
-	VPDPBUSD.BCST    28(DI)(BX*1), Z17, Z13
-	VPDPBUSD.BCST    28(DI)(BX*2), Z17, Z14
-	VPDPBUSD.BCST    28(R8), Z17, Z15
-	VPDPBUSD.BCST    28(R8)(BX*1), Z17, Z16
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z17, Z9
+	VPDPBUSD.BCST    28(R8)(BX*1), Z17, Z10
+	VPDPBUSD.BCST    28(R8)(BX*2), Z17, Z11
+	VPDPBUSD.BCST    28(R9), Z17, Z12
+	VPDPBUSD.BCST    28(R9)(BX*1), Z17, Z13
+	VPDPBUSD.BCST    28(R9)(BX*2), Z17, Z14
+	VPDPBUSD.BCST    28(R10), Z17, Z15
+	VPDPBUSD.BCST    28(R10)(BX*1), Z17, Z16
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z17
-	VMULPS.BCST      32(SI), Z17, Z18
+	VMULPS.BCST      32(R8), Z17, Z18
 	VCVTDQ2PS        Z9, Z9
 	VFMADD231PS      Z18, Z9, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z17, Z18
+	VMULPS.BCST      32(R8)(BX*1), Z17, Z18
 	VCVTDQ2PS        Z10, Z10
 	VFMADD231PS      Z18, Z10, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z17, Z18
+	VMULPS.BCST      32(R8)(BX*2), Z17, Z18
 	VCVTDQ2PS        Z11, Z11
 	VFMADD231PS      Z18, Z11, Z2
-	VMULPS.BCST      32(DI), Z17, Z18
+	VMULPS.BCST      32(R9), Z17, Z18
 	VCVTDQ2PS        Z12, Z12
 	VFMADD231PS      Z18, Z12, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z17, Z18
+	VMULPS.BCST      32(R9)(BX*1), Z17, Z18
 	VCVTDQ2PS        Z13, Z13
 	VFMADD231PS      Z18, Z13, Z4
-	VMULPS.BCST      32(DI)(BX*2), Z17, Z18
+	VMULPS.BCST      32(R9)(BX*2), Z17, Z18
 	VCVTDQ2PS        Z14, Z14
 	VFMADD231PS      Z18, Z14, Z5
-	VMULPS.BCST      32(R8), Z17, Z18
+	VMULPS.BCST      32(R10), Z17, Z18
 	VCVTDQ2PS        Z15, Z15
 	VFMADD231PS      Z18, Z15, Z6
-	VMULPS.BCST      32(R8)(BX*1), Z17, Z17
+	VMULPS.BCST      32(R10)(BX*1), Z17, Z17
 	VCVTDQ2PS        Z16, Z16
 	VFMADD231PS      Z17, Z16, Z7
 	VCVTPH2PS        32(DX), Z17
-	VFMADD231PS.BCST 36(SI), Z17, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z17, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z17, Z2
-	VFMADD231PS.BCST 36(DI), Z17, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z17, Z4
-	VFMADD231PS.BCST 36(DI)(BX*2), Z17, Z5
-	VFMADD231PS.BCST 36(R8), Z17, Z6
-	VFMADD231PS.BCST 36(R8)(BX*1), Z17, Z7
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z17, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z17, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z17, Z2
+	VFMADD231PS.BCST 36(R9), Z17, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z17, Z4
+	VFMADD231PS.BCST 36(R9)(BX*2), Z17, Z5
+	VFMADD231PS.BCST 36(R10), Z17, Z6
+	VFMADD231PS.BCST 36(R10)(BX*1), Z17, Z7
 	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+56, R10
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R9
+	DECQ             R11
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z5, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z6, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z7, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z5, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z6, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z7, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -15645,7 +15970,7 @@ supers:
 	MOVQ         $0x00000008, R9
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
@@ -15654,7 +15979,8 @@ groups:
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
 	VPXORD           Z19, Z19, Z19
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z11
 	VPANDD           Z8, Z11, Z20
 	VPDPBUSD.BCST    (SI), Z20, Z12
@@ -15675,7 +16001,8 @@ groups:
 	VPDPBUSD.BCST    16(DI)(BX*2), Z11, Z17
 	VPDPBUSD.BCST    16(R8), Z11, Z18
 	VPDPBUSD.BCST    16(R8)(BX*1), Z11, Z19
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z11
 	VPANDD           Z8, Z11, Z20
 	VPDPBUSD.BCST    4(SI), Z20, Z12
@@ -15696,7 +16023,8 @@ groups:
 	VPDPBUSD.BCST    20(DI)(BX*2), Z11, Z17
 	VPDPBUSD.BCST    20(R8), Z11, Z18
 	VPDPBUSD.BCST    20(R8)(BX*1), Z11, Z19
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z11
 	VPANDD           Z8, Z11, Z20
 	VPDPBUSD.BCST    8(SI), Z20, Z12
@@ -15717,7 +16045,8 @@ groups:
 	VPDPBUSD.BCST    24(DI)(BX*2), Z11, Z17
 	VPDPBUSD.BCST    24(R8), Z11, Z18
 	VPDPBUSD.BCST    24(R8)(BX*1), Z11, Z19
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z11
 	VPANDD           Z8, Z11, Z20
 	VPDPBUSD.BCST    12(SI), Z20, Z12
@@ -15853,7 +16182,7 @@ supers:
 	MOVQ         $0x00000008, R9
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
@@ -15862,8 +16191,10 @@ groups:
 	VPXORD           Z18, Z18, Z18
 	VPXORD           Z19, Z19, Z19
 	VPXORD           Z20, Z20, Z20
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z12
 	VPANDD           Z8, Z12, Z21
 	VPSLLW           $0x04, 256(CX), Z22
@@ -15888,7 +16219,8 @@ groups:
 	VPDPBUSD.BCST    16(DI)(BX*2), Z12, Z18
 	VPDPBUSD.BCST    16(R8), Z12, Z19
 	VPDPBUSD.BCST    16(R8)(BX*1), Z12, Z20
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z12
 	VPANDD           Z8, Z12, Z21
 	VPSLLW           $0x02, 256(CX), Z22
@@ -15913,7 +16245,8 @@ groups:
 	VPDPBUSD.BCST    20(DI)(BX*2), Z12, Z18
 	VPDPBUSD.BCST    20(R8), Z12, Z19
 	VPDPBUSD.BCST    20(R8)(BX*1), Z12, Z20
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z12
 	VPANDD           Z8, Z12, Z21
 	VMOVDQU64        256(CX), Z22
@@ -15938,7 +16271,8 @@ groups:
 	VPDPBUSD.BCST    24(DI)(BX*2), Z12, Z18
 	VPDPBUSD.BCST    24(R8), Z12, Z19
 	VPDPBUSD.BCST    24(R8)(BX*1), Z12, Z20
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z12
 	VPANDD           Z8, Z12, Z21
 	VPSRLW           $0x02, 256(CX), Z22
@@ -16074,7 +16408,7 @@ supers:
 	MOVQ      $0x00000008, R9
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z11
 	VPBROADCASTD  48(SI)(BX*1), Z12
 	VPBROADCASTD  48(SI)(BX*2), Z13
@@ -16091,8 +16425,10 @@ groups:
 	VPBROADCASTD  52(DI)(BX*2), Z24
 	VPBROADCASTD  52(R8), Z25
 	VPBROADCASTD  52(R8)(BX*1), Z26
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z27
 	VPANDD        Z8, Z27, Z28
 	VPSLLW        $0x04, 256(CX), Z29
@@ -16117,8 +16453,10 @@ groups:
 	VPDPBUSD.BCST 16(DI)(BX*2), Z27, Z24
 	VPDPBUSD.BCST 16(R8), Z27, Z25
 	VPDPBUSD.BCST 16(R8)(BX*1), Z27, Z26
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z27
 	VPANDD        Z8, Z27, Z28
 	VMOVDQU64     256(CX), Z29
@@ -16143,7 +16481,8 @@ groups:
 	VPDPBUSD.BCST 20(DI)(BX*2), Z27, Z24
 	VPDPBUSD.BCST 20(R8), Z27, Z25
 	VPDPBUSD.BCST 20(R8)(BX*1), Z27, Z26
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z27
 	VPANDD        Z8, Z27, Z28
 	VPSLLW        $0x04, 320(CX), Z29
@@ -16168,7 +16507,8 @@ groups:
 	VPDPBUSD.BCST 24(DI)(BX*2), Z27, Z24
 	VPDPBUSD.BCST 24(R8), Z27, Z25
 	VPDPBUSD.BCST 24(R8)(BX*1), Z27, Z26
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z27
 	VPANDD        Z8, Z27, Z28
 	VMOVDQU64     320(CX), Z29
@@ -16315,7 +16655,7 @@ blocks:
 	MOVQ    groups+56(FP), R9
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z10
 	VPADDD        Z10, Z10, Z10
 	VPBROADCASTD  44(SI)(BX*1), Z11
@@ -16332,8 +16672,10 @@ groups:
 	VPADDD        Z16, Z16, Z16
 	VPBROADCASTD  44(R8)(BX*1), Z17
 	VPADDD        Z17, Z17, Z17
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z18
 	VPANDD        Z8, Z18, Z19
 	VPSLLW        $0x04, 256(CX), Z20
@@ -16358,7 +16700,8 @@ groups:
 	VPDPBUSD.BCST 16(DI)(BX*2), Z18, Z15
 	VPDPBUSD.BCST 16(R8), Z18, Z16
 	VPDPBUSD.BCST 16(R8)(BX*1), Z18, Z17
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z18
 	VPANDD        Z8, Z18, Z19
 	VPSLLW        $0x02, 256(CX), Z20
@@ -16383,7 +16726,8 @@ groups:
 	VPDPBUSD.BCST 20(DI)(BX*2), Z18, Z15
 	VPDPBUSD.BCST 20(R8), Z18, Z16
 	VPDPBUSD.BCST 20(R8)(BX*1), Z18, Z17
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z18
 	VPANDD        Z8, Z18, Z19
 	VMOVDQU64     256(CX), Z20
@@ -16408,7 +16752,8 @@ groups:
 	VPDPBUSD.BCST 24(DI)(BX*2), Z18, Z15
 	VPDPBUSD.BCST 24(R8), Z18, Z16
 	VPDPBUSD.BCST 24(R8)(BX*1), Z18, Z17
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z18
 	VPANDD        Z8, Z18, Z19
 	VPSRLW        $0x02, 256(CX), Z20
@@ -17883,431 +18228,449 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x9(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x9(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	MOVQ    groups+56(FP), R11
 
 groups:
-	VPBROADCASTD  40(SI), Z9
-	VPBROADCASTD  40(SI)(BX*1), Z10
-	VPBROADCASTD  40(SI)(BX*2), Z11
-	VPBROADCASTD  40(DI), Z12
-	VPBROADCASTD  40(DI)(BX*1), Z13
-	VPBROADCASTD  40(DI)(BX*2), Z14
-	VPBROADCASTD  40(R8), Z15
-	VPBROADCASTD  40(R8)(BX*1), Z16
-	VPBROADCASTD  40(R8)(BX*2), Z17
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z9
+	VPBROADCASTD  40(R8)(BX*1), Z10
+	VPBROADCASTD  40(R8)(BX*2), Z11
+	VPBROADCASTD  40(R9), Z12
+	VPBROADCASTD  40(R9)(BX*1), Z13
+	VPBROADCASTD  40(R9)(BX*2), Z14
+	VPBROADCASTD  40(R10), Z15
+	VPBROADCASTD  40(R10)(BX*1), Z16
+	VPBROADCASTD  40(R10)(BX*2), Z17
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z18
-	VPDPBUSD.BCST (SI), Z18, Z9
-	VPDPBUSD.BCST (SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST (SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST (DI), Z18, Z12
-	VPDPBUSD.BCST (DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST (DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST (R8), Z18, Z15
-	VPDPBUSD.BCST (R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST (R8)(BX*2), Z18, Z17
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z18, Z9
+	VPDPBUSD.BCST (R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST (R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST (R9), Z18, Z12
+	VPDPBUSD.BCST (R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST (R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST (R10), Z18, Z15
+	VPDPBUSD.BCST (R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST (R10)(BX*2), Z18, Z17
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z18
-	VPDPBUSD.BCST 4(SI), Z18, Z9
-	VPDPBUSD.BCST 4(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 4(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 4(DI), Z18, Z12
-	VPDPBUSD.BCST 4(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 4(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 4(R8), Z18, Z15
-	VPDPBUSD.BCST 4(R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST 4(R8)(BX*2), Z18, Z17
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z18, Z9
+	VPDPBUSD.BCST 4(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 4(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 4(R9), Z18, Z12
+	VPDPBUSD.BCST 4(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 4(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 4(R10), Z18, Z15
+	VPDPBUSD.BCST 4(R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 4(R10)(BX*2), Z18, Z17
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z18
-	VPDPBUSD.BCST 8(SI), Z18, Z9
-	VPDPBUSD.BCST 8(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 8(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 8(DI), Z18, Z12
-	VPDPBUSD.BCST 8(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 8(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 8(R8), Z18, Z15
-	VPDPBUSD.BCST 8(R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST 8(R8)(BX*2), Z18, Z17
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z18, Z9
+	VPDPBUSD.BCST 8(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 8(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 8(R9), Z18, Z12
+	VPDPBUSD.BCST 8(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 8(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 8(R10), Z18, Z15
+	VPDPBUSD.BCST 8(R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 8(R10)(BX*2), Z18, Z17
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z18
-	VPDPBUSD.BCST 12(SI), Z18, Z9
-	VPDPBUSD.BCST 12(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 12(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 12(DI), Z18, Z12
-	VPDPBUSD.BCST 12(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 12(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 12(R8), Z18, Z15
-	VPDPBUSD.BCST 12(R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST 12(R8)(BX*2), Z18, Z17
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z18, Z9
+	VPDPBUSD.BCST 12(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 12(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 12(R9), Z18, Z12
+	VPDPBUSD.BCST 12(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 12(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 12(R10), Z18, Z15
+	VPDPBUSD.BCST 12(R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 12(R10)(BX*2), Z18, Z17
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z18
-	VPDPBUSD.BCST 16(SI), Z18, Z9
-	VPDPBUSD.BCST 16(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 16(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 16(DI), Z18, Z12
-	VPDPBUSD.BCST 16(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 16(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 16(R8), Z18, Z15
-	VPDPBUSD.BCST 16(R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST 16(R8)(BX*2), Z18, Z17
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z18, Z9
+	VPDPBUSD.BCST 16(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 16(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 16(R9), Z18, Z12
+	VPDPBUSD.BCST 16(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 16(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 16(R10), Z18, Z15
+	VPDPBUSD.BCST 16(R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 16(R10)(BX*2), Z18, Z17
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z18
-	VPDPBUSD.BCST 20(SI), Z18, Z9
-	VPDPBUSD.BCST 20(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 20(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 20(DI), Z18, Z12
-	VPDPBUSD.BCST 20(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 20(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 20(R8), Z18, Z15
-	VPDPBUSD.BCST 20(R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST 20(R8)(BX*2), Z18, Z17
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z18, Z9
+	VPDPBUSD.BCST 20(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 20(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 20(R9), Z18, Z12
+	VPDPBUSD.BCST 20(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 20(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 20(R10), Z18, Z15
+	VPDPBUSD.BCST 20(R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 20(R10)(BX*2), Z18, Z17
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z18
-	VPDPBUSD.BCST 24(SI), Z18, Z9
-	VPDPBUSD.BCST 24(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 24(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 24(DI), Z18, Z12
-	VPDPBUSD.BCST 24(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 24(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 24(R8), Z18, Z15
-	VPDPBUSD.BCST 24(R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST 24(R8)(BX*2), Z18, Z17
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z18, Z9
+	VPDPBUSD.BCST 24(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 24(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 24(R9), Z18, Z12
+	VPDPBUSD.BCST 24(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 24(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 24(R10), Z18, Z15
+	VPDPBUSD.BCST 24(R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 24(R10)(BX*2), Z18, Z17
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z18
-	VPDPBUSD.BCST 28(SI), Z18, Z9
-	VPDPBUSD.BCST 28(SI)(BX*1), Z18, Z10
-	VPDPBUSD.BCST 28(SI)(BX*2), Z18, Z11
-	VPDPBUSD.BCST 28(DI), Z18, Z12
-	VPDPBUSD.BCST 28(DI)(BX*1), Z18, Z13
-	VPDPBUSD.BCST 28(DI)(BX*2), Z18, Z14
-	VPDPBUSD.BCST 28(R8), Z18, Z15
-	VPDPBUSD.BCST 28(R8)(BX*1), Z18, Z16
-	VPDPBUSD.BCST 28(R8)(BX*2), Z18, Z17
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z18, Z9
+	VPDPBUSD.BCST 28(R8)(BX*1), Z18, Z10
+	VPDPBUSD.BCST 28(R8)(BX*2), Z18, Z11
+	VPDPBUSD.BCST 28(R9), Z18, Z12
+	VPDPBUSD.BCST 28(R9)(BX*1), Z18, Z13
+	VPDPBUSD.BCST 28(R9)(BX*2), Z18, Z14
+	VPDPBUSD.BCST 28(R10), Z18, Z15
+	VPDPBUSD.BCST 28(R10)(BX*1), Z18, Z16
+	VPDPBUSD.BCST 28(R10)(BX*2), Z18, Z17
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z18
-	VMULPS.BCST   32(SI), Z18, Z19
+	VMULPS.BCST   32(R8), Z18, Z19
 	VCVTDQ2PS     Z9, Z9
 	VFMADD231PS   Z19, Z9, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z18, Z9
+	VMULPS.BCST   32(R8)(BX*1), Z18, Z9
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z9, Z10, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z18, Z9
+	VMULPS.BCST   32(R8)(BX*2), Z18, Z9
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z9, Z11, Z2
-	VMULPS.BCST   32(DI), Z18, Z9
+	VMULPS.BCST   32(R9), Z18, Z9
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z9, Z12, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z18, Z9
+	VMULPS.BCST   32(R9)(BX*1), Z18, Z9
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z9, Z13, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z18, Z9
+	VMULPS.BCST   32(R9)(BX*2), Z18, Z9
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z9, Z14, Z5
-	VMULPS.BCST   32(R8), Z18, Z9
+	VMULPS.BCST   32(R10), Z18, Z9
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z9, Z15, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z18, Z9
+	VMULPS.BCST   32(R10)(BX*1), Z18, Z9
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z9, Z16, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z18, Z9
+	VMULPS.BCST   32(R10)(BX*2), Z18, Z9
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z9, Z17, Z8
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+56, R10
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R9
+	DECQ          R11
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x9(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x9(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z9
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z9
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	MOVQ    groups+56(FP), R11
 
 groups:
-	VPBROADCASTD  44(SI), Z10
-	VPBROADCASTD  44(SI)(BX*1), Z11
-	VPBROADCASTD  44(SI)(BX*2), Z12
-	VPBROADCASTD  44(DI), Z13
-	VPBROADCASTD  44(DI)(BX*1), Z14
-	VPBROADCASTD  44(DI)(BX*2), Z15
-	VPBROADCASTD  44(R8), Z16
-	VPBROADCASTD  44(R8)(BX*1), Z17
-	VPBROADCASTD  44(R8)(BX*2), Z18
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z10
+	VPBROADCASTD  44(R8)(BX*1), Z11
+	VPBROADCASTD  44(R8)(BX*2), Z12
+	VPBROADCASTD  44(R9), Z13
+	VPBROADCASTD  44(R9)(BX*1), Z14
+	VPBROADCASTD  44(R9)(BX*2), Z15
+	VPBROADCASTD  44(R10), Z16
+	VPBROADCASTD  44(R10)(BX*1), Z17
+	VPBROADCASTD  44(R10)(BX*2), Z18
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z19
 	VPANDD        Z9, Z19, Z20
-	VPDPBUSD.BCST (SI), Z20, Z10
-	VPDPBUSD.BCST (SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST (SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST (DI), Z20, Z13
-	VPDPBUSD.BCST (DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST (DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST (R8), Z20, Z16
-	VPDPBUSD.BCST (R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST (R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST (R8), Z20, Z10
+	VPDPBUSD.BCST (R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST (R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST (R9), Z20, Z13
+	VPDPBUSD.BCST (R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST (R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST (R10), Z20, Z16
+	VPDPBUSD.BCST (R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST (R10)(BX*2), Z20, Z18
 	VPSRLW        $0x04, Z19, Z19
 	VPANDD        Z9, Z19, Z19
-	VPDPBUSD.BCST 16(SI), Z19, Z10
-	VPDPBUSD.BCST 16(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST 16(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST 16(DI), Z19, Z13
-	VPDPBUSD.BCST 16(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST 16(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST 16(R8), Z19, Z16
-	VPDPBUSD.BCST 16(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST 16(R8)(BX*2), Z19, Z18
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z19, Z10
+	VPDPBUSD.BCST 16(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST 16(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST 16(R9), Z19, Z13
+	VPDPBUSD.BCST 16(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST 16(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST 16(R10), Z19, Z16
+	VPDPBUSD.BCST 16(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST 16(R10)(BX*2), Z19, Z18
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z19
 	VPANDD        Z9, Z19, Z20
-	VPDPBUSD.BCST 4(SI), Z20, Z10
-	VPDPBUSD.BCST 4(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 4(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 4(DI), Z20, Z13
-	VPDPBUSD.BCST 4(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 4(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 4(R8), Z20, Z16
-	VPDPBUSD.BCST 4(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 4(R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 4(R8), Z20, Z10
+	VPDPBUSD.BCST 4(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 4(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 4(R9), Z20, Z13
+	VPDPBUSD.BCST 4(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 4(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 4(R10), Z20, Z16
+	VPDPBUSD.BCST 4(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 4(R10)(BX*2), Z20, Z18
 	VPSRLW        $0x04, Z19, Z19
 	VPANDD        Z9, Z19, Z19
-	VPDPBUSD.BCST 20(SI), Z19, Z10
-	VPDPBUSD.BCST 20(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST 20(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST 20(DI), Z19, Z13
-	VPDPBUSD.BCST 20(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST 20(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST 20(R8), Z19, Z16
-	VPDPBUSD.BCST 20(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST 20(R8)(BX*2), Z19, Z18
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z19, Z10
+	VPDPBUSD.BCST 20(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST 20(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST 20(R9), Z19, Z13
+	VPDPBUSD.BCST 20(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST 20(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST 20(R10), Z19, Z16
+	VPDPBUSD.BCST 20(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST 20(R10)(BX*2), Z19, Z18
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z19
 	VPANDD        Z9, Z19, Z20
-	VPDPBUSD.BCST 8(SI), Z20, Z10
-	VPDPBUSD.BCST 8(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 8(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 8(DI), Z20, Z13
-	VPDPBUSD.BCST 8(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 8(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 8(R8), Z20, Z16
-	VPDPBUSD.BCST 8(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 8(R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 8(R8), Z20, Z10
+	VPDPBUSD.BCST 8(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 8(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 8(R9), Z20, Z13
+	VPDPBUSD.BCST 8(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 8(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 8(R10), Z20, Z16
+	VPDPBUSD.BCST 8(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 8(R10)(BX*2), Z20, Z18
 	VPSRLW        $0x04, Z19, Z19
 	VPANDD        Z9, Z19, Z19
-	VPDPBUSD.BCST 24(SI), Z19, Z10
-	VPDPBUSD.BCST 24(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST 24(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST 24(DI), Z19, Z13
-	VPDPBUSD.BCST 24(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST 24(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST 24(R8), Z19, Z16
-	VPDPBUSD.BCST 24(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST 24(R8)(BX*2), Z19, Z18
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z19, Z10
+	VPDPBUSD.BCST 24(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST 24(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST 24(R9), Z19, Z13
+	VPDPBUSD.BCST 24(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST 24(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST 24(R10), Z19, Z16
+	VPDPBUSD.BCST 24(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST 24(R10)(BX*2), Z19, Z18
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z19
 	VPANDD        Z9, Z19, Z20
-	VPDPBUSD.BCST 12(SI), Z20, Z10
-	VPDPBUSD.BCST 12(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 12(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 12(DI), Z20, Z13
-	VPDPBUSD.BCST 12(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 12(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 12(R8), Z20, Z16
-	VPDPBUSD.BCST 12(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 12(R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 12(R8), Z20, Z10
+	VPDPBUSD.BCST 12(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 12(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 12(R9), Z20, Z13
+	VPDPBUSD.BCST 12(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 12(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 12(R10), Z20, Z16
+	VPDPBUSD.BCST 12(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 12(R10)(BX*2), Z20, Z18
 	VPSRLW        $0x04, Z19, Z19
 	VPANDD        Z9, Z19, Z19
-	VPDPBUSD.BCST 28(SI), Z19, Z10
-	VPDPBUSD.BCST 28(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST 28(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST 28(DI), Z19, Z13
-	VPDPBUSD.BCST 28(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST 28(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST 28(R8), Z19, Z16
-	VPDPBUSD.BCST 28(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST 28(R8)(BX*2), Z19, Z18
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z19, Z10
+	VPDPBUSD.BCST 28(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST 28(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST 28(R9), Z19, Z13
+	VPDPBUSD.BCST 28(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST 28(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST 28(R10), Z19, Z16
+	VPDPBUSD.BCST 28(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST 28(R10)(BX*2), Z19, Z18
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z19
-	VMULPS.BCST   32(SI), Z19, Z20
+	VMULPS.BCST   32(R8), Z19, Z20
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z20, Z10, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z19, Z10
+	VMULPS.BCST   32(R8)(BX*1), Z19, Z10
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z10, Z11, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z19, Z10
+	VMULPS.BCST   32(R8)(BX*2), Z19, Z10
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z10, Z12, Z2
-	VMULPS.BCST   32(DI), Z19, Z10
+	VMULPS.BCST   32(R9), Z19, Z10
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z10, Z13, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z19, Z10
+	VMULPS.BCST   32(R9)(BX*1), Z19, Z10
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z10, Z14, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z19, Z10
+	VMULPS.BCST   32(R9)(BX*2), Z19, Z10
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z10, Z15, Z5
-	VMULPS.BCST   32(R8), Z19, Z10
+	VMULPS.BCST   32(R10), Z19, Z10
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z10, Z16, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z19, Z10
+	VMULPS.BCST   32(R10)(BX*1), Z19, Z10
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z10, Z17, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z19, Z10
+	VMULPS.BCST   32(R10)(BX*2), Z19, Z10
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z10, Z18, Z8
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
+	ADDQ          $+56, R9
+	ADDQ          $+56, R10
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R9
+	DECQ          R11
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x9(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x9(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z9
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z9
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	MOVQ    groups+56(FP), R9
+	MOVQ    x+40(FP), R8
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	MOVQ    groups+56(FP), R11
 
 groups:
 	VPXORD           Z10, Z10, Z10
@@ -18319,162 +18682,166 @@ groups:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z19
 	VPANDD           Z9, Z19, Z20
-	VPDPBUSD.BCST    (SI), Z20, Z10
-	VPDPBUSD.BCST    (SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST    (SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST    (DI), Z20, Z13
-	VPDPBUSD.BCST    (DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST    (DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST    (R8), Z20, Z16
-	VPDPBUSD.BCST    (R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST    (R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST    (R8), Z20, Z10
+	VPDPBUSD.BCST    (R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST    (R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST    (R9), Z20, Z13
+	VPDPBUSD.BCST    (R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST    (R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST    (R10), Z20, Z16
+	VPDPBUSD.BCST    (R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST    (R10)(BX*2), Z20, Z18
 	VPSRLW           $0x04, Z19, Z19
 	VPANDD           Z9, Z19, Z19
-	VPDPBUSD.BCST    16(SI), Z19, Z10
-	VPDPBUSD.BCST    16(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST    16(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST    16(DI), Z19, Z13
-	VPDPBUSD.BCST    16(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST    16(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST    16(R8), Z19, Z16
-	VPDPBUSD.BCST    16(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST    16(R8)(BX*2), Z19, Z18
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z19, Z10
+	VPDPBUSD.BCST    16(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST    16(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST    16(R9), Z19, Z13
+	VPDPBUSD.BCST    16(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST    16(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST    16(R10), Z19, Z16
+	VPDPBUSD.BCST    16(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST    16(R10)(BX*2), Z19, Z18
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z19
 	VPANDD           Z9, Z19, Z20
-	VPDPBUSD.BCST    4(SI), Z20, Z10
-	VPDPBUSD.BCST    4(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST    4(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST    4(DI), Z20, Z13
-	VPDPBUSD.BCST    4(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST    4(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST    4(R8), Z20, Z16
-	VPDPBUSD.BCST    4(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST    4(R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST    4(R8), Z20, Z10
+	VPDPBUSD.BCST    4(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST    4(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST    4(R9), Z20, Z13
+	VPDPBUSD.BCST    4(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST    4(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST    4(R10), Z20, Z16
+	VPDPBUSD.BCST    4(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST    4(R10)(BX*2), Z20, Z18
 	VPSRLW           $0x04, Z19, Z19
 	VPANDD           Z9, Z19, Z19
-	VPDPBUSD.BCST    20(SI), Z19, Z10
-	VPDPBUSD.BCST    20(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST    20(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST    20(DI), Z19, Z13
-	VPDPBUSD.BCST    20(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST    20(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST    20(R8), Z19, Z16
-	VPDPBUSD.BCST    20(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST    20(R8)(BX*2), Z19, Z18
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z19, Z10
+	VPDPBUSD.BCST    20(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST    20(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST    20(R9), Z19, Z13
+	VPDPBUSD.BCST    20(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST    20(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST    20(R10), Z19, Z16
+	VPDPBUSD.BCST    20(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST    20(R10)(BX*2), Z19, Z18
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z19
 	VPANDD           Z9, Z19, Z20
-	VPDPBUSD.BCST    8(SI), Z20, Z10
-	VPDPBUSD.BCST    8(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST    8(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST    8(DI), Z20, Z13
-	VPDPBUSD.BCST    8(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST    8(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST    8(R8), Z20, Z16
-	VPDPBUSD.BCST    8(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST    8(R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST    8(R8), Z20, Z10
+	VPDPBUSD.BCST    8(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST    8(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST    8(R9), Z20, Z13
+	VPDPBUSD.BCST    8(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST    8(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST    8(R10), Z20, Z16
+	VPDPBUSD.BCST    8(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST    8(R10)(BX*2), Z20, Z18
 	VPSRLW           $0x04, Z19, Z19
 	VPANDD           Z9, Z19, Z19
-	VPDPBUSD.BCST    24(SI), Z19, Z10
-	VPDPBUSD.BCST    24(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST    24(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST    24(DI), Z19, Z13
-	VPDPBUSD.BCST    24(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST    24(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST    24(R8), Z19, Z16
-	VPDPBUSD.BCST    24(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST    24(R8)(BX*2), Z19, Z18
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z19, Z10
+	VPDPBUSD.BCST    24(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST    24(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST    24(R9), Z19, Z13
+	VPDPBUSD.BCST    24(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST    24(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST    24(R10), Z19, Z16
+	VPDPBUSD.BCST    24(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST    24(R10)(BX*2), Z19, Z18
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z19
 	VPANDD           Z9, Z19, Z20
-	VPDPBUSD.BCST    12(SI), Z20, Z10
-	VPDPBUSD.BCST    12(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST    12(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST    12(DI), Z20, Z13
-	VPDPBUSD.BCST    12(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST    12(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST    12(R8), Z20, Z16
-	VPDPBUSD.BCST    12(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST    12(R8)(BX*2), Z20, Z18
+	VPDPBUSD.BCST    12(R8), Z20, Z10
+	VPDPBUSD.BCST    12(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST    12(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST    12(R9), Z20, Z13
+	VPDPBUSD.BCST    12(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST    12(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST    12(R10), Z20, Z16
+	VPDPBUSD.BCST    12(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST    12(R10)(BX*2), Z20, Z18
 	VPSRLW           $0x04, Z19, Z19
 	VPANDD           Z9, Z19, Z19
-	VPDPBUSD.BCST    28(SI), Z19, Z10
-	VPDPBUSD.BCST    28(SI)(BX*1), Z19, Z11
-	VPDPBUSD.BCST    28(SI)(BX*2), Z19, Z12
-	VPDPBUSD.BCST    28(DI), Z19, Z13
-	VPDPBUSD.BCST    28(DI)(BX*1), Z19, Z14
-	VPDPBUSD.BCST    28(DI)(BX*2), Z19, Z15
-	VPDPBUSD.BCST    28(R8), Z19, Z16
-	VPDPBUSD.BCST    28(R8)(BX*1), Z19, Z17
-	VPDPBUSD.BCST    28(R8)(BX*2), Z19, Z18
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z19, Z10
+	VPDPBUSD.BCST    28(R8)(BX*1), Z19, Z11
+	VPDPBUSD.BCST    28(R8)(BX*2), Z19, Z12
+	VPDPBUSD.BCST    28(R9), Z19, Z13
+	VPDPBUSD.BCST    28(R9)(BX*1), Z19, Z14
+	VPDPBUSD.BCST    28(R9)(BX*2), Z19, Z15
+	VPDPBUSD.BCST    28(R10), Z19, Z16
+	VPDPBUSD.BCST    28(R10)(BX*1), Z19, Z17
+	VPDPBUSD.BCST    28(R10)(BX*2), Z19, Z18
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z19
-	VMULPS.BCST      32(SI), Z19, Z20
+	VMULPS.BCST      32(R8), Z19, Z20
 	VCVTDQ2PS        Z10, Z10
 	VFMADD231PS      Z20, Z10, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z19, Z20
+	VMULPS.BCST      32(R8)(BX*1), Z19, Z20
 	VCVTDQ2PS        Z11, Z11
 	VFMADD231PS      Z20, Z11, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z19, Z20
+	VMULPS.BCST      32(R8)(BX*2), Z19, Z20
 	VCVTDQ2PS        Z12, Z12
 	VFMADD231PS      Z20, Z12, Z2
-	VMULPS.BCST      32(DI), Z19, Z20
+	VMULPS.BCST      32(R9), Z19, Z20
 	VCVTDQ2PS        Z13, Z13
 	VFMADD231PS      Z20, Z13, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z19, Z20
+	VMULPS.BCST      32(R9)(BX*1), Z19, Z20
 	VCVTDQ2PS        Z14, Z14
 	VFMADD231PS      Z20, Z14, Z4
-	VMULPS.BCST      32(DI)(BX*2), Z19, Z20
+	VMULPS.BCST      32(R9)(BX*2), Z19, Z20
 	VCVTDQ2PS        Z15, Z15
 	VFMADD231PS      Z20, Z15, Z5
-	VMULPS.BCST      32(R8), Z19, Z20
+	VMULPS.BCST      32(R10), Z19, Z20
 	VCVTDQ2PS        Z16, Z16
 	VFMADD231PS      Z20, Z16, Z6
-	VMULPS.BCST      32(R8)(BX*1), Z19, Z20
+	VMULPS.BCST      32(R10)(BX*1), Z19, Z20
 	VCVTDQ2PS        Z17, Z17
 	VFMADD231PS      Z20, Z17, Z7
-	VMULPS.BCST      32(R8)(BX*2), Z19, Z19
+	VMULPS.BCST      32(R10)(BX*2), Z19, Z19
 	VCVTDQ2PS        Z18, Z18
 	VFMADD231PS      Z19, Z18, Z8
 	VCVTPH2PS        32(DX), Z19
-	VFMADD231PS.BCST 36(SI), Z19, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z19, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z19, Z2
-	VFMADD231PS.BCST 36(DI), Z19, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z19, Z4
-	VFMADD231PS.BCST 36(DI)(BX*2), Z19, Z5
-	VFMADD231PS.BCST 36(R8), Z19, Z6
-	VFMADD231PS.BCST 36(R8)(BX*1), Z19, Z7
-	VFMADD231PS.BCST 36(R8)(BX*2), Z19, Z8
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z19, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z19, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z19, Z2
+	VFMADD231PS.BCST 36(R9), Z19, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z19, Z4
+	VFMADD231PS.BCST 36(R9)(BX*2), Z19, Z5
+	VFMADD231PS.BCST 36(R10), Z19, Z6
+	VFMADD231PS.BCST 36(R10)(BX*1), Z19, Z7
+	VFMADD231PS.BCST 36(R10)(BX*2), Z19, Z8
 	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+56, R10
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R9
+	DECQ             R11
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z5, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z6, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z7, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z8, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z5, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z6, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z7, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z8, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -18527,7 +18894,7 @@ supers:
 	MOVQ         $0x00000008, R9
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
@@ -18537,7 +18904,8 @@ groups:
 	VPXORD           Z19, Z19, Z19
 	VPXORD           Z20, Z20, Z20
 	VPXORD           Z21, Z21, Z21
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z12
 	VPANDD           Z9, Z12, Z22
 	VPDPBUSD.BCST    (SI), Z22, Z13
@@ -18560,7 +18928,8 @@ groups:
 	VPDPBUSD.BCST    16(R8), Z12, Z19
 	VPDPBUSD.BCST    16(R8)(BX*1), Z12, Z20
 	VPDPBUSD.BCST    16(R8)(BX*2), Z12, Z21
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z12
 	VPANDD           Z9, Z12, Z22
 	VPDPBUSD.BCST    4(SI), Z22, Z13
@@ -18583,7 +18952,8 @@ groups:
 	VPDPBUSD.BCST    20(R8), Z12, Z19
 	VPDPBUSD.BCST    20(R8)(BX*1), Z12, Z20
 	VPDPBUSD.BCST    20(R8)(BX*2), Z12, Z21
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z12
 	VPANDD           Z9, Z12, Z22
 	VPDPBUSD.BCST    8(SI), Z22, Z13
@@ -18606,7 +18976,8 @@ groups:
 	VPDPBUSD.BCST    24(R8), Z12, Z19
 	VPDPBUSD.BCST    24(R8)(BX*1), Z12, Z20
 	VPDPBUSD.BCST    24(R8)(BX*2), Z12, Z21
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z12
 	VPANDD           Z9, Z12, Z22
 	VPDPBUSD.BCST    12(SI), Z22, Z13
@@ -18752,7 +19123,7 @@ supers:
 	MOVQ         $0x00000008, R9
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
@@ -18762,8 +19133,10 @@ groups:
 	VPXORD           Z20, Z20, Z20
 	VPXORD           Z21, Z21, Z21
 	VPXORD           Z22, Z22, Z22
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z13
 	VPANDD           Z9, Z13, Z23
 	VPSLLW           $0x04, 256(CX), Z24
@@ -18790,7 +19163,8 @@ groups:
 	VPDPBUSD.BCST    16(R8), Z13, Z20
 	VPDPBUSD.BCST    16(R8)(BX*1), Z13, Z21
 	VPDPBUSD.BCST    16(R8)(BX*2), Z13, Z22
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z13
 	VPANDD           Z9, Z13, Z23
 	VPSLLW           $0x02, 256(CX), Z24
@@ -18817,7 +19191,8 @@ groups:
 	VPDPBUSD.BCST    20(R8), Z13, Z20
 	VPDPBUSD.BCST    20(R8)(BX*1), Z13, Z21
 	VPDPBUSD.BCST    20(R8)(BX*2), Z13, Z22
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z13
 	VPANDD           Z9, Z13, Z23
 	VMOVDQU64        256(CX), Z24
@@ -18844,7 +19219,8 @@ groups:
 	VPDPBUSD.BCST    24(R8), Z13, Z20
 	VPDPBUSD.BCST    24(R8)(BX*1), Z13, Z21
 	VPDPBUSD.BCST    24(R8)(BX*2), Z13, Z22
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z13
 	VPANDD           Z9, Z13, Z23
 	VPSRLW           $0x02, 256(CX), Z24
@@ -18990,7 +19366,7 @@ supers:
 	MOVQ      $0x00000008, R9
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z12
 	VPBROADCASTD  48(SI)(BX*1), Z13
 	VPBROADCASTD  48(SI)(BX*2), Z14
@@ -19000,8 +19376,10 @@ groups:
 	VPBROADCASTD  48(R8), Z18
 	VPBROADCASTD  48(R8)(BX*1), Z19
 	VPBROADCASTD  48(R8)(BX*2), Z20
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z21
 	VPANDD        Z9, Z21, Z21
 	VPSLLW        $0x04, 256(CX), Z22
@@ -19015,8 +19393,10 @@ groups:
 	VPDPBUSD.BCST (R8), Z21, Z18
 	VPDPBUSD.BCST (R8)(BX*1), Z21, Z19
 	VPDPBUSD.BCST (R8)(BX*2), Z21, Z20
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z21
 	VPANDD        Z9, Z21, Z21
 	VMOVDQU64     256(CX), Z22
@@ -19030,7 +19410,8 @@ groups:
 	VPDPBUSD.BCST 4(R8), Z21, Z18
 	VPDPBUSD.BCST 4(R8)(BX*1), Z21, Z19
 	VPDPBUSD.BCST 4(R8)(BX*2), Z21, Z20
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z21
 	VPANDD        Z9, Z21, Z21
 	VPSLLW        $0x04, 320(CX), Z22
@@ -19044,7 +19425,8 @@ groups:
 	VPDPBUSD.BCST 8(R8), Z21, Z18
 	VPDPBUSD.BCST 8(R8)(BX*1), Z21, Z19
 	VPDPBUSD.BCST 8(R8)(BX*2), Z21, Z20
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z21
 	VPANDD        Z9, Z21, Z21
 	VMOVDQU64     320(CX), Z22
@@ -19255,7 +19637,7 @@ blocks:
 	MOVQ    groups+56(FP), R9
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z11
 	VPADDD        Z11, Z11, Z11
 	VPBROADCASTD  44(SI)(BX*1), Z12
@@ -19274,8 +19656,10 @@ groups:
 	VPADDD        Z18, Z18, Z18
 	VPBROADCASTD  44(R8)(BX*2), Z19
 	VPADDD        Z19, Z19, Z19
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z20
 	VPANDD        Z9, Z20, Z21
 	VPSLLW        $0x04, 256(CX), Z22
@@ -19302,7 +19686,8 @@ groups:
 	VPDPBUSD.BCST 16(R8), Z20, Z17
 	VPDPBUSD.BCST 16(R8)(BX*1), Z20, Z18
 	VPDPBUSD.BCST 16(R8)(BX*2), Z20, Z19
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z20
 	VPANDD        Z9, Z20, Z21
 	VPSLLW        $0x02, 256(CX), Z22
@@ -19329,7 +19714,8 @@ groups:
 	VPDPBUSD.BCST 20(R8), Z20, Z17
 	VPDPBUSD.BCST 20(R8)(BX*1), Z20, Z18
 	VPDPBUSD.BCST 20(R8)(BX*2), Z20, Z19
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z20
 	VPANDD        Z9, Z20, Z21
 	VMOVDQU64     256(CX), Z22
@@ -19356,7 +19742,8 @@ groups:
 	VPDPBUSD.BCST 24(R8), Z20, Z17
 	VPDPBUSD.BCST 24(R8)(BX*1), Z20, Z18
 	VPDPBUSD.BCST 24(R8)(BX*2), Z20, Z19
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z20
 	VPANDD        Z9, Z20, Z21
 	VPSRLW        $0x02, 256(CX), Z22
@@ -20605,473 +20992,491 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x10(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x10(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	MOVQ    groups+56(FP), R12
 
 groups:
-	VPBROADCASTD  40(SI), Z10
-	VPBROADCASTD  40(SI)(BX*1), Z11
-	VPBROADCASTD  40(SI)(BX*2), Z12
-	VPBROADCASTD  40(DI), Z13
-	VPBROADCASTD  40(DI)(BX*1), Z14
-	VPBROADCASTD  40(DI)(BX*2), Z15
-	VPBROADCASTD  40(R8), Z16
-	VPBROADCASTD  40(R8)(BX*1), Z17
-	VPBROADCASTD  40(R8)(BX*2), Z18
-	VPBROADCASTD  40(R9), Z19
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z10
+	VPBROADCASTD  40(R8)(BX*1), Z11
+	VPBROADCASTD  40(R8)(BX*2), Z12
+	VPBROADCASTD  40(R9), Z13
+	VPBROADCASTD  40(R9)(BX*1), Z14
+	VPBROADCASTD  40(R9)(BX*2), Z15
+	VPBROADCASTD  40(R10), Z16
+	VPBROADCASTD  40(R10)(BX*1), Z17
+	VPBROADCASTD  40(R10)(BX*2), Z18
+	VPBROADCASTD  40(R11), Z19
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z20
-	VPDPBUSD.BCST (SI), Z20, Z10
-	VPDPBUSD.BCST (SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST (SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST (DI), Z20, Z13
-	VPDPBUSD.BCST (DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST (DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST (R8), Z20, Z16
-	VPDPBUSD.BCST (R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST (R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST (R9), Z20, Z19
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z20, Z10
+	VPDPBUSD.BCST (R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST (R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST (R9), Z20, Z13
+	VPDPBUSD.BCST (R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST (R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST (R10), Z20, Z16
+	VPDPBUSD.BCST (R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST (R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST (R11), Z20, Z19
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z20
-	VPDPBUSD.BCST 4(SI), Z20, Z10
-	VPDPBUSD.BCST 4(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 4(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 4(DI), Z20, Z13
-	VPDPBUSD.BCST 4(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 4(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 4(R8), Z20, Z16
-	VPDPBUSD.BCST 4(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 4(R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST 4(R9), Z20, Z19
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z20, Z10
+	VPDPBUSD.BCST 4(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 4(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 4(R9), Z20, Z13
+	VPDPBUSD.BCST 4(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 4(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 4(R10), Z20, Z16
+	VPDPBUSD.BCST 4(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 4(R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 4(R11), Z20, Z19
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z20
-	VPDPBUSD.BCST 8(SI), Z20, Z10
-	VPDPBUSD.BCST 8(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 8(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 8(DI), Z20, Z13
-	VPDPBUSD.BCST 8(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 8(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 8(R8), Z20, Z16
-	VPDPBUSD.BCST 8(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 8(R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST 8(R9), Z20, Z19
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z20, Z10
+	VPDPBUSD.BCST 8(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 8(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 8(R9), Z20, Z13
+	VPDPBUSD.BCST 8(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 8(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 8(R10), Z20, Z16
+	VPDPBUSD.BCST 8(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 8(R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 8(R11), Z20, Z19
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z20
-	VPDPBUSD.BCST 12(SI), Z20, Z10
-	VPDPBUSD.BCST 12(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 12(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 12(DI), Z20, Z13
-	VPDPBUSD.BCST 12(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 12(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 12(R8), Z20, Z16
-	VPDPBUSD.BCST 12(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 12(R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST 12(R9), Z20, Z19
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z20, Z10
+	VPDPBUSD.BCST 12(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 12(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 12(R9), Z20, Z13
+	VPDPBUSD.BCST 12(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 12(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 12(R10), Z20, Z16
+	VPDPBUSD.BCST 12(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 12(R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 12(R11), Z20, Z19
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z20
-	VPDPBUSD.BCST 16(SI), Z20, Z10
-	VPDPBUSD.BCST 16(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 16(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 16(DI), Z20, Z13
-	VPDPBUSD.BCST 16(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 16(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 16(R8), Z20, Z16
-	VPDPBUSD.BCST 16(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 16(R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST 16(R9), Z20, Z19
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z20, Z10
+	VPDPBUSD.BCST 16(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 16(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 16(R9), Z20, Z13
+	VPDPBUSD.BCST 16(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 16(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 16(R10), Z20, Z16
+	VPDPBUSD.BCST 16(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 16(R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 16(R11), Z20, Z19
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z20
-	VPDPBUSD.BCST 20(SI), Z20, Z10
-	VPDPBUSD.BCST 20(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 20(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 20(DI), Z20, Z13
-	VPDPBUSD.BCST 20(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 20(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 20(R8), Z20, Z16
-	VPDPBUSD.BCST 20(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 20(R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST 20(R9), Z20, Z19
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z20, Z10
+	VPDPBUSD.BCST 20(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 20(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 20(R9), Z20, Z13
+	VPDPBUSD.BCST 20(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 20(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 20(R10), Z20, Z16
+	VPDPBUSD.BCST 20(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 20(R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 20(R11), Z20, Z19
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z20
-	VPDPBUSD.BCST 24(SI), Z20, Z10
-	VPDPBUSD.BCST 24(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 24(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 24(DI), Z20, Z13
-	VPDPBUSD.BCST 24(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 24(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 24(R8), Z20, Z16
-	VPDPBUSD.BCST 24(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 24(R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST 24(R9), Z20, Z19
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z20, Z10
+	VPDPBUSD.BCST 24(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 24(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 24(R9), Z20, Z13
+	VPDPBUSD.BCST 24(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 24(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 24(R10), Z20, Z16
+	VPDPBUSD.BCST 24(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 24(R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 24(R11), Z20, Z19
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z20
-	VPDPBUSD.BCST 28(SI), Z20, Z10
-	VPDPBUSD.BCST 28(SI)(BX*1), Z20, Z11
-	VPDPBUSD.BCST 28(SI)(BX*2), Z20, Z12
-	VPDPBUSD.BCST 28(DI), Z20, Z13
-	VPDPBUSD.BCST 28(DI)(BX*1), Z20, Z14
-	VPDPBUSD.BCST 28(DI)(BX*2), Z20, Z15
-	VPDPBUSD.BCST 28(R8), Z20, Z16
-	VPDPBUSD.BCST 28(R8)(BX*1), Z20, Z17
-	VPDPBUSD.BCST 28(R8)(BX*2), Z20, Z18
-	VPDPBUSD.BCST 28(R9), Z20, Z19
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z20, Z10
+	VPDPBUSD.BCST 28(R8)(BX*1), Z20, Z11
+	VPDPBUSD.BCST 28(R8)(BX*2), Z20, Z12
+	VPDPBUSD.BCST 28(R9), Z20, Z13
+	VPDPBUSD.BCST 28(R9)(BX*1), Z20, Z14
+	VPDPBUSD.BCST 28(R9)(BX*2), Z20, Z15
+	VPDPBUSD.BCST 28(R10), Z20, Z16
+	VPDPBUSD.BCST 28(R10)(BX*1), Z20, Z17
+	VPDPBUSD.BCST 28(R10)(BX*2), Z20, Z18
+	VPDPBUSD.BCST 28(R11), Z20, Z19
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z20
-	VMULPS.BCST   32(SI), Z20, Z21
+	VMULPS.BCST   32(R8), Z20, Z21
 	VCVTDQ2PS     Z10, Z10
 	VFMADD231PS   Z21, Z10, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z20, Z10
+	VMULPS.BCST   32(R8)(BX*1), Z20, Z10
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z10, Z11, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z20, Z10
+	VMULPS.BCST   32(R8)(BX*2), Z20, Z10
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z10, Z12, Z2
-	VMULPS.BCST   32(DI), Z20, Z10
+	VMULPS.BCST   32(R9), Z20, Z10
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z10, Z13, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z20, Z10
+	VMULPS.BCST   32(R9)(BX*1), Z20, Z10
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z10, Z14, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z20, Z10
+	VMULPS.BCST   32(R9)(BX*2), Z20, Z10
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z10, Z15, Z5
-	VMULPS.BCST   32(R8), Z20, Z10
+	VMULPS.BCST   32(R10), Z20, Z10
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z10, Z16, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z20, Z10
+	VMULPS.BCST   32(R10)(BX*1), Z20, Z10
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z10, Z17, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z20, Z10
+	VMULPS.BCST   32(R10)(BX*2), Z20, Z10
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z10, Z18, Z8
-	VMULPS.BCST   32(R9), Z20, Z10
+	VMULPS.BCST   32(R11), Z20, Z10
 	VCVTDQ2PS     Z19, Z19
 	VFMADD231PS   Z10, Z19, Z9
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
 	ADDQ          $+56, R9
+	ADDQ          $+56, R10
+	ADDQ          $+56, R11
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R10
+	DECQ          R12
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z9, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z9, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x10(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x10(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z10
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z10
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	MOVQ    groups+56(FP), R12
 
 groups:
-	VPBROADCASTD  44(SI), Z11
-	VPBROADCASTD  44(SI)(BX*1), Z12
-	VPBROADCASTD  44(SI)(BX*2), Z13
-	VPBROADCASTD  44(DI), Z14
-	VPBROADCASTD  44(DI)(BX*1), Z15
-	VPBROADCASTD  44(DI)(BX*2), Z16
-	VPBROADCASTD  44(R8), Z17
-	VPBROADCASTD  44(R8)(BX*1), Z18
-	VPBROADCASTD  44(R8)(BX*2), Z19
-	VPBROADCASTD  44(R9), Z20
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z11
+	VPBROADCASTD  44(R8)(BX*1), Z12
+	VPBROADCASTD  44(R8)(BX*2), Z13
+	VPBROADCASTD  44(R9), Z14
+	VPBROADCASTD  44(R9)(BX*1), Z15
+	VPBROADCASTD  44(R9)(BX*2), Z16
+	VPBROADCASTD  44(R10), Z17
+	VPBROADCASTD  44(R10)(BX*1), Z18
+	VPBROADCASTD  44(R10)(BX*2), Z19
+	VPBROADCASTD  44(R11), Z20
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z21
 	VPANDD        Z10, Z21, Z22
-	VPDPBUSD.BCST (SI), Z22, Z11
-	VPDPBUSD.BCST (SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST (SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST (DI), Z22, Z14
-	VPDPBUSD.BCST (DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST (DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST (R8), Z22, Z17
-	VPDPBUSD.BCST (R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST (R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST (R9), Z22, Z20
+	VPDPBUSD.BCST (R8), Z22, Z11
+	VPDPBUSD.BCST (R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST (R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST (R9), Z22, Z14
+	VPDPBUSD.BCST (R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST (R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST (R10), Z22, Z17
+	VPDPBUSD.BCST (R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST (R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST (R11), Z22, Z20
 	VPSRLW        $0x04, Z21, Z21
 	VPANDD        Z10, Z21, Z21
-	VPDPBUSD.BCST 16(SI), Z21, Z11
-	VPDPBUSD.BCST 16(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST 16(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST 16(DI), Z21, Z14
-	VPDPBUSD.BCST 16(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST 16(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST 16(R8), Z21, Z17
-	VPDPBUSD.BCST 16(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST 16(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST 16(R9), Z21, Z20
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z21, Z11
+	VPDPBUSD.BCST 16(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST 16(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST 16(R9), Z21, Z14
+	VPDPBUSD.BCST 16(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST 16(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST 16(R10), Z21, Z17
+	VPDPBUSD.BCST 16(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST 16(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST 16(R11), Z21, Z20
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z21
 	VPANDD        Z10, Z21, Z22
-	VPDPBUSD.BCST 4(SI), Z22, Z11
-	VPDPBUSD.BCST 4(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 4(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 4(DI), Z22, Z14
-	VPDPBUSD.BCST 4(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 4(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 4(R8), Z22, Z17
-	VPDPBUSD.BCST 4(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 4(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 4(R9), Z22, Z20
+	VPDPBUSD.BCST 4(R8), Z22, Z11
+	VPDPBUSD.BCST 4(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 4(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 4(R9), Z22, Z14
+	VPDPBUSD.BCST 4(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 4(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 4(R10), Z22, Z17
+	VPDPBUSD.BCST 4(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 4(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 4(R11), Z22, Z20
 	VPSRLW        $0x04, Z21, Z21
 	VPANDD        Z10, Z21, Z21
-	VPDPBUSD.BCST 20(SI), Z21, Z11
-	VPDPBUSD.BCST 20(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST 20(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST 20(DI), Z21, Z14
-	VPDPBUSD.BCST 20(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST 20(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST 20(R8), Z21, Z17
-	VPDPBUSD.BCST 20(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST 20(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST 20(R9), Z21, Z20
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z21, Z11
+	VPDPBUSD.BCST 20(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST 20(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST 20(R9), Z21, Z14
+	VPDPBUSD.BCST 20(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST 20(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST 20(R10), Z21, Z17
+	VPDPBUSD.BCST 20(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST 20(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST 20(R11), Z21, Z20
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z21
 	VPANDD        Z10, Z21, Z22
-	VPDPBUSD.BCST 8(SI), Z22, Z11
-	VPDPBUSD.BCST 8(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 8(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 8(DI), Z22, Z14
-	VPDPBUSD.BCST 8(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 8(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 8(R8), Z22, Z17
-	VPDPBUSD.BCST 8(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 8(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 8(R9), Z22, Z20
+	VPDPBUSD.BCST 8(R8), Z22, Z11
+	VPDPBUSD.BCST 8(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 8(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 8(R9), Z22, Z14
+	VPDPBUSD.BCST 8(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 8(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 8(R10), Z22, Z17
+	VPDPBUSD.BCST 8(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 8(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 8(R11), Z22, Z20
 	VPSRLW        $0x04, Z21, Z21
 	VPANDD        Z10, Z21, Z21
-	VPDPBUSD.BCST 24(SI), Z21, Z11
-	VPDPBUSD.BCST 24(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST 24(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST 24(DI), Z21, Z14
-	VPDPBUSD.BCST 24(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST 24(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST 24(R8), Z21, Z17
-	VPDPBUSD.BCST 24(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST 24(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST 24(R9), Z21, Z20
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z21, Z11
+	VPDPBUSD.BCST 24(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST 24(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST 24(R9), Z21, Z14
+	VPDPBUSD.BCST 24(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST 24(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST 24(R10), Z21, Z17
+	VPDPBUSD.BCST 24(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST 24(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST 24(R11), Z21, Z20
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z21
 	VPANDD        Z10, Z21, Z22
-	VPDPBUSD.BCST 12(SI), Z22, Z11
-	VPDPBUSD.BCST 12(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 12(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 12(DI), Z22, Z14
-	VPDPBUSD.BCST 12(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 12(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 12(R8), Z22, Z17
-	VPDPBUSD.BCST 12(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 12(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 12(R9), Z22, Z20
+	VPDPBUSD.BCST 12(R8), Z22, Z11
+	VPDPBUSD.BCST 12(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 12(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 12(R9), Z22, Z14
+	VPDPBUSD.BCST 12(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 12(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 12(R10), Z22, Z17
+	VPDPBUSD.BCST 12(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 12(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 12(R11), Z22, Z20
 	VPSRLW        $0x04, Z21, Z21
 	VPANDD        Z10, Z21, Z21
-	VPDPBUSD.BCST 28(SI), Z21, Z11
-	VPDPBUSD.BCST 28(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST 28(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST 28(DI), Z21, Z14
-	VPDPBUSD.BCST 28(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST 28(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST 28(R8), Z21, Z17
-	VPDPBUSD.BCST 28(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST 28(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST 28(R9), Z21, Z20
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z21, Z11
+	VPDPBUSD.BCST 28(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST 28(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST 28(R9), Z21, Z14
+	VPDPBUSD.BCST 28(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST 28(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST 28(R10), Z21, Z17
+	VPDPBUSD.BCST 28(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST 28(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST 28(R11), Z21, Z20
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z21
-	VMULPS.BCST   32(SI), Z21, Z22
+	VMULPS.BCST   32(R8), Z21, Z22
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z22, Z11, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z21, Z11
+	VMULPS.BCST   32(R8)(BX*1), Z21, Z11
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z11, Z12, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z21, Z11
+	VMULPS.BCST   32(R8)(BX*2), Z21, Z11
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z11, Z13, Z2
-	VMULPS.BCST   32(DI), Z21, Z11
+	VMULPS.BCST   32(R9), Z21, Z11
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z11, Z14, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z21, Z11
+	VMULPS.BCST   32(R9)(BX*1), Z21, Z11
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z11, Z15, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z21, Z11
+	VMULPS.BCST   32(R9)(BX*2), Z21, Z11
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z11, Z16, Z5
-	VMULPS.BCST   32(R8), Z21, Z11
+	VMULPS.BCST   32(R10), Z21, Z11
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z11, Z17, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z21, Z11
+	VMULPS.BCST   32(R10)(BX*1), Z21, Z11
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z11, Z18, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z21, Z11
+	VMULPS.BCST   32(R10)(BX*2), Z21, Z11
 	VCVTDQ2PS     Z19, Z19
 	VFMADD231PS   Z11, Z19, Z8
-	VMULPS.BCST   32(R9), Z21, Z11
+	VMULPS.BCST   32(R11), Z21, Z11
 	VCVTDQ2PS     Z20, Z20
 	VFMADD231PS   Z11, Z20, Z9
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
 	ADDQ          $+56, R9
+	ADDQ          $+56, R10
+	ADDQ          $+56, R11
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R10
+	DECQ          R12
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z9, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z9, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x10(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x10(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z10
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z10
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	MOVQ    groups+56(FP), R12
 
 groups:
 	VPXORD           Z11, Z11, Z11
@@ -21084,177 +21489,181 @@ groups:
 	VPXORD           Z18, Z18, Z18
 	VPXORD           Z19, Z19, Z19
 	VPXORD           Z20, Z20, Z20
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z21
 	VPANDD           Z10, Z21, Z22
-	VPDPBUSD.BCST    (SI), Z22, Z11
-	VPDPBUSD.BCST    (SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST    (SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST    (DI), Z22, Z14
-	VPDPBUSD.BCST    (DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST    (DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST    (R8), Z22, Z17
-	VPDPBUSD.BCST    (R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST    (R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST    (R9), Z22, Z20
+	VPDPBUSD.BCST    (R8), Z22, Z11
+	VPDPBUSD.BCST    (R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST    (R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST    (R9), Z22, Z14
+	VPDPBUSD.BCST    (R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST    (R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST    (R10), Z22, Z17
+	VPDPBUSD.BCST    (R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST    (R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST    (R11), Z22, Z20
 	VPSRLW           $0x04, Z21, Z21
 	VPANDD           Z10, Z21, Z21
-	VPDPBUSD.BCST    16(SI), Z21, Z11
-	VPDPBUSD.BCST    16(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST    16(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST    16(DI), Z21, Z14
-	VPDPBUSD.BCST    16(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST    16(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST    16(R8), Z21, Z17
-	VPDPBUSD.BCST    16(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST    16(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST    16(R9), Z21, Z20
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z21, Z11
+	VPDPBUSD.BCST    16(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST    16(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST    16(R9), Z21, Z14
+	VPDPBUSD.BCST    16(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST    16(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST    16(R10), Z21, Z17
+	VPDPBUSD.BCST    16(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST    16(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST    16(R11), Z21, Z20
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z21
 	VPANDD           Z10, Z21, Z22
-	VPDPBUSD.BCST    4(SI), Z22, Z11
-	VPDPBUSD.BCST    4(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST    4(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST    4(DI), Z22, Z14
-	VPDPBUSD.BCST    4(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST    4(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST    4(R8), Z22, Z17
-	VPDPBUSD.BCST    4(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST    4(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST    4(R9), Z22, Z20
+	VPDPBUSD.BCST    4(R8), Z22, Z11
+	VPDPBUSD.BCST    4(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST    4(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST    4(R9), Z22, Z14
+	VPDPBUSD.BCST    4(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST    4(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST    4(R10), Z22, Z17
+	VPDPBUSD.BCST    4(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST    4(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST    4(R11), Z22, Z20
 	VPSRLW           $0x04, Z21, Z21
 	VPANDD           Z10, Z21, Z21
-	VPDPBUSD.BCST    20(SI), Z21, Z11
-	VPDPBUSD.BCST    20(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST    20(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST    20(DI), Z21, Z14
-	VPDPBUSD.BCST    20(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST    20(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST    20(R8), Z21, Z17
-	VPDPBUSD.BCST    20(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST    20(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST    20(R9), Z21, Z20
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z21, Z11
+	VPDPBUSD.BCST    20(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST    20(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST    20(R9), Z21, Z14
+	VPDPBUSD.BCST    20(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST    20(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST    20(R10), Z21, Z17
+	VPDPBUSD.BCST    20(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST    20(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST    20(R11), Z21, Z20
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z21
 	VPANDD           Z10, Z21, Z22
-	VPDPBUSD.BCST    8(SI), Z22, Z11
-	VPDPBUSD.BCST    8(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST    8(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST    8(DI), Z22, Z14
-	VPDPBUSD.BCST    8(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST    8(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST    8(R8), Z22, Z17
-	VPDPBUSD.BCST    8(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST    8(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST    8(R9), Z22, Z20
+	VPDPBUSD.BCST    8(R8), Z22, Z11
+	VPDPBUSD.BCST    8(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST    8(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST    8(R9), Z22, Z14
+	VPDPBUSD.BCST    8(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST    8(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST    8(R10), Z22, Z17
+	VPDPBUSD.BCST    8(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST    8(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST    8(R11), Z22, Z20
 	VPSRLW           $0x04, Z21, Z21
 	VPANDD           Z10, Z21, Z21
-	VPDPBUSD.BCST    24(SI), Z21, Z11
-	VPDPBUSD.BCST    24(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST    24(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST    24(DI), Z21, Z14
-	VPDPBUSD.BCST    24(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST    24(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST    24(R8), Z21, Z17
-	VPDPBUSD.BCST    24(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST    24(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST    24(R9), Z21, Z20
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z21, Z11
+	VPDPBUSD.BCST    24(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST    24(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST    24(R9), Z21, Z14
+	VPDPBUSD.BCST    24(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST    24(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST    24(R10), Z21, Z17
+	VPDPBUSD.BCST    24(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST    24(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST    24(R11), Z21, Z20
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z21
 	VPANDD           Z10, Z21, Z22
-	VPDPBUSD.BCST    12(SI), Z22, Z11
-	VPDPBUSD.BCST    12(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST    12(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST    12(DI), Z22, Z14
-	VPDPBUSD.BCST    12(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST    12(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST    12(R8), Z22, Z17
-	VPDPBUSD.BCST    12(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST    12(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST    12(R9), Z22, Z20
+	VPDPBUSD.BCST    12(R8), Z22, Z11
+	VPDPBUSD.BCST    12(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST    12(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST    12(R9), Z22, Z14
+	VPDPBUSD.BCST    12(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST    12(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST    12(R10), Z22, Z17
+	VPDPBUSD.BCST    12(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST    12(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST    12(R11), Z22, Z20
 	VPSRLW           $0x04, Z21, Z21
 	VPANDD           Z10, Z21, Z21
-	VPDPBUSD.BCST    28(SI), Z21, Z11
-	VPDPBUSD.BCST    28(SI)(BX*1), Z21, Z12
-	VPDPBUSD.BCST    28(SI)(BX*2), Z21, Z13
-	VPDPBUSD.BCST    28(DI), Z21, Z14
-	VPDPBUSD.BCST    28(DI)(BX*1), Z21, Z15
-	VPDPBUSD.BCST    28(DI)(BX*2), Z21, Z16
-	VPDPBUSD.BCST    28(R8), Z21, Z17
-	VPDPBUSD.BCST    28(R8)(BX*1), Z21, Z18
-	VPDPBUSD.BCST    28(R8)(BX*2), Z21, Z19
-	VPDPBUSD.BCST    28(R9), Z21, Z20
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z21, Z11
+	VPDPBUSD.BCST    28(R8)(BX*1), Z21, Z12
+	VPDPBUSD.BCST    28(R8)(BX*2), Z21, Z13
+	VPDPBUSD.BCST    28(R9), Z21, Z14
+	VPDPBUSD.BCST    28(R9)(BX*1), Z21, Z15
+	VPDPBUSD.BCST    28(R9)(BX*2), Z21, Z16
+	VPDPBUSD.BCST    28(R10), Z21, Z17
+	VPDPBUSD.BCST    28(R10)(BX*1), Z21, Z18
+	VPDPBUSD.BCST    28(R10)(BX*2), Z21, Z19
+	VPDPBUSD.BCST    28(R11), Z21, Z20
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z21
-	VMULPS.BCST      32(SI), Z21, Z22
+	VMULPS.BCST      32(R8), Z21, Z22
 	VCVTDQ2PS        Z11, Z11
 	VFMADD231PS      Z22, Z11, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z21, Z22
+	VMULPS.BCST      32(R8)(BX*1), Z21, Z22
 	VCVTDQ2PS        Z12, Z12
 	VFMADD231PS      Z22, Z12, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z21, Z22
+	VMULPS.BCST      32(R8)(BX*2), Z21, Z22
 	VCVTDQ2PS        Z13, Z13
 	VFMADD231PS      Z22, Z13, Z2
-	VMULPS.BCST      32(DI), Z21, Z22
+	VMULPS.BCST      32(R9), Z21, Z22
 	VCVTDQ2PS        Z14, Z14
 	VFMADD231PS      Z22, Z14, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z21, Z22
+	VMULPS.BCST      32(R9)(BX*1), Z21, Z22
 	VCVTDQ2PS        Z15, Z15
 	VFMADD231PS      Z22, Z15, Z4
-	VMULPS.BCST      32(DI)(BX*2), Z21, Z22
+	VMULPS.BCST      32(R9)(BX*2), Z21, Z22
 	VCVTDQ2PS        Z16, Z16
 	VFMADD231PS      Z22, Z16, Z5
-	VMULPS.BCST      32(R8), Z21, Z22
+	VMULPS.BCST      32(R10), Z21, Z22
 	VCVTDQ2PS        Z17, Z17
 	VFMADD231PS      Z22, Z17, Z6
-	VMULPS.BCST      32(R8)(BX*1), Z21, Z22
+	VMULPS.BCST      32(R10)(BX*1), Z21, Z22
 	VCVTDQ2PS        Z18, Z18
 	VFMADD231PS      Z22, Z18, Z7
-	VMULPS.BCST      32(R8)(BX*2), Z21, Z22
+	VMULPS.BCST      32(R10)(BX*2), Z21, Z22
 	VCVTDQ2PS        Z19, Z19
 	VFMADD231PS      Z22, Z19, Z8
-	VMULPS.BCST      32(R9), Z21, Z21
+	VMULPS.BCST      32(R11), Z21, Z21
 	VCVTDQ2PS        Z20, Z20
 	VFMADD231PS      Z21, Z20, Z9
 	VCVTPH2PS        32(DX), Z21
-	VFMADD231PS.BCST 36(SI), Z21, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z21, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z21, Z2
-	VFMADD231PS.BCST 36(DI), Z21, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z21, Z4
-	VFMADD231PS.BCST 36(DI)(BX*2), Z21, Z5
-	VFMADD231PS.BCST 36(R8), Z21, Z6
-	VFMADD231PS.BCST 36(R8)(BX*1), Z21, Z7
-	VFMADD231PS.BCST 36(R8)(BX*2), Z21, Z8
-	VFMADD231PS.BCST 36(R9), Z21, Z9
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z21, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z21, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z21, Z2
+	VFMADD231PS.BCST 36(R9), Z21, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z21, Z4
+	VFMADD231PS.BCST 36(R9)(BX*2), Z21, Z5
+	VFMADD231PS.BCST 36(R10), Z21, Z6
+	VFMADD231PS.BCST 36(R10)(BX*1), Z21, Z7
+	VFMADD231PS.BCST 36(R10)(BX*2), Z21, Z8
+	VFMADD231PS.BCST 36(R11), Z21, Z9
 	ADDQ             $+56, R8
 	ADDQ             $+56, R9
+	ADDQ             $+56, R10
+	ADDQ             $+56, R11
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R10
+	DECQ             R12
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z5, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z6, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z7, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z8, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z9, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z5, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z6, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z7, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z8, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z9, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -21311,7 +21720,7 @@ supers:
 	MOVQ         $0x00000008, R10
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
@@ -21322,7 +21731,8 @@ groups:
 	VPXORD           Z21, Z21, Z21
 	VPXORD           Z22, Z22, Z22
 	VPXORD           Z23, Z23, Z23
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z13
 	VPANDD           Z10, Z13, Z24
 	VPDPBUSD.BCST    (SI), Z24, Z14
@@ -21347,7 +21757,8 @@ groups:
 	VPDPBUSD.BCST    16(R8)(BX*1), Z13, Z21
 	VPDPBUSD.BCST    16(R8)(BX*2), Z13, Z22
 	VPDPBUSD.BCST    16(R9), Z13, Z23
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z13
 	VPANDD           Z10, Z13, Z24
 	VPDPBUSD.BCST    4(SI), Z24, Z14
@@ -21372,7 +21783,8 @@ groups:
 	VPDPBUSD.BCST    20(R8)(BX*1), Z13, Z21
 	VPDPBUSD.BCST    20(R8)(BX*2), Z13, Z22
 	VPDPBUSD.BCST    20(R9), Z13, Z23
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z13
 	VPANDD           Z10, Z13, Z24
 	VPDPBUSD.BCST    8(SI), Z24, Z14
@@ -21397,7 +21809,8 @@ groups:
 	VPDPBUSD.BCST    24(R8)(BX*1), Z13, Z21
 	VPDPBUSD.BCST    24(R8)(BX*2), Z13, Z22
 	VPDPBUSD.BCST    24(R9), Z13, Z23
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z13
 	VPANDD           Z10, Z13, Z24
 	VPDPBUSD.BCST    12(SI), Z24, Z14
@@ -21556,7 +21969,7 @@ supers:
 	MOVQ         $0x00000008, R10
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
@@ -21567,8 +21980,10 @@ groups:
 	VPXORD           Z22, Z22, Z22
 	VPXORD           Z23, Z23, Z23
 	VPXORD           Z24, Z24, Z24
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z14
 	VPANDD           Z10, Z14, Z25
 	VPSLLW           $0x04, 256(CX), Z26
@@ -21597,7 +22012,8 @@ groups:
 	VPDPBUSD.BCST    16(R8)(BX*1), Z14, Z22
 	VPDPBUSD.BCST    16(R8)(BX*2), Z14, Z23
 	VPDPBUSD.BCST    16(R9), Z14, Z24
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z14
 	VPANDD           Z10, Z14, Z25
 	VPSLLW           $0x02, 256(CX), Z26
@@ -21626,7 +22042,8 @@ groups:
 	VPDPBUSD.BCST    20(R8)(BX*1), Z14, Z22
 	VPDPBUSD.BCST    20(R8)(BX*2), Z14, Z23
 	VPDPBUSD.BCST    20(R9), Z14, Z24
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z14
 	VPANDD           Z10, Z14, Z25
 	VMOVDQU64        256(CX), Z26
@@ -21655,7 +22072,8 @@ groups:
 	VPDPBUSD.BCST    24(R8)(BX*1), Z14, Z22
 	VPDPBUSD.BCST    24(R8)(BX*2), Z14, Z23
 	VPDPBUSD.BCST    24(R9), Z14, Z24
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z14
 	VPANDD           Z10, Z14, Z25
 	VPSRLW           $0x02, 256(CX), Z26
@@ -21814,7 +22232,7 @@ supers:
 	MOVQ      $0x00000008, R10
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z13
 	VPBROADCASTD  48(SI)(BX*1), Z14
 	VPBROADCASTD  48(SI)(BX*2), Z15
@@ -21825,8 +22243,10 @@ groups:
 	VPBROADCASTD  48(R8)(BX*1), Z20
 	VPBROADCASTD  48(R8)(BX*2), Z21
 	VPBROADCASTD  48(R9), Z22
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z23
 	VPANDD        Z10, Z23, Z23
 	VPSLLW        $0x04, 256(CX), Z24
@@ -21841,8 +22261,10 @@ groups:
 	VPDPBUSD.BCST (R8)(BX*1), Z23, Z20
 	VPDPBUSD.BCST (R8)(BX*2), Z23, Z21
 	VPDPBUSD.BCST (R9), Z23, Z22
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z23
 	VPANDD        Z10, Z23, Z23
 	VMOVDQU64     256(CX), Z24
@@ -21857,7 +22279,8 @@ groups:
 	VPDPBUSD.BCST 4(R8)(BX*1), Z23, Z20
 	VPDPBUSD.BCST 4(R8)(BX*2), Z23, Z21
 	VPDPBUSD.BCST 4(R9), Z23, Z22
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z23
 	VPANDD        Z10, Z23, Z23
 	VPSLLW        $0x04, 320(CX), Z24
@@ -21872,7 +22295,8 @@ groups:
 	VPDPBUSD.BCST 8(R8)(BX*1), Z23, Z20
 	VPDPBUSD.BCST 8(R8)(BX*2), Z23, Z21
 	VPDPBUSD.BCST 8(R9), Z23, Z22
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z23
 	VPANDD        Z10, Z23, Z23
 	VMOVDQU64     320(CX), Z24
@@ -22102,7 +22526,7 @@ blocks:
 	MOVQ    groups+56(FP), R10
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z12
 	VPADDD        Z12, Z12, Z12
 	VPBROADCASTD  44(SI)(BX*1), Z13
@@ -22123,8 +22547,10 @@ groups:
 	VPADDD        Z20, Z20, Z20
 	VPBROADCASTD  44(R9), Z21
 	VPADDD        Z21, Z21, Z21
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z22
 	VPANDD        Z10, Z22, Z23
 	VPSLLW        $0x04, 256(CX), Z24
@@ -22153,7 +22579,8 @@ groups:
 	VPDPBUSD.BCST 16(R8)(BX*1), Z22, Z19
 	VPDPBUSD.BCST 16(R8)(BX*2), Z22, Z20
 	VPDPBUSD.BCST 16(R9), Z22, Z21
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z22
 	VPANDD        Z10, Z22, Z23
 	VPSLLW        $0x02, 256(CX), Z24
@@ -22182,7 +22609,8 @@ groups:
 	VPDPBUSD.BCST 20(R8)(BX*1), Z22, Z19
 	VPDPBUSD.BCST 20(R8)(BX*2), Z22, Z20
 	VPDPBUSD.BCST 20(R9), Z22, Z21
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z22
 	VPANDD        Z10, Z22, Z23
 	VMOVDQU64     256(CX), Z24
@@ -22211,7 +22639,8 @@ groups:
 	VPDPBUSD.BCST 24(R8)(BX*1), Z22, Z19
 	VPDPBUSD.BCST 24(R8)(BX*2), Z22, Z20
 	VPDPBUSD.BCST 24(R9), Z22, Z21
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z22
 	VPANDD        Z10, Z22, Z23
 	VPSRLW        $0x02, 256(CX), Z24
@@ -23563,507 +23992,525 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x11(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x11(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z10
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z10
+	MOVQ    groups+56(FP), R12
 
 groups:
-	VPBROADCASTD  40(SI), Z11
-	VPBROADCASTD  40(SI)(BX*1), Z12
-	VPBROADCASTD  40(SI)(BX*2), Z13
-	VPBROADCASTD  40(DI), Z14
-	VPBROADCASTD  40(DI)(BX*1), Z15
-	VPBROADCASTD  40(DI)(BX*2), Z16
-	VPBROADCASTD  40(R8), Z17
-	VPBROADCASTD  40(R8)(BX*1), Z18
-	VPBROADCASTD  40(R8)(BX*2), Z19
-	VPBROADCASTD  40(R9), Z20
-	VPBROADCASTD  40(R9)(BX*1), Z21
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z11
+	VPBROADCASTD  40(R8)(BX*1), Z12
+	VPBROADCASTD  40(R8)(BX*2), Z13
+	VPBROADCASTD  40(R9), Z14
+	VPBROADCASTD  40(R9)(BX*1), Z15
+	VPBROADCASTD  40(R9)(BX*2), Z16
+	VPBROADCASTD  40(R10), Z17
+	VPBROADCASTD  40(R10)(BX*1), Z18
+	VPBROADCASTD  40(R10)(BX*2), Z19
+	VPBROADCASTD  40(R11), Z20
+	VPBROADCASTD  40(R11)(BX*1), Z21
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z22
-	VPDPBUSD.BCST (SI), Z22, Z11
-	VPDPBUSD.BCST (SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST (SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST (DI), Z22, Z14
-	VPDPBUSD.BCST (DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST (DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST (R8), Z22, Z17
-	VPDPBUSD.BCST (R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST (R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST (R9), Z22, Z20
-	VPDPBUSD.BCST (R9)(BX*1), Z22, Z21
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z22, Z11
+	VPDPBUSD.BCST (R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST (R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST (R9), Z22, Z14
+	VPDPBUSD.BCST (R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST (R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST (R10), Z22, Z17
+	VPDPBUSD.BCST (R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST (R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST (R11), Z22, Z20
+	VPDPBUSD.BCST (R11)(BX*1), Z22, Z21
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z22
-	VPDPBUSD.BCST 4(SI), Z22, Z11
-	VPDPBUSD.BCST 4(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 4(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 4(DI), Z22, Z14
-	VPDPBUSD.BCST 4(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 4(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 4(R8), Z22, Z17
-	VPDPBUSD.BCST 4(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 4(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 4(R9), Z22, Z20
-	VPDPBUSD.BCST 4(R9)(BX*1), Z22, Z21
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z22, Z11
+	VPDPBUSD.BCST 4(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 4(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 4(R9), Z22, Z14
+	VPDPBUSD.BCST 4(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 4(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 4(R10), Z22, Z17
+	VPDPBUSD.BCST 4(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 4(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 4(R11), Z22, Z20
+	VPDPBUSD.BCST 4(R11)(BX*1), Z22, Z21
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z22
-	VPDPBUSD.BCST 8(SI), Z22, Z11
-	VPDPBUSD.BCST 8(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 8(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 8(DI), Z22, Z14
-	VPDPBUSD.BCST 8(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 8(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 8(R8), Z22, Z17
-	VPDPBUSD.BCST 8(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 8(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 8(R9), Z22, Z20
-	VPDPBUSD.BCST 8(R9)(BX*1), Z22, Z21
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z22, Z11
+	VPDPBUSD.BCST 8(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 8(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 8(R9), Z22, Z14
+	VPDPBUSD.BCST 8(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 8(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 8(R10), Z22, Z17
+	VPDPBUSD.BCST 8(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 8(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 8(R11), Z22, Z20
+	VPDPBUSD.BCST 8(R11)(BX*1), Z22, Z21
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z22
-	VPDPBUSD.BCST 12(SI), Z22, Z11
-	VPDPBUSD.BCST 12(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 12(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 12(DI), Z22, Z14
-	VPDPBUSD.BCST 12(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 12(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 12(R8), Z22, Z17
-	VPDPBUSD.BCST 12(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 12(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 12(R9), Z22, Z20
-	VPDPBUSD.BCST 12(R9)(BX*1), Z22, Z21
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z22, Z11
+	VPDPBUSD.BCST 12(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 12(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 12(R9), Z22, Z14
+	VPDPBUSD.BCST 12(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 12(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 12(R10), Z22, Z17
+	VPDPBUSD.BCST 12(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 12(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 12(R11), Z22, Z20
+	VPDPBUSD.BCST 12(R11)(BX*1), Z22, Z21
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z22
-	VPDPBUSD.BCST 16(SI), Z22, Z11
-	VPDPBUSD.BCST 16(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 16(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 16(DI), Z22, Z14
-	VPDPBUSD.BCST 16(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 16(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 16(R8), Z22, Z17
-	VPDPBUSD.BCST 16(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 16(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 16(R9), Z22, Z20
-	VPDPBUSD.BCST 16(R9)(BX*1), Z22, Z21
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z22, Z11
+	VPDPBUSD.BCST 16(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 16(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 16(R9), Z22, Z14
+	VPDPBUSD.BCST 16(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 16(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 16(R10), Z22, Z17
+	VPDPBUSD.BCST 16(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 16(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 16(R11), Z22, Z20
+	VPDPBUSD.BCST 16(R11)(BX*1), Z22, Z21
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z22
-	VPDPBUSD.BCST 20(SI), Z22, Z11
-	VPDPBUSD.BCST 20(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 20(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 20(DI), Z22, Z14
-	VPDPBUSD.BCST 20(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 20(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 20(R8), Z22, Z17
-	VPDPBUSD.BCST 20(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 20(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 20(R9), Z22, Z20
-	VPDPBUSD.BCST 20(R9)(BX*1), Z22, Z21
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z22, Z11
+	VPDPBUSD.BCST 20(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 20(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 20(R9), Z22, Z14
+	VPDPBUSD.BCST 20(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 20(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 20(R10), Z22, Z17
+	VPDPBUSD.BCST 20(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 20(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 20(R11), Z22, Z20
+	VPDPBUSD.BCST 20(R11)(BX*1), Z22, Z21
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z22
-	VPDPBUSD.BCST 24(SI), Z22, Z11
-	VPDPBUSD.BCST 24(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 24(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 24(DI), Z22, Z14
-	VPDPBUSD.BCST 24(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 24(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 24(R8), Z22, Z17
-	VPDPBUSD.BCST 24(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 24(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 24(R9), Z22, Z20
-	VPDPBUSD.BCST 24(R9)(BX*1), Z22, Z21
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z22, Z11
+	VPDPBUSD.BCST 24(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 24(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 24(R9), Z22, Z14
+	VPDPBUSD.BCST 24(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 24(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 24(R10), Z22, Z17
+	VPDPBUSD.BCST 24(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 24(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 24(R11), Z22, Z20
+	VPDPBUSD.BCST 24(R11)(BX*1), Z22, Z21
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z22
-	VPDPBUSD.BCST 28(SI), Z22, Z11
-	VPDPBUSD.BCST 28(SI)(BX*1), Z22, Z12
-	VPDPBUSD.BCST 28(SI)(BX*2), Z22, Z13
-	VPDPBUSD.BCST 28(DI), Z22, Z14
-	VPDPBUSD.BCST 28(DI)(BX*1), Z22, Z15
-	VPDPBUSD.BCST 28(DI)(BX*2), Z22, Z16
-	VPDPBUSD.BCST 28(R8), Z22, Z17
-	VPDPBUSD.BCST 28(R8)(BX*1), Z22, Z18
-	VPDPBUSD.BCST 28(R8)(BX*2), Z22, Z19
-	VPDPBUSD.BCST 28(R9), Z22, Z20
-	VPDPBUSD.BCST 28(R9)(BX*1), Z22, Z21
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z22, Z11
+	VPDPBUSD.BCST 28(R8)(BX*1), Z22, Z12
+	VPDPBUSD.BCST 28(R8)(BX*2), Z22, Z13
+	VPDPBUSD.BCST 28(R9), Z22, Z14
+	VPDPBUSD.BCST 28(R9)(BX*1), Z22, Z15
+	VPDPBUSD.BCST 28(R9)(BX*2), Z22, Z16
+	VPDPBUSD.BCST 28(R10), Z22, Z17
+	VPDPBUSD.BCST 28(R10)(BX*1), Z22, Z18
+	VPDPBUSD.BCST 28(R10)(BX*2), Z22, Z19
+	VPDPBUSD.BCST 28(R11), Z22, Z20
+	VPDPBUSD.BCST 28(R11)(BX*1), Z22, Z21
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z22
-	VMULPS.BCST   32(SI), Z22, Z23
+	VMULPS.BCST   32(R8), Z22, Z23
 	VCVTDQ2PS     Z11, Z11
 	VFMADD231PS   Z23, Z11, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z22, Z11
+	VMULPS.BCST   32(R8)(BX*1), Z22, Z11
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z11, Z12, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z22, Z11
+	VMULPS.BCST   32(R8)(BX*2), Z22, Z11
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z11, Z13, Z2
-	VMULPS.BCST   32(DI), Z22, Z11
+	VMULPS.BCST   32(R9), Z22, Z11
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z11, Z14, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z22, Z11
+	VMULPS.BCST   32(R9)(BX*1), Z22, Z11
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z11, Z15, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z22, Z11
+	VMULPS.BCST   32(R9)(BX*2), Z22, Z11
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z11, Z16, Z5
-	VMULPS.BCST   32(R8), Z22, Z11
+	VMULPS.BCST   32(R10), Z22, Z11
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z11, Z17, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z22, Z11
+	VMULPS.BCST   32(R10)(BX*1), Z22, Z11
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z11, Z18, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z22, Z11
+	VMULPS.BCST   32(R10)(BX*2), Z22, Z11
 	VCVTDQ2PS     Z19, Z19
 	VFMADD231PS   Z11, Z19, Z8
-	VMULPS.BCST   32(R9), Z22, Z11
+	VMULPS.BCST   32(R11), Z22, Z11
 	VCVTDQ2PS     Z20, Z20
 	VFMADD231PS   Z11, Z20, Z9
-	VMULPS.BCST   32(R9)(BX*1), Z22, Z11
+	VMULPS.BCST   32(R11)(BX*1), Z22, Z11
 	VCVTDQ2PS     Z21, Z21
 	VFMADD231PS   Z11, Z21, Z10
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
 	ADDQ          $+56, R9
+	ADDQ          $+56, R10
+	ADDQ          $+56, R11
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R10
+	DECQ          R12
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z9, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z10, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z9, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z10, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x11(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x11(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z11
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z11
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z10
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z10
+	MOVQ    groups+56(FP), R12
 
 groups:
-	VPBROADCASTD  44(SI), Z12
-	VPBROADCASTD  44(SI)(BX*1), Z13
-	VPBROADCASTD  44(SI)(BX*2), Z14
-	VPBROADCASTD  44(DI), Z15
-	VPBROADCASTD  44(DI)(BX*1), Z16
-	VPBROADCASTD  44(DI)(BX*2), Z17
-	VPBROADCASTD  44(R8), Z18
-	VPBROADCASTD  44(R8)(BX*1), Z19
-	VPBROADCASTD  44(R8)(BX*2), Z20
-	VPBROADCASTD  44(R9), Z21
-	VPBROADCASTD  44(R9)(BX*1), Z22
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z12
+	VPBROADCASTD  44(R8)(BX*1), Z13
+	VPBROADCASTD  44(R8)(BX*2), Z14
+	VPBROADCASTD  44(R9), Z15
+	VPBROADCASTD  44(R9)(BX*1), Z16
+	VPBROADCASTD  44(R9)(BX*2), Z17
+	VPBROADCASTD  44(R10), Z18
+	VPBROADCASTD  44(R10)(BX*1), Z19
+	VPBROADCASTD  44(R10)(BX*2), Z20
+	VPBROADCASTD  44(R11), Z21
+	VPBROADCASTD  44(R11)(BX*1), Z22
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z23
 	VPANDD        Z11, Z23, Z24
-	VPDPBUSD.BCST (SI), Z24, Z12
-	VPDPBUSD.BCST (SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST (SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST (DI), Z24, Z15
-	VPDPBUSD.BCST (DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST (DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST (R8), Z24, Z18
-	VPDPBUSD.BCST (R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST (R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST (R9), Z24, Z21
-	VPDPBUSD.BCST (R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST (R8), Z24, Z12
+	VPDPBUSD.BCST (R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST (R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST (R9), Z24, Z15
+	VPDPBUSD.BCST (R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST (R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST (R10), Z24, Z18
+	VPDPBUSD.BCST (R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST (R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST (R11), Z24, Z21
+	VPDPBUSD.BCST (R11)(BX*1), Z24, Z22
 	VPSRLW        $0x04, Z23, Z23
 	VPANDD        Z11, Z23, Z23
-	VPDPBUSD.BCST 16(SI), Z23, Z12
-	VPDPBUSD.BCST 16(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST 16(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST 16(DI), Z23, Z15
-	VPDPBUSD.BCST 16(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST 16(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST 16(R8), Z23, Z18
-	VPDPBUSD.BCST 16(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST 16(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST 16(R9), Z23, Z21
-	VPDPBUSD.BCST 16(R9)(BX*1), Z23, Z22
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z23, Z12
+	VPDPBUSD.BCST 16(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST 16(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST 16(R9), Z23, Z15
+	VPDPBUSD.BCST 16(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST 16(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST 16(R10), Z23, Z18
+	VPDPBUSD.BCST 16(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST 16(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST 16(R11), Z23, Z21
+	VPDPBUSD.BCST 16(R11)(BX*1), Z23, Z22
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z23
 	VPANDD        Z11, Z23, Z24
-	VPDPBUSD.BCST 4(SI), Z24, Z12
-	VPDPBUSD.BCST 4(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 4(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 4(DI), Z24, Z15
-	VPDPBUSD.BCST 4(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 4(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 4(R8), Z24, Z18
-	VPDPBUSD.BCST 4(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 4(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 4(R9), Z24, Z21
-	VPDPBUSD.BCST 4(R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 4(R8), Z24, Z12
+	VPDPBUSD.BCST 4(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 4(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 4(R9), Z24, Z15
+	VPDPBUSD.BCST 4(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 4(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 4(R10), Z24, Z18
+	VPDPBUSD.BCST 4(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 4(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 4(R11), Z24, Z21
+	VPDPBUSD.BCST 4(R11)(BX*1), Z24, Z22
 	VPSRLW        $0x04, Z23, Z23
 	VPANDD        Z11, Z23, Z23
-	VPDPBUSD.BCST 20(SI), Z23, Z12
-	VPDPBUSD.BCST 20(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST 20(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST 20(DI), Z23, Z15
-	VPDPBUSD.BCST 20(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST 20(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST 20(R8), Z23, Z18
-	VPDPBUSD.BCST 20(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST 20(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST 20(R9), Z23, Z21
-	VPDPBUSD.BCST 20(R9)(BX*1), Z23, Z22
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z23, Z12
+	VPDPBUSD.BCST 20(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST 20(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST 20(R9), Z23, Z15
+	VPDPBUSD.BCST 20(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST 20(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST 20(R10), Z23, Z18
+	VPDPBUSD.BCST 20(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST 20(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST 20(R11), Z23, Z21
+	VPDPBUSD.BCST 20(R11)(BX*1), Z23, Z22
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z23
 	VPANDD        Z11, Z23, Z24
-	VPDPBUSD.BCST 8(SI), Z24, Z12
-	VPDPBUSD.BCST 8(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 8(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 8(DI), Z24, Z15
-	VPDPBUSD.BCST 8(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 8(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 8(R8), Z24, Z18
-	VPDPBUSD.BCST 8(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 8(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 8(R9), Z24, Z21
-	VPDPBUSD.BCST 8(R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 8(R8), Z24, Z12
+	VPDPBUSD.BCST 8(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 8(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 8(R9), Z24, Z15
+	VPDPBUSD.BCST 8(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 8(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 8(R10), Z24, Z18
+	VPDPBUSD.BCST 8(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 8(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 8(R11), Z24, Z21
+	VPDPBUSD.BCST 8(R11)(BX*1), Z24, Z22
 	VPSRLW        $0x04, Z23, Z23
 	VPANDD        Z11, Z23, Z23
-	VPDPBUSD.BCST 24(SI), Z23, Z12
-	VPDPBUSD.BCST 24(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST 24(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST 24(DI), Z23, Z15
-	VPDPBUSD.BCST 24(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST 24(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST 24(R8), Z23, Z18
-	VPDPBUSD.BCST 24(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST 24(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST 24(R9), Z23, Z21
-	VPDPBUSD.BCST 24(R9)(BX*1), Z23, Z22
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z23, Z12
+	VPDPBUSD.BCST 24(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST 24(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST 24(R9), Z23, Z15
+	VPDPBUSD.BCST 24(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST 24(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST 24(R10), Z23, Z18
+	VPDPBUSD.BCST 24(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST 24(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST 24(R11), Z23, Z21
+	VPDPBUSD.BCST 24(R11)(BX*1), Z23, Z22
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z23
 	VPANDD        Z11, Z23, Z24
-	VPDPBUSD.BCST 12(SI), Z24, Z12
-	VPDPBUSD.BCST 12(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 12(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 12(DI), Z24, Z15
-	VPDPBUSD.BCST 12(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 12(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 12(R8), Z24, Z18
-	VPDPBUSD.BCST 12(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 12(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 12(R9), Z24, Z21
-	VPDPBUSD.BCST 12(R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 12(R8), Z24, Z12
+	VPDPBUSD.BCST 12(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 12(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 12(R9), Z24, Z15
+	VPDPBUSD.BCST 12(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 12(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 12(R10), Z24, Z18
+	VPDPBUSD.BCST 12(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 12(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 12(R11), Z24, Z21
+	VPDPBUSD.BCST 12(R11)(BX*1), Z24, Z22
 	VPSRLW        $0x04, Z23, Z23
 	VPANDD        Z11, Z23, Z23
-	VPDPBUSD.BCST 28(SI), Z23, Z12
-	VPDPBUSD.BCST 28(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST 28(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST 28(DI), Z23, Z15
-	VPDPBUSD.BCST 28(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST 28(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST 28(R8), Z23, Z18
-	VPDPBUSD.BCST 28(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST 28(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST 28(R9), Z23, Z21
-	VPDPBUSD.BCST 28(R9)(BX*1), Z23, Z22
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z23, Z12
+	VPDPBUSD.BCST 28(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST 28(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST 28(R9), Z23, Z15
+	VPDPBUSD.BCST 28(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST 28(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST 28(R10), Z23, Z18
+	VPDPBUSD.BCST 28(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST 28(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST 28(R11), Z23, Z21
+	VPDPBUSD.BCST 28(R11)(BX*1), Z23, Z22
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z23
-	VMULPS.BCST   32(SI), Z23, Z24
+	VMULPS.BCST   32(R8), Z23, Z24
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z24, Z12, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z23, Z12
+	VMULPS.BCST   32(R8)(BX*1), Z23, Z12
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z12, Z13, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z23, Z12
+	VMULPS.BCST   32(R8)(BX*2), Z23, Z12
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z12, Z14, Z2
-	VMULPS.BCST   32(DI), Z23, Z12
+	VMULPS.BCST   32(R9), Z23, Z12
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z12, Z15, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z23, Z12
+	VMULPS.BCST   32(R9)(BX*1), Z23, Z12
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z12, Z16, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z23, Z12
+	VMULPS.BCST   32(R9)(BX*2), Z23, Z12
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z12, Z17, Z5
-	VMULPS.BCST   32(R8), Z23, Z12
+	VMULPS.BCST   32(R10), Z23, Z12
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z12, Z18, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z23, Z12
+	VMULPS.BCST   32(R10)(BX*1), Z23, Z12
 	VCVTDQ2PS     Z19, Z19
 	VFMADD231PS   Z12, Z19, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z23, Z12
+	VMULPS.BCST   32(R10)(BX*2), Z23, Z12
 	VCVTDQ2PS     Z20, Z20
 	VFMADD231PS   Z12, Z20, Z8
-	VMULPS.BCST   32(R9), Z23, Z12
+	VMULPS.BCST   32(R11), Z23, Z12
 	VCVTDQ2PS     Z21, Z21
 	VFMADD231PS   Z12, Z21, Z9
-	VMULPS.BCST   32(R9)(BX*1), Z23, Z12
+	VMULPS.BCST   32(R11)(BX*1), Z23, Z12
 	VCVTDQ2PS     Z22, Z22
 	VFMADD231PS   Z12, Z22, Z10
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
 	ADDQ          $+56, R9
+	ADDQ          $+56, R10
+	ADDQ          $+56, R11
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R10
+	DECQ          R12
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z9, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z10, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z9, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z10, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x11(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x11(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z11
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z11
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z10
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z10
+	MOVQ    groups+56(FP), R12
 
 groups:
 	VPXORD           Z12, Z12, Z12
@@ -24077,191 +24524,195 @@ groups:
 	VPXORD           Z20, Z20, Z20
 	VPXORD           Z21, Z21, Z21
 	VPXORD           Z22, Z22, Z22
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z23
 	VPANDD           Z11, Z23, Z24
-	VPDPBUSD.BCST    (SI), Z24, Z12
-	VPDPBUSD.BCST    (SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST    (SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST    (DI), Z24, Z15
-	VPDPBUSD.BCST    (DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST    (DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST    (R8), Z24, Z18
-	VPDPBUSD.BCST    (R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST    (R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST    (R9), Z24, Z21
-	VPDPBUSD.BCST    (R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST    (R8), Z24, Z12
+	VPDPBUSD.BCST    (R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST    (R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST    (R9), Z24, Z15
+	VPDPBUSD.BCST    (R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST    (R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST    (R10), Z24, Z18
+	VPDPBUSD.BCST    (R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST    (R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST    (R11), Z24, Z21
+	VPDPBUSD.BCST    (R11)(BX*1), Z24, Z22
 	VPSRLW           $0x04, Z23, Z23
 	VPANDD           Z11, Z23, Z23
-	VPDPBUSD.BCST    16(SI), Z23, Z12
-	VPDPBUSD.BCST    16(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST    16(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST    16(DI), Z23, Z15
-	VPDPBUSD.BCST    16(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST    16(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST    16(R8), Z23, Z18
-	VPDPBUSD.BCST    16(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST    16(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST    16(R9), Z23, Z21
-	VPDPBUSD.BCST    16(R9)(BX*1), Z23, Z22
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z23, Z12
+	VPDPBUSD.BCST    16(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST    16(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST    16(R9), Z23, Z15
+	VPDPBUSD.BCST    16(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST    16(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST    16(R10), Z23, Z18
+	VPDPBUSD.BCST    16(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST    16(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST    16(R11), Z23, Z21
+	VPDPBUSD.BCST    16(R11)(BX*1), Z23, Z22
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z23
 	VPANDD           Z11, Z23, Z24
-	VPDPBUSD.BCST    4(SI), Z24, Z12
-	VPDPBUSD.BCST    4(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST    4(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST    4(DI), Z24, Z15
-	VPDPBUSD.BCST    4(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST    4(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST    4(R8), Z24, Z18
-	VPDPBUSD.BCST    4(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST    4(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST    4(R9), Z24, Z21
-	VPDPBUSD.BCST    4(R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST    4(R8), Z24, Z12
+	VPDPBUSD.BCST    4(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST    4(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST    4(R9), Z24, Z15
+	VPDPBUSD.BCST    4(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST    4(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST    4(R10), Z24, Z18
+	VPDPBUSD.BCST    4(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST    4(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST    4(R11), Z24, Z21
+	VPDPBUSD.BCST    4(R11)(BX*1), Z24, Z22
 	VPSRLW           $0x04, Z23, Z23
 	VPANDD           Z11, Z23, Z23
-	VPDPBUSD.BCST    20(SI), Z23, Z12
-	VPDPBUSD.BCST    20(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST    20(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST    20(DI), Z23, Z15
-	VPDPBUSD.BCST    20(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST    20(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST    20(R8), Z23, Z18
-	VPDPBUSD.BCST    20(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST    20(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST    20(R9), Z23, Z21
-	VPDPBUSD.BCST    20(R9)(BX*1), Z23, Z22
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z23, Z12
+	VPDPBUSD.BCST    20(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST    20(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST    20(R9), Z23, Z15
+	VPDPBUSD.BCST    20(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST    20(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST    20(R10), Z23, Z18
+	VPDPBUSD.BCST    20(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST    20(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST    20(R11), Z23, Z21
+	VPDPBUSD.BCST    20(R11)(BX*1), Z23, Z22
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z23
 	VPANDD           Z11, Z23, Z24
-	VPDPBUSD.BCST    8(SI), Z24, Z12
-	VPDPBUSD.BCST    8(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST    8(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST    8(DI), Z24, Z15
-	VPDPBUSD.BCST    8(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST    8(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST    8(R8), Z24, Z18
-	VPDPBUSD.BCST    8(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST    8(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST    8(R9), Z24, Z21
-	VPDPBUSD.BCST    8(R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST    8(R8), Z24, Z12
+	VPDPBUSD.BCST    8(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST    8(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST    8(R9), Z24, Z15
+	VPDPBUSD.BCST    8(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST    8(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST    8(R10), Z24, Z18
+	VPDPBUSD.BCST    8(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST    8(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST    8(R11), Z24, Z21
+	VPDPBUSD.BCST    8(R11)(BX*1), Z24, Z22
 	VPSRLW           $0x04, Z23, Z23
 	VPANDD           Z11, Z23, Z23
-	VPDPBUSD.BCST    24(SI), Z23, Z12
-	VPDPBUSD.BCST    24(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST    24(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST    24(DI), Z23, Z15
-	VPDPBUSD.BCST    24(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST    24(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST    24(R8), Z23, Z18
-	VPDPBUSD.BCST    24(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST    24(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST    24(R9), Z23, Z21
-	VPDPBUSD.BCST    24(R9)(BX*1), Z23, Z22
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z23, Z12
+	VPDPBUSD.BCST    24(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST    24(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST    24(R9), Z23, Z15
+	VPDPBUSD.BCST    24(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST    24(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST    24(R10), Z23, Z18
+	VPDPBUSD.BCST    24(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST    24(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST    24(R11), Z23, Z21
+	VPDPBUSD.BCST    24(R11)(BX*1), Z23, Z22
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z23
 	VPANDD           Z11, Z23, Z24
-	VPDPBUSD.BCST    12(SI), Z24, Z12
-	VPDPBUSD.BCST    12(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST    12(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST    12(DI), Z24, Z15
-	VPDPBUSD.BCST    12(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST    12(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST    12(R8), Z24, Z18
-	VPDPBUSD.BCST    12(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST    12(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST    12(R9), Z24, Z21
-	VPDPBUSD.BCST    12(R9)(BX*1), Z24, Z22
+	VPDPBUSD.BCST    12(R8), Z24, Z12
+	VPDPBUSD.BCST    12(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST    12(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST    12(R9), Z24, Z15
+	VPDPBUSD.BCST    12(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST    12(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST    12(R10), Z24, Z18
+	VPDPBUSD.BCST    12(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST    12(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST    12(R11), Z24, Z21
+	VPDPBUSD.BCST    12(R11)(BX*1), Z24, Z22
 	VPSRLW           $0x04, Z23, Z23
 	VPANDD           Z11, Z23, Z23
-	VPDPBUSD.BCST    28(SI), Z23, Z12
-	VPDPBUSD.BCST    28(SI)(BX*1), Z23, Z13
-	VPDPBUSD.BCST    28(SI)(BX*2), Z23, Z14
-	VPDPBUSD.BCST    28(DI), Z23, Z15
-	VPDPBUSD.BCST    28(DI)(BX*1), Z23, Z16
-	VPDPBUSD.BCST    28(DI)(BX*2), Z23, Z17
-	VPDPBUSD.BCST    28(R8), Z23, Z18
-	VPDPBUSD.BCST    28(R8)(BX*1), Z23, Z19
-	VPDPBUSD.BCST    28(R8)(BX*2), Z23, Z20
-	VPDPBUSD.BCST    28(R9), Z23, Z21
-	VPDPBUSD.BCST    28(R9)(BX*1), Z23, Z22
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z23, Z12
+	VPDPBUSD.BCST    28(R8)(BX*1), Z23, Z13
+	VPDPBUSD.BCST    28(R8)(BX*2), Z23, Z14
+	VPDPBUSD.BCST    28(R9), Z23, Z15
+	VPDPBUSD.BCST    28(R9)(BX*1), Z23, Z16
+	VPDPBUSD.BCST    28(R9)(BX*2), Z23, Z17
+	VPDPBUSD.BCST    28(R10), Z23, Z18
+	VPDPBUSD.BCST    28(R10)(BX*1), Z23, Z19
+	VPDPBUSD.BCST    28(R10)(BX*2), Z23, Z20
+	VPDPBUSD.BCST    28(R11), Z23, Z21
+	VPDPBUSD.BCST    28(R11)(BX*1), Z23, Z22
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z23
-	VMULPS.BCST      32(SI), Z23, Z24
+	VMULPS.BCST      32(R8), Z23, Z24
 	VCVTDQ2PS        Z12, Z12
 	VFMADD231PS      Z24, Z12, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z23, Z24
+	VMULPS.BCST      32(R8)(BX*1), Z23, Z24
 	VCVTDQ2PS        Z13, Z13
 	VFMADD231PS      Z24, Z13, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z23, Z24
+	VMULPS.BCST      32(R8)(BX*2), Z23, Z24
 	VCVTDQ2PS        Z14, Z14
 	VFMADD231PS      Z24, Z14, Z2
-	VMULPS.BCST      32(DI), Z23, Z24
+	VMULPS.BCST      32(R9), Z23, Z24
 	VCVTDQ2PS        Z15, Z15
 	VFMADD231PS      Z24, Z15, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z23, Z24
+	VMULPS.BCST      32(R9)(BX*1), Z23, Z24
 	VCVTDQ2PS        Z16, Z16
 	VFMADD231PS      Z24, Z16, Z4
-	VMULPS.BCST      32(DI)(BX*2), Z23, Z24
+	VMULPS.BCST      32(R9)(BX*2), Z23, Z24
 	VCVTDQ2PS        Z17, Z17
 	VFMADD231PS      Z24, Z17, Z5
-	VMULPS.BCST      32(R8), Z23, Z24
+	VMULPS.BCST      32(R10), Z23, Z24
 	VCVTDQ2PS        Z18, Z18
 	VFMADD231PS      Z24, Z18, Z6
-	VMULPS.BCST      32(R8)(BX*1), Z23, Z24
+	VMULPS.BCST      32(R10)(BX*1), Z23, Z24
 	VCVTDQ2PS        Z19, Z19
 	VFMADD231PS      Z24, Z19, Z7
-	VMULPS.BCST      32(R8)(BX*2), Z23, Z24
+	VMULPS.BCST      32(R10)(BX*2), Z23, Z24
 	VCVTDQ2PS        Z20, Z20
 	VFMADD231PS      Z24, Z20, Z8
-	VMULPS.BCST      32(R9), Z23, Z24
+	VMULPS.BCST      32(R11), Z23, Z24
 	VCVTDQ2PS        Z21, Z21
 	VFMADD231PS      Z24, Z21, Z9
-	VMULPS.BCST      32(R9)(BX*1), Z23, Z23
+	VMULPS.BCST      32(R11)(BX*1), Z23, Z23
 	VCVTDQ2PS        Z22, Z22
 	VFMADD231PS      Z23, Z22, Z10
 	VCVTPH2PS        32(DX), Z23
-	VFMADD231PS.BCST 36(SI), Z23, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z23, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z23, Z2
-	VFMADD231PS.BCST 36(DI), Z23, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z23, Z4
-	VFMADD231PS.BCST 36(DI)(BX*2), Z23, Z5
-	VFMADD231PS.BCST 36(R8), Z23, Z6
-	VFMADD231PS.BCST 36(R8)(BX*1), Z23, Z7
-	VFMADD231PS.BCST 36(R8)(BX*2), Z23, Z8
-	VFMADD231PS.BCST 36(R9), Z23, Z9
-	VFMADD231PS.BCST 36(R9)(BX*1), Z23, Z10
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z23, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z23, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z23, Z2
+	VFMADD231PS.BCST 36(R9), Z23, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z23, Z4
+	VFMADD231PS.BCST 36(R9)(BX*2), Z23, Z5
+	VFMADD231PS.BCST 36(R10), Z23, Z6
+	VFMADD231PS.BCST 36(R10)(BX*1), Z23, Z7
+	VFMADD231PS.BCST 36(R10)(BX*2), Z23, Z8
+	VFMADD231PS.BCST 36(R11), Z23, Z9
+	VFMADD231PS.BCST 36(R11)(BX*1), Z23, Z10
 	ADDQ             $+56, R8
 	ADDQ             $+56, R9
+	ADDQ             $+56, R10
+	ADDQ             $+56, R11
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R10
+	DECQ             R12
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z5, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z6, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z7, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z8, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z9, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z10, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z5, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z6, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z7, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z8, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z9, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z10, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -24320,7 +24771,7 @@ supers:
 	MOVQ         $0x00000008, R10
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
@@ -24332,7 +24783,8 @@ groups:
 	VPXORD           Z23, Z23, Z23
 	VPXORD           Z24, Z24, Z24
 	VPXORD           Z25, Z25, Z25
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z14
 	VPANDD           Z11, Z14, Z26
 	VPDPBUSD.BCST    (SI), Z26, Z15
@@ -24359,7 +24811,8 @@ groups:
 	VPDPBUSD.BCST    16(R8)(BX*2), Z14, Z23
 	VPDPBUSD.BCST    16(R9), Z14, Z24
 	VPDPBUSD.BCST    16(R9)(BX*1), Z14, Z25
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z14
 	VPANDD           Z11, Z14, Z26
 	VPDPBUSD.BCST    4(SI), Z26, Z15
@@ -24386,7 +24839,8 @@ groups:
 	VPDPBUSD.BCST    20(R8)(BX*2), Z14, Z23
 	VPDPBUSD.BCST    20(R9), Z14, Z24
 	VPDPBUSD.BCST    20(R9)(BX*1), Z14, Z25
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z14
 	VPANDD           Z11, Z14, Z26
 	VPDPBUSD.BCST    8(SI), Z26, Z15
@@ -24413,7 +24867,8 @@ groups:
 	VPDPBUSD.BCST    24(R8)(BX*2), Z14, Z23
 	VPDPBUSD.BCST    24(R9), Z14, Z24
 	VPDPBUSD.BCST    24(R9)(BX*1), Z14, Z25
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z14
 	VPANDD           Z11, Z14, Z26
 	VPDPBUSD.BCST    12(SI), Z26, Z15
@@ -24582,7 +25037,7 @@ supers:
 	MOVQ         $0x00000008, R10
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
@@ -24594,8 +25049,10 @@ groups:
 	VPXORD           Z24, Z24, Z24
 	VPXORD           Z25, Z25, Z25
 	VPXORD           Z26, Z26, Z26
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z15
 	VPANDD           Z11, Z15, Z27
 	VPSLLW           $0x04, 256(CX), Z28
@@ -24626,7 +25083,8 @@ groups:
 	VPDPBUSD.BCST    16(R8)(BX*2), Z15, Z24
 	VPDPBUSD.BCST    16(R9), Z15, Z25
 	VPDPBUSD.BCST    16(R9)(BX*1), Z15, Z26
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z15
 	VPANDD           Z11, Z15, Z27
 	VPSLLW           $0x02, 256(CX), Z28
@@ -24657,7 +25115,8 @@ groups:
 	VPDPBUSD.BCST    20(R8)(BX*2), Z15, Z24
 	VPDPBUSD.BCST    20(R9), Z15, Z25
 	VPDPBUSD.BCST    20(R9)(BX*1), Z15, Z26
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z15
 	VPANDD           Z11, Z15, Z27
 	VMOVDQU64        256(CX), Z28
@@ -24688,7 +25147,8 @@ groups:
 	VPDPBUSD.BCST    24(R8)(BX*2), Z15, Z24
 	VPDPBUSD.BCST    24(R9), Z15, Z25
 	VPDPBUSD.BCST    24(R9)(BX*1), Z15, Z26
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z15
 	VPANDD           Z11, Z15, Z27
 	VPSRLW           $0x02, 256(CX), Z28
@@ -24857,7 +25317,7 @@ supers:
 	MOVQ      $0x00000008, R10
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z14
 	VPBROADCASTD  48(SI)(BX*1), Z15
 	VPBROADCASTD  48(SI)(BX*2), Z16
@@ -24869,8 +25329,10 @@ groups:
 	VPBROADCASTD  48(R8)(BX*2), Z22
 	VPBROADCASTD  48(R9), Z23
 	VPBROADCASTD  48(R9)(BX*1), Z24
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z25
 	VPANDD        Z11, Z25, Z25
 	VPSLLW        $0x04, 256(CX), Z26
@@ -24886,8 +25348,10 @@ groups:
 	VPDPBUSD.BCST (R8)(BX*2), Z25, Z22
 	VPDPBUSD.BCST (R9), Z25, Z23
 	VPDPBUSD.BCST (R9)(BX*1), Z25, Z24
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z25
 	VPANDD        Z11, Z25, Z25
 	VMOVDQU64     256(CX), Z26
@@ -24903,7 +25367,8 @@ groups:
 	VPDPBUSD.BCST 4(R8)(BX*2), Z25, Z22
 	VPDPBUSD.BCST 4(R9), Z25, Z23
 	VPDPBUSD.BCST 4(R9)(BX*1), Z25, Z24
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z25
 	VPANDD        Z11, Z25, Z25
 	VPSLLW        $0x04, 320(CX), Z26
@@ -24919,7 +25384,8 @@ groups:
 	VPDPBUSD.BCST 8(R8)(BX*2), Z25, Z22
 	VPDPBUSD.BCST 8(R9), Z25, Z23
 	VPDPBUSD.BCST 8(R9)(BX*1), Z25, Z24
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z25
 	VPANDD        Z11, Z25, Z25
 	VMOVDQU64     320(CX), Z26
@@ -25165,7 +25631,7 @@ blocks:
 	MOVQ    groups+56(FP), R10
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z13
 	VPADDD        Z13, Z13, Z13
 	VPBROADCASTD  44(SI)(BX*1), Z14
@@ -25188,8 +25654,10 @@ groups:
 	VPADDD        Z22, Z22, Z22
 	VPBROADCASTD  44(R9)(BX*1), Z23
 	VPADDD        Z23, Z23, Z23
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z24
 	VPANDD        Z11, Z24, Z25
 	VPSLLW        $0x04, 256(CX), Z26
@@ -25220,7 +25688,8 @@ groups:
 	VPDPBUSD.BCST 16(R8)(BX*2), Z24, Z21
 	VPDPBUSD.BCST 16(R9), Z24, Z22
 	VPDPBUSD.BCST 16(R9)(BX*1), Z24, Z23
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z24
 	VPANDD        Z11, Z24, Z25
 	VPSLLW        $0x02, 256(CX), Z26
@@ -25251,7 +25720,8 @@ groups:
 	VPDPBUSD.BCST 20(R8)(BX*2), Z24, Z21
 	VPDPBUSD.BCST 20(R9), Z24, Z22
 	VPDPBUSD.BCST 20(R9)(BX*1), Z24, Z23
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z24
 	VPANDD        Z11, Z24, Z25
 	VMOVDQU64     256(CX), Z26
@@ -25282,7 +25752,8 @@ groups:
 	VPDPBUSD.BCST 24(R8)(BX*2), Z24, Z21
 	VPDPBUSD.BCST 24(R9), Z24, Z22
 	VPDPBUSD.BCST 24(R9)(BX*1), Z24, Z23
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z24
 	VPANDD        Z11, Z24, Z25
 	VPSRLW        $0x02, 256(CX), Z26
@@ -26733,541 +27204,559 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512Q8_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q8_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q8_0x12(SB), NOSPLIT, $0-64
+TEXT ·avx512Q8_0x12(SB), NOSPLIT, $0-80
 	MOVQ acc+0(FP), AX
 	MOVQ data+16(FP), CX
 	MOVQ scale+24(FP), DX
 	MOVQ xStride+48(FP), BX
+	MOVQ ahead+64(FP), SI
+	MOVQ scaleAhead+72(FP), DI
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z10
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z11
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z10
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z11
+	MOVQ    groups+56(FP), R12
 
 groups:
-	VPBROADCASTD  40(SI), Z12
-	VPBROADCASTD  40(SI)(BX*1), Z13
-	VPBROADCASTD  40(SI)(BX*2), Z14
-	VPBROADCASTD  40(DI), Z15
-	VPBROADCASTD  40(DI)(BX*1), Z16
-	VPBROADCASTD  40(DI)(BX*2), Z17
-	VPBROADCASTD  40(R8), Z18
-	VPBROADCASTD  40(R8)(BX*1), Z19
-	VPBROADCASTD  40(R8)(BX*2), Z20
-	VPBROADCASTD  40(R9), Z21
-	VPBROADCASTD  40(R9)(BX*1), Z22
-	VPBROADCASTD  40(R9)(BX*2), Z23
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  40(R8), Z12
+	VPBROADCASTD  40(R8)(BX*1), Z13
+	VPBROADCASTD  40(R8)(BX*2), Z14
+	VPBROADCASTD  40(R9), Z15
+	VPBROADCASTD  40(R9)(BX*1), Z16
+	VPBROADCASTD  40(R9)(BX*2), Z17
+	VPBROADCASTD  40(R10), Z18
+	VPBROADCASTD  40(R10)(BX*1), Z19
+	VPBROADCASTD  40(R10)(BX*2), Z20
+	VPBROADCASTD  40(R11), Z21
+	VPBROADCASTD  40(R11)(BX*1), Z22
+	VPBROADCASTD  40(R11)(BX*2), Z23
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z24
-	VPDPBUSD.BCST (SI), Z24, Z12
-	VPDPBUSD.BCST (SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST (SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST (DI), Z24, Z15
-	VPDPBUSD.BCST (DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST (DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST (R8), Z24, Z18
-	VPDPBUSD.BCST (R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST (R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST (R9), Z24, Z21
-	VPDPBUSD.BCST (R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST (R9)(BX*2), Z24, Z23
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST (R8), Z24, Z12
+	VPDPBUSD.BCST (R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST (R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST (R9), Z24, Z15
+	VPDPBUSD.BCST (R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST (R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST (R10), Z24, Z18
+	VPDPBUSD.BCST (R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST (R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST (R11), Z24, Z21
+	VPDPBUSD.BCST (R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST (R11)(BX*2), Z24, Z23
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z24
-	VPDPBUSD.BCST 4(SI), Z24, Z12
-	VPDPBUSD.BCST 4(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 4(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 4(DI), Z24, Z15
-	VPDPBUSD.BCST 4(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 4(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 4(R8), Z24, Z18
-	VPDPBUSD.BCST 4(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 4(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 4(R9), Z24, Z21
-	VPDPBUSD.BCST 4(R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST 4(R9)(BX*2), Z24, Z23
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 4(R8), Z24, Z12
+	VPDPBUSD.BCST 4(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 4(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 4(R9), Z24, Z15
+	VPDPBUSD.BCST 4(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 4(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 4(R10), Z24, Z18
+	VPDPBUSD.BCST 4(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 4(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 4(R11), Z24, Z21
+	VPDPBUSD.BCST 4(R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 4(R11)(BX*2), Z24, Z23
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z24
-	VPDPBUSD.BCST 8(SI), Z24, Z12
-	VPDPBUSD.BCST 8(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 8(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 8(DI), Z24, Z15
-	VPDPBUSD.BCST 8(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 8(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 8(R8), Z24, Z18
-	VPDPBUSD.BCST 8(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 8(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 8(R9), Z24, Z21
-	VPDPBUSD.BCST 8(R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST 8(R9)(BX*2), Z24, Z23
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 8(R8), Z24, Z12
+	VPDPBUSD.BCST 8(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 8(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 8(R9), Z24, Z15
+	VPDPBUSD.BCST 8(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 8(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 8(R10), Z24, Z18
+	VPDPBUSD.BCST 8(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 8(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 8(R11), Z24, Z21
+	VPDPBUSD.BCST 8(R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 8(R11)(BX*2), Z24, Z23
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z24
-	VPDPBUSD.BCST 12(SI), Z24, Z12
-	VPDPBUSD.BCST 12(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 12(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 12(DI), Z24, Z15
-	VPDPBUSD.BCST 12(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 12(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 12(R8), Z24, Z18
-	VPDPBUSD.BCST 12(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 12(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 12(R9), Z24, Z21
-	VPDPBUSD.BCST 12(R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST 12(R9)(BX*2), Z24, Z23
-	PREFETCHT1    8448(CX)
+	VPDPBUSD.BCST 12(R8), Z24, Z12
+	VPDPBUSD.BCST 12(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 12(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 12(R9), Z24, Z15
+	VPDPBUSD.BCST 12(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 12(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 12(R10), Z24, Z18
+	VPDPBUSD.BCST 12(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 12(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 12(R11), Z24, Z21
+	VPDPBUSD.BCST 12(R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 12(R11)(BX*2), Z24, Z23
+	PREFETCHT1    256(CX)(SI*1)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     256(CX), Z24
-	VPDPBUSD.BCST 16(SI), Z24, Z12
-	VPDPBUSD.BCST 16(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 16(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 16(DI), Z24, Z15
-	VPDPBUSD.BCST 16(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 16(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 16(R8), Z24, Z18
-	VPDPBUSD.BCST 16(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 16(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 16(R9), Z24, Z21
-	VPDPBUSD.BCST 16(R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST 16(R9)(BX*2), Z24, Z23
-	PREFETCHT1    8512(CX)
+	VPDPBUSD.BCST 16(R8), Z24, Z12
+	VPDPBUSD.BCST 16(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 16(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 16(R9), Z24, Z15
+	VPDPBUSD.BCST 16(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 16(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 16(R10), Z24, Z18
+	VPDPBUSD.BCST 16(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 16(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 16(R11), Z24, Z21
+	VPDPBUSD.BCST 16(R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 16(R11)(BX*2), Z24, Z23
+	PREFETCHT1    320(CX)(SI*1)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     320(CX), Z24
-	VPDPBUSD.BCST 20(SI), Z24, Z12
-	VPDPBUSD.BCST 20(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 20(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 20(DI), Z24, Z15
-	VPDPBUSD.BCST 20(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 20(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 20(R8), Z24, Z18
-	VPDPBUSD.BCST 20(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 20(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 20(R9), Z24, Z21
-	VPDPBUSD.BCST 20(R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST 20(R9)(BX*2), Z24, Z23
-	PREFETCHT1    8576(CX)
+	VPDPBUSD.BCST 20(R8), Z24, Z12
+	VPDPBUSD.BCST 20(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 20(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 20(R9), Z24, Z15
+	VPDPBUSD.BCST 20(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 20(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 20(R10), Z24, Z18
+	VPDPBUSD.BCST 20(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 20(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 20(R11), Z24, Z21
+	VPDPBUSD.BCST 20(R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 20(R11)(BX*2), Z24, Z23
+	PREFETCHT1    384(CX)(SI*1)
+	PREFETCHT0    2432(CX)
 	VMOVDQU64     384(CX), Z24
-	VPDPBUSD.BCST 24(SI), Z24, Z12
-	VPDPBUSD.BCST 24(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 24(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 24(DI), Z24, Z15
-	VPDPBUSD.BCST 24(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 24(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 24(R8), Z24, Z18
-	VPDPBUSD.BCST 24(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 24(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 24(R9), Z24, Z21
-	VPDPBUSD.BCST 24(R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST 24(R9)(BX*2), Z24, Z23
-	PREFETCHT1    8640(CX)
+	VPDPBUSD.BCST 24(R8), Z24, Z12
+	VPDPBUSD.BCST 24(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 24(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 24(R9), Z24, Z15
+	VPDPBUSD.BCST 24(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 24(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 24(R10), Z24, Z18
+	VPDPBUSD.BCST 24(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 24(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 24(R11), Z24, Z21
+	VPDPBUSD.BCST 24(R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 24(R11)(BX*2), Z24, Z23
+	PREFETCHT1    448(CX)(SI*1)
+	PREFETCHT0    2496(CX)
 	VMOVDQU64     448(CX), Z24
-	VPDPBUSD.BCST 28(SI), Z24, Z12
-	VPDPBUSD.BCST 28(SI)(BX*1), Z24, Z13
-	VPDPBUSD.BCST 28(SI)(BX*2), Z24, Z14
-	VPDPBUSD.BCST 28(DI), Z24, Z15
-	VPDPBUSD.BCST 28(DI)(BX*1), Z24, Z16
-	VPDPBUSD.BCST 28(DI)(BX*2), Z24, Z17
-	VPDPBUSD.BCST 28(R8), Z24, Z18
-	VPDPBUSD.BCST 28(R8)(BX*1), Z24, Z19
-	VPDPBUSD.BCST 28(R8)(BX*2), Z24, Z20
-	VPDPBUSD.BCST 28(R9), Z24, Z21
-	VPDPBUSD.BCST 28(R9)(BX*1), Z24, Z22
-	VPDPBUSD.BCST 28(R9)(BX*2), Z24, Z23
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z24, Z12
+	VPDPBUSD.BCST 28(R8)(BX*1), Z24, Z13
+	VPDPBUSD.BCST 28(R8)(BX*2), Z24, Z14
+	VPDPBUSD.BCST 28(R9), Z24, Z15
+	VPDPBUSD.BCST 28(R9)(BX*1), Z24, Z16
+	VPDPBUSD.BCST 28(R9)(BX*2), Z24, Z17
+	VPDPBUSD.BCST 28(R10), Z24, Z18
+	VPDPBUSD.BCST 28(R10)(BX*1), Z24, Z19
+	VPDPBUSD.BCST 28(R10)(BX*2), Z24, Z20
+	VPDPBUSD.BCST 28(R11), Z24, Z21
+	VPDPBUSD.BCST 28(R11)(BX*1), Z24, Z22
+	VPDPBUSD.BCST 28(R11)(BX*2), Z24, Z23
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z24
-	VMULPS.BCST   32(SI), Z24, Z25
+	VMULPS.BCST   32(R8), Z24, Z25
 	VCVTDQ2PS     Z12, Z12
 	VFMADD231PS   Z25, Z12, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z24, Z12
+	VMULPS.BCST   32(R8)(BX*1), Z24, Z12
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z12, Z13, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z24, Z12
+	VMULPS.BCST   32(R8)(BX*2), Z24, Z12
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z12, Z14, Z2
-	VMULPS.BCST   32(DI), Z24, Z12
+	VMULPS.BCST   32(R9), Z24, Z12
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z12, Z15, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z24, Z12
+	VMULPS.BCST   32(R9)(BX*1), Z24, Z12
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z12, Z16, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z24, Z12
+	VMULPS.BCST   32(R9)(BX*2), Z24, Z12
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z12, Z17, Z5
-	VMULPS.BCST   32(R8), Z24, Z12
+	VMULPS.BCST   32(R10), Z24, Z12
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z12, Z18, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z24, Z12
+	VMULPS.BCST   32(R10)(BX*1), Z24, Z12
 	VCVTDQ2PS     Z19, Z19
 	VFMADD231PS   Z12, Z19, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z24, Z12
+	VMULPS.BCST   32(R10)(BX*2), Z24, Z12
 	VCVTDQ2PS     Z20, Z20
 	VFMADD231PS   Z12, Z20, Z8
-	VMULPS.BCST   32(R9), Z24, Z12
+	VMULPS.BCST   32(R11), Z24, Z12
 	VCVTDQ2PS     Z21, Z21
 	VFMADD231PS   Z12, Z21, Z9
-	VMULPS.BCST   32(R9)(BX*1), Z24, Z12
+	VMULPS.BCST   32(R11)(BX*1), Z24, Z12
 	VCVTDQ2PS     Z22, Z22
 	VFMADD231PS   Z12, Z22, Z10
-	VMULPS.BCST   32(R9)(BX*2), Z24, Z12
+	VMULPS.BCST   32(R11)(BX*2), Z24, Z12
 	VCVTDQ2PS     Z23, Z23
 	VFMADD231PS   Z12, Z23, Z11
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
 	ADDQ          $+56, R9
+	ADDQ          $+56, R10
+	ADDQ          $+56, R11
 	ADDQ          $+512, CX
 	ADDQ          $+32, DX
-	DECQ          R10
+	DECQ          R12
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z9, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z10, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z11, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z9, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z10, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z11, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_0x12(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_0x12(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z12
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z12
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z10
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z11
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z10
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z11
+	MOVQ    groups+56(FP), R12
 
 groups:
-	VPBROADCASTD  44(SI), Z13
-	VPBROADCASTD  44(SI)(BX*1), Z14
-	VPBROADCASTD  44(SI)(BX*2), Z15
-	VPBROADCASTD  44(DI), Z16
-	VPBROADCASTD  44(DI)(BX*1), Z17
-	VPBROADCASTD  44(DI)(BX*2), Z18
-	VPBROADCASTD  44(R8), Z19
-	VPBROADCASTD  44(R8)(BX*1), Z20
-	VPBROADCASTD  44(R8)(BX*2), Z21
-	VPBROADCASTD  44(R9), Z22
-	VPBROADCASTD  44(R9)(BX*1), Z23
-	VPBROADCASTD  44(R9)(BX*2), Z24
-	PREFETCHT1    8192(CX)
+	VPBROADCASTD  44(R8), Z13
+	VPBROADCASTD  44(R8)(BX*1), Z14
+	VPBROADCASTD  44(R8)(BX*2), Z15
+	VPBROADCASTD  44(R9), Z16
+	VPBROADCASTD  44(R9)(BX*1), Z17
+	VPBROADCASTD  44(R9)(BX*2), Z18
+	VPBROADCASTD  44(R10), Z19
+	VPBROADCASTD  44(R10)(BX*1), Z20
+	VPBROADCASTD  44(R10)(BX*2), Z21
+	VPBROADCASTD  44(R11), Z22
+	VPBROADCASTD  44(R11)(BX*1), Z23
+	VPBROADCASTD  44(R11)(BX*2), Z24
+	PREFETCHT1    (CX)(SI*1)
+	PREFETCHT0    2048(CX)
 	VMOVDQU64     (CX), Z25
 	VPANDD        Z12, Z25, Z26
-	VPDPBUSD.BCST (SI), Z26, Z13
-	VPDPBUSD.BCST (SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST (SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST (DI), Z26, Z16
-	VPDPBUSD.BCST (DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST (DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST (R8), Z26, Z19
-	VPDPBUSD.BCST (R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST (R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST (R9), Z26, Z22
-	VPDPBUSD.BCST (R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST (R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST (R8), Z26, Z13
+	VPDPBUSD.BCST (R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST (R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST (R9), Z26, Z16
+	VPDPBUSD.BCST (R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST (R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST (R10), Z26, Z19
+	VPDPBUSD.BCST (R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST (R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST (R11), Z26, Z22
+	VPDPBUSD.BCST (R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST (R11)(BX*2), Z26, Z24
 	VPSRLW        $0x04, Z25, Z25
 	VPANDD        Z12, Z25, Z25
-	VPDPBUSD.BCST 16(SI), Z25, Z13
-	VPDPBUSD.BCST 16(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST 16(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST 16(DI), Z25, Z16
-	VPDPBUSD.BCST 16(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST 16(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST 16(R8), Z25, Z19
-	VPDPBUSD.BCST 16(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST 16(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST 16(R9), Z25, Z22
-	VPDPBUSD.BCST 16(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST 16(R9)(BX*2), Z25, Z24
-	PREFETCHT1    8256(CX)
+	VPDPBUSD.BCST 16(R8), Z25, Z13
+	VPDPBUSD.BCST 16(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 16(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 16(R9), Z25, Z16
+	VPDPBUSD.BCST 16(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST 16(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST 16(R10), Z25, Z19
+	VPDPBUSD.BCST 16(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST 16(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST 16(R11), Z25, Z22
+	VPDPBUSD.BCST 16(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST 16(R11)(BX*2), Z25, Z24
+	PREFETCHT1    64(CX)(SI*1)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z25
 	VPANDD        Z12, Z25, Z26
-	VPDPBUSD.BCST 4(SI), Z26, Z13
-	VPDPBUSD.BCST 4(SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST 4(SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST 4(DI), Z26, Z16
-	VPDPBUSD.BCST 4(DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST 4(DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST 4(R8), Z26, Z19
-	VPDPBUSD.BCST 4(R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST 4(R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST 4(R9), Z26, Z22
-	VPDPBUSD.BCST 4(R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST 4(R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST 4(R8), Z26, Z13
+	VPDPBUSD.BCST 4(R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST 4(R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST 4(R9), Z26, Z16
+	VPDPBUSD.BCST 4(R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST 4(R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST 4(R10), Z26, Z19
+	VPDPBUSD.BCST 4(R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST 4(R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST 4(R11), Z26, Z22
+	VPDPBUSD.BCST 4(R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST 4(R11)(BX*2), Z26, Z24
 	VPSRLW        $0x04, Z25, Z25
 	VPANDD        Z12, Z25, Z25
-	VPDPBUSD.BCST 20(SI), Z25, Z13
-	VPDPBUSD.BCST 20(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST 20(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST 20(DI), Z25, Z16
-	VPDPBUSD.BCST 20(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST 20(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST 20(R8), Z25, Z19
-	VPDPBUSD.BCST 20(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST 20(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST 20(R9), Z25, Z22
-	VPDPBUSD.BCST 20(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST 20(R9)(BX*2), Z25, Z24
-	PREFETCHT1    8320(CX)
+	VPDPBUSD.BCST 20(R8), Z25, Z13
+	VPDPBUSD.BCST 20(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 20(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 20(R9), Z25, Z16
+	VPDPBUSD.BCST 20(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST 20(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST 20(R10), Z25, Z19
+	VPDPBUSD.BCST 20(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST 20(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST 20(R11), Z25, Z22
+	VPDPBUSD.BCST 20(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST 20(R11)(BX*2), Z25, Z24
+	PREFETCHT1    128(CX)(SI*1)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z25
 	VPANDD        Z12, Z25, Z26
-	VPDPBUSD.BCST 8(SI), Z26, Z13
-	VPDPBUSD.BCST 8(SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST 8(SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST 8(DI), Z26, Z16
-	VPDPBUSD.BCST 8(DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST 8(DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST 8(R8), Z26, Z19
-	VPDPBUSD.BCST 8(R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST 8(R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST 8(R9), Z26, Z22
-	VPDPBUSD.BCST 8(R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST 8(R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST 8(R8), Z26, Z13
+	VPDPBUSD.BCST 8(R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST 8(R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST 8(R9), Z26, Z16
+	VPDPBUSD.BCST 8(R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST 8(R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST 8(R10), Z26, Z19
+	VPDPBUSD.BCST 8(R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST 8(R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST 8(R11), Z26, Z22
+	VPDPBUSD.BCST 8(R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST 8(R11)(BX*2), Z26, Z24
 	VPSRLW        $0x04, Z25, Z25
 	VPANDD        Z12, Z25, Z25
-	VPDPBUSD.BCST 24(SI), Z25, Z13
-	VPDPBUSD.BCST 24(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST 24(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST 24(DI), Z25, Z16
-	VPDPBUSD.BCST 24(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST 24(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST 24(R8), Z25, Z19
-	VPDPBUSD.BCST 24(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST 24(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST 24(R9), Z25, Z22
-	VPDPBUSD.BCST 24(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST 24(R9)(BX*2), Z25, Z24
-	PREFETCHT1    8384(CX)
+	VPDPBUSD.BCST 24(R8), Z25, Z13
+	VPDPBUSD.BCST 24(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 24(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 24(R9), Z25, Z16
+	VPDPBUSD.BCST 24(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST 24(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST 24(R10), Z25, Z19
+	VPDPBUSD.BCST 24(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST 24(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST 24(R11), Z25, Z22
+	VPDPBUSD.BCST 24(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST 24(R11)(BX*2), Z25, Z24
+	PREFETCHT1    192(CX)(SI*1)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z25
 	VPANDD        Z12, Z25, Z26
-	VPDPBUSD.BCST 12(SI), Z26, Z13
-	VPDPBUSD.BCST 12(SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST 12(SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST 12(DI), Z26, Z16
-	VPDPBUSD.BCST 12(DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST 12(DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST 12(R8), Z26, Z19
-	VPDPBUSD.BCST 12(R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST 12(R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST 12(R9), Z26, Z22
-	VPDPBUSD.BCST 12(R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST 12(R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST 12(R8), Z26, Z13
+	VPDPBUSD.BCST 12(R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST 12(R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST 12(R9), Z26, Z16
+	VPDPBUSD.BCST 12(R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST 12(R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST 12(R10), Z26, Z19
+	VPDPBUSD.BCST 12(R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST 12(R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST 12(R11), Z26, Z22
+	VPDPBUSD.BCST 12(R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST 12(R11)(BX*2), Z26, Z24
 	VPSRLW        $0x04, Z25, Z25
 	VPANDD        Z12, Z25, Z25
-	VPDPBUSD.BCST 28(SI), Z25, Z13
-	VPDPBUSD.BCST 28(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST 28(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST 28(DI), Z25, Z16
-	VPDPBUSD.BCST 28(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST 28(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST 28(R8), Z25, Z19
-	VPDPBUSD.BCST 28(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST 28(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST 28(R9), Z25, Z22
-	VPDPBUSD.BCST 28(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST 28(R9)(BX*2), Z25, Z24
-	PREFETCHT1    2048(DX)
+	VPDPBUSD.BCST 28(R8), Z25, Z13
+	VPDPBUSD.BCST 28(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST 28(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST 28(R9), Z25, Z16
+	VPDPBUSD.BCST 28(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST 28(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST 28(R10), Z25, Z19
+	VPDPBUSD.BCST 28(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST 28(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST 28(R11), Z25, Z22
+	VPDPBUSD.BCST 28(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST 28(R11)(BX*2), Z25, Z24
+	PREFETCHT1    (DX)(DI*1)
 	VCVTPH2PS     (DX), Z25
-	VMULPS.BCST   32(SI), Z25, Z26
+	VMULPS.BCST   32(R8), Z25, Z26
 	VCVTDQ2PS     Z13, Z13
 	VFMADD231PS   Z26, Z13, Z0
-	VMULPS.BCST   32(SI)(BX*1), Z25, Z13
+	VMULPS.BCST   32(R8)(BX*1), Z25, Z13
 	VCVTDQ2PS     Z14, Z14
 	VFMADD231PS   Z13, Z14, Z1
-	VMULPS.BCST   32(SI)(BX*2), Z25, Z13
+	VMULPS.BCST   32(R8)(BX*2), Z25, Z13
 	VCVTDQ2PS     Z15, Z15
 	VFMADD231PS   Z13, Z15, Z2
-	VMULPS.BCST   32(DI), Z25, Z13
+	VMULPS.BCST   32(R9), Z25, Z13
 	VCVTDQ2PS     Z16, Z16
 	VFMADD231PS   Z13, Z16, Z3
-	VMULPS.BCST   32(DI)(BX*1), Z25, Z13
+	VMULPS.BCST   32(R9)(BX*1), Z25, Z13
 	VCVTDQ2PS     Z17, Z17
 	VFMADD231PS   Z13, Z17, Z4
-	VMULPS.BCST   32(DI)(BX*2), Z25, Z13
+	VMULPS.BCST   32(R9)(BX*2), Z25, Z13
 	VCVTDQ2PS     Z18, Z18
 	VFMADD231PS   Z13, Z18, Z5
-	VMULPS.BCST   32(R8), Z25, Z13
+	VMULPS.BCST   32(R10), Z25, Z13
 	VCVTDQ2PS     Z19, Z19
 	VFMADD231PS   Z13, Z19, Z6
-	VMULPS.BCST   32(R8)(BX*1), Z25, Z13
+	VMULPS.BCST   32(R10)(BX*1), Z25, Z13
 	VCVTDQ2PS     Z20, Z20
 	VFMADD231PS   Z13, Z20, Z7
-	VMULPS.BCST   32(R8)(BX*2), Z25, Z13
+	VMULPS.BCST   32(R10)(BX*2), Z25, Z13
 	VCVTDQ2PS     Z21, Z21
 	VFMADD231PS   Z13, Z21, Z8
-	VMULPS.BCST   32(R9), Z25, Z13
+	VMULPS.BCST   32(R11), Z25, Z13
 	VCVTDQ2PS     Z22, Z22
 	VFMADD231PS   Z13, Z22, Z9
-	VMULPS.BCST   32(R9)(BX*1), Z25, Z13
+	VMULPS.BCST   32(R11)(BX*1), Z25, Z13
 	VCVTDQ2PS     Z23, Z23
 	VFMADD231PS   Z13, Z23, Z10
-	VMULPS.BCST   32(R9)(BX*2), Z25, Z13
+	VMULPS.BCST   32(R11)(BX*2), Z25, Z13
 	VCVTDQ2PS     Z24, Z24
 	VFMADD231PS   Z13, Z24, Z11
-	ADDQ          $+56, SI
-	ADDQ          $+56, DI
 	ADDQ          $+56, R8
 	ADDQ          $+56, R9
+	ADDQ          $+56, R10
+	ADDQ          $+56, R11
 	ADDQ          $+256, CX
 	ADDQ          $+32, DX
-	DECQ          R10
+	DECQ          R12
 	JNE           groups
-	MOVQ          AX, SI
-	VMOVUPS       Z0, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z1, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z2, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z3, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z4, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z5, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z6, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z7, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z8, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z9, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z10, (SI)
-	ADDQ          accStride+8(FP), SI
-	VMOVUPS       Z11, (SI)
+	MOVQ          AX, R8
+	VMOVUPS       Z0, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z1, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z2, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z3, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z4, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z5, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z6, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z7, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z8, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z9, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z10, (R8)
+	ADDQ          accStride+8(FP), R8
+	VMOVUPS       Z11, (R8)
 	ADDQ          $+64, AX
 	DECQ          blocks+32(FP)
 	JNE           blocks
 	VZEROUPPER
 	RET
 
-// func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+// func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_VNNI, MMX+
-TEXT ·avx512Q4_1x12(SB), NOSPLIT, $0-64
+TEXT ·avx512Q4_1x12(SB), NOSPLIT, $0-80
 	MOVQ         acc+0(FP), AX
 	MOVQ         data+16(FP), CX
 	MOVQ         scale+24(FP), DX
 	MOVQ         xStride+48(FP), BX
-	MOVL         $0x0f0f0f0f, SI
-	VPBROADCASTD SI, Z12
+	MOVQ         ahead+64(FP), SI
+	MOVQ         scaleAhead+72(FP), DI
+	MOVL         $0x0f0f0f0f, R8
+	VPBROADCASTD R8, Z12
 
 blocks:
-	MOVQ    x+40(FP), SI
-	LEAQ    (SI)(BX*2), DI
-	ADDQ    BX, DI
-	LEAQ    (DI)(BX*2), R8
-	ADDQ    BX, R8
+	MOVQ    x+40(FP), R8
 	LEAQ    (R8)(BX*2), R9
 	ADDQ    BX, R9
-	MOVQ    AX, R10
-	VMOVUPS (R10), Z0
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z1
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z2
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z3
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z4
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z5
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z6
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z7
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z8
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z9
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z10
-	ADDQ    accStride+8(FP), R10
-	VMOVUPS (R10), Z11
-	MOVQ    groups+56(FP), R10
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	LEAQ    (R10)(BX*2), R11
+	ADDQ    BX, R11
+	MOVQ    AX, R12
+	VMOVUPS (R12), Z0
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z1
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z2
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z3
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z4
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z5
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z6
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z7
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z8
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z9
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z10
+	ADDQ    accStride+8(FP), R12
+	VMOVUPS (R12), Z11
+	MOVQ    groups+56(FP), R12
 
 groups:
 	VPXORD           Z13, Z13, Z13
@@ -27282,205 +27771,209 @@ groups:
 	VPXORD           Z22, Z22, Z22
 	VPXORD           Z23, Z23, Z23
 	VPXORD           Z24, Z24, Z24
-	PREFETCHT1       8192(CX)
+	PREFETCHT1       (CX)(SI*1)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z25
 	VPANDD           Z12, Z25, Z26
-	VPDPBUSD.BCST    (SI), Z26, Z13
-	VPDPBUSD.BCST    (SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST    (SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST    (DI), Z26, Z16
-	VPDPBUSD.BCST    (DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST    (DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST    (R8), Z26, Z19
-	VPDPBUSD.BCST    (R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST    (R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST    (R9), Z26, Z22
-	VPDPBUSD.BCST    (R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST    (R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST    (R8), Z26, Z13
+	VPDPBUSD.BCST    (R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST    (R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST    (R9), Z26, Z16
+	VPDPBUSD.BCST    (R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST    (R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST    (R10), Z26, Z19
+	VPDPBUSD.BCST    (R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST    (R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST    (R11), Z26, Z22
+	VPDPBUSD.BCST    (R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST    (R11)(BX*2), Z26, Z24
 	VPSRLW           $0x04, Z25, Z25
 	VPANDD           Z12, Z25, Z25
-	VPDPBUSD.BCST    16(SI), Z25, Z13
-	VPDPBUSD.BCST    16(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST    16(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST    16(DI), Z25, Z16
-	VPDPBUSD.BCST    16(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST    16(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST    16(R8), Z25, Z19
-	VPDPBUSD.BCST    16(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST    16(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST    16(R9), Z25, Z22
-	VPDPBUSD.BCST    16(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST    16(R9)(BX*2), Z25, Z24
-	PREFETCHT1       8256(CX)
+	VPDPBUSD.BCST    16(R8), Z25, Z13
+	VPDPBUSD.BCST    16(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST    16(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST    16(R9), Z25, Z16
+	VPDPBUSD.BCST    16(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST    16(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST    16(R10), Z25, Z19
+	VPDPBUSD.BCST    16(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST    16(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST    16(R11), Z25, Z22
+	VPDPBUSD.BCST    16(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST    16(R11)(BX*2), Z25, Z24
+	PREFETCHT1       64(CX)(SI*1)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z25
 	VPANDD           Z12, Z25, Z26
-	VPDPBUSD.BCST    4(SI), Z26, Z13
-	VPDPBUSD.BCST    4(SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST    4(SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST    4(DI), Z26, Z16
-	VPDPBUSD.BCST    4(DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST    4(DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST    4(R8), Z26, Z19
-	VPDPBUSD.BCST    4(R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST    4(R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST    4(R9), Z26, Z22
-	VPDPBUSD.BCST    4(R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST    4(R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST    4(R8), Z26, Z13
+	VPDPBUSD.BCST    4(R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST    4(R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST    4(R9), Z26, Z16
+	VPDPBUSD.BCST    4(R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST    4(R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST    4(R10), Z26, Z19
+	VPDPBUSD.BCST    4(R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST    4(R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST    4(R11), Z26, Z22
+	VPDPBUSD.BCST    4(R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST    4(R11)(BX*2), Z26, Z24
 	VPSRLW           $0x04, Z25, Z25
 	VPANDD           Z12, Z25, Z25
-	VPDPBUSD.BCST    20(SI), Z25, Z13
-	VPDPBUSD.BCST    20(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST    20(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST    20(DI), Z25, Z16
-	VPDPBUSD.BCST    20(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST    20(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST    20(R8), Z25, Z19
-	VPDPBUSD.BCST    20(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST    20(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST    20(R9), Z25, Z22
-	VPDPBUSD.BCST    20(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST    20(R9)(BX*2), Z25, Z24
-	PREFETCHT1       8320(CX)
+	VPDPBUSD.BCST    20(R8), Z25, Z13
+	VPDPBUSD.BCST    20(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST    20(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST    20(R9), Z25, Z16
+	VPDPBUSD.BCST    20(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST    20(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST    20(R10), Z25, Z19
+	VPDPBUSD.BCST    20(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST    20(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST    20(R11), Z25, Z22
+	VPDPBUSD.BCST    20(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST    20(R11)(BX*2), Z25, Z24
+	PREFETCHT1       128(CX)(SI*1)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z25
 	VPANDD           Z12, Z25, Z26
-	VPDPBUSD.BCST    8(SI), Z26, Z13
-	VPDPBUSD.BCST    8(SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST    8(SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST    8(DI), Z26, Z16
-	VPDPBUSD.BCST    8(DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST    8(DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST    8(R8), Z26, Z19
-	VPDPBUSD.BCST    8(R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST    8(R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST    8(R9), Z26, Z22
-	VPDPBUSD.BCST    8(R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST    8(R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST    8(R8), Z26, Z13
+	VPDPBUSD.BCST    8(R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST    8(R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST    8(R9), Z26, Z16
+	VPDPBUSD.BCST    8(R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST    8(R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST    8(R10), Z26, Z19
+	VPDPBUSD.BCST    8(R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST    8(R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST    8(R11), Z26, Z22
+	VPDPBUSD.BCST    8(R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST    8(R11)(BX*2), Z26, Z24
 	VPSRLW           $0x04, Z25, Z25
 	VPANDD           Z12, Z25, Z25
-	VPDPBUSD.BCST    24(SI), Z25, Z13
-	VPDPBUSD.BCST    24(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST    24(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST    24(DI), Z25, Z16
-	VPDPBUSD.BCST    24(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST    24(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST    24(R8), Z25, Z19
-	VPDPBUSD.BCST    24(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST    24(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST    24(R9), Z25, Z22
-	VPDPBUSD.BCST    24(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST    24(R9)(BX*2), Z25, Z24
-	PREFETCHT1       8384(CX)
+	VPDPBUSD.BCST    24(R8), Z25, Z13
+	VPDPBUSD.BCST    24(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST    24(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST    24(R9), Z25, Z16
+	VPDPBUSD.BCST    24(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST    24(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST    24(R10), Z25, Z19
+	VPDPBUSD.BCST    24(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST    24(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST    24(R11), Z25, Z22
+	VPDPBUSD.BCST    24(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST    24(R11)(BX*2), Z25, Z24
+	PREFETCHT1       192(CX)(SI*1)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z25
 	VPANDD           Z12, Z25, Z26
-	VPDPBUSD.BCST    12(SI), Z26, Z13
-	VPDPBUSD.BCST    12(SI)(BX*1), Z26, Z14
-	VPDPBUSD.BCST    12(SI)(BX*2), Z26, Z15
-	VPDPBUSD.BCST    12(DI), Z26, Z16
-	VPDPBUSD.BCST    12(DI)(BX*1), Z26, Z17
-	VPDPBUSD.BCST    12(DI)(BX*2), Z26, Z18
-	VPDPBUSD.BCST    12(R8), Z26, Z19
-	VPDPBUSD.BCST    12(R8)(BX*1), Z26, Z20
-	VPDPBUSD.BCST    12(R8)(BX*2), Z26, Z21
-	VPDPBUSD.BCST    12(R9), Z26, Z22
-	VPDPBUSD.BCST    12(R9)(BX*1), Z26, Z23
-	VPDPBUSD.BCST    12(R9)(BX*2), Z26, Z24
+	VPDPBUSD.BCST    12(R8), Z26, Z13
+	VPDPBUSD.BCST    12(R8)(BX*1), Z26, Z14
+	VPDPBUSD.BCST    12(R8)(BX*2), Z26, Z15
+	VPDPBUSD.BCST    12(R9), Z26, Z16
+	VPDPBUSD.BCST    12(R9)(BX*1), Z26, Z17
+	VPDPBUSD.BCST    12(R9)(BX*2), Z26, Z18
+	VPDPBUSD.BCST    12(R10), Z26, Z19
+	VPDPBUSD.BCST    12(R10)(BX*1), Z26, Z20
+	VPDPBUSD.BCST    12(R10)(BX*2), Z26, Z21
+	VPDPBUSD.BCST    12(R11), Z26, Z22
+	VPDPBUSD.BCST    12(R11)(BX*1), Z26, Z23
+	VPDPBUSD.BCST    12(R11)(BX*2), Z26, Z24
 	VPSRLW           $0x04, Z25, Z25
 	VPANDD           Z12, Z25, Z25
-	VPDPBUSD.BCST    28(SI), Z25, Z13
-	VPDPBUSD.BCST    28(SI)(BX*1), Z25, Z14
-	VPDPBUSD.BCST    28(SI)(BX*2), Z25, Z15
-	VPDPBUSD.BCST    28(DI), Z25, Z16
-	VPDPBUSD.BCST    28(DI)(BX*1), Z25, Z17
-	VPDPBUSD.BCST    28(DI)(BX*2), Z25, Z18
-	VPDPBUSD.BCST    28(R8), Z25, Z19
-	VPDPBUSD.BCST    28(R8)(BX*1), Z25, Z20
-	VPDPBUSD.BCST    28(R8)(BX*2), Z25, Z21
-	VPDPBUSD.BCST    28(R9), Z25, Z22
-	VPDPBUSD.BCST    28(R9)(BX*1), Z25, Z23
-	VPDPBUSD.BCST    28(R9)(BX*2), Z25, Z24
-	PREFETCHT1       2048(DX)
+	VPDPBUSD.BCST    28(R8), Z25, Z13
+	VPDPBUSD.BCST    28(R8)(BX*1), Z25, Z14
+	VPDPBUSD.BCST    28(R8)(BX*2), Z25, Z15
+	VPDPBUSD.BCST    28(R9), Z25, Z16
+	VPDPBUSD.BCST    28(R9)(BX*1), Z25, Z17
+	VPDPBUSD.BCST    28(R9)(BX*2), Z25, Z18
+	VPDPBUSD.BCST    28(R10), Z25, Z19
+	VPDPBUSD.BCST    28(R10)(BX*1), Z25, Z20
+	VPDPBUSD.BCST    28(R10)(BX*2), Z25, Z21
+	VPDPBUSD.BCST    28(R11), Z25, Z22
+	VPDPBUSD.BCST    28(R11)(BX*1), Z25, Z23
+	VPDPBUSD.BCST    28(R11)(BX*2), Z25, Z24
+	PREFETCHT1       (DX)(DI*1)
 	VCVTPH2PS        (DX), Z25
-	VMULPS.BCST      32(SI), Z25, Z26
+	VMULPS.BCST      32(R8), Z25, Z26
 	VCVTDQ2PS        Z13, Z13
 	VFMADD231PS      Z26, Z13, Z0
-	VMULPS.BCST      32(SI)(BX*1), Z25, Z26
+	VMULPS.BCST      32(R8)(BX*1), Z25, Z26
 	VCVTDQ2PS        Z14, Z14
 	VFMADD231PS      Z26, Z14, Z1
-	VMULPS.BCST      32(SI)(BX*2), Z25, Z26
+	VMULPS.BCST      32(R8)(BX*2), Z25, Z26
 	VCVTDQ2PS        Z15, Z15
 	VFMADD231PS      Z26, Z15, Z2
-	VMULPS.BCST      32(DI), Z25, Z26
+	VMULPS.BCST      32(R9), Z25, Z26
 	VCVTDQ2PS        Z16, Z16
 	VFMADD231PS      Z26, Z16, Z3
-	VMULPS.BCST      32(DI)(BX*1), Z25, Z26
+	VMULPS.BCST      32(R9)(BX*1), Z25, Z26
 	VCVTDQ2PS        Z17, Z17
 	VFMADD231PS      Z26, Z17, Z4
-	VMULPS.BCST      32(DI)(BX*2), Z25, Z26
+	VMULPS.BCST      32(R9)(BX*2), Z25, Z26
 	VCVTDQ2PS        Z18, Z18
 	VFMADD231PS      Z26, Z18, Z5
-	VMULPS.BCST      32(R8), Z25, Z26
+	VMULPS.BCST      32(R10), Z25, Z26
 	VCVTDQ2PS        Z19, Z19
 	VFMADD231PS      Z26, Z19, Z6
-	VMULPS.BCST      32(R8)(BX*1), Z25, Z26
+	VMULPS.BCST      32(R10)(BX*1), Z25, Z26
 	VCVTDQ2PS        Z20, Z20
 	VFMADD231PS      Z26, Z20, Z7
-	VMULPS.BCST      32(R8)(BX*2), Z25, Z26
+	VMULPS.BCST      32(R10)(BX*2), Z25, Z26
 	VCVTDQ2PS        Z21, Z21
 	VFMADD231PS      Z26, Z21, Z8
-	VMULPS.BCST      32(R9), Z25, Z26
+	VMULPS.BCST      32(R11), Z25, Z26
 	VCVTDQ2PS        Z22, Z22
 	VFMADD231PS      Z26, Z22, Z9
-	VMULPS.BCST      32(R9)(BX*1), Z25, Z26
+	VMULPS.BCST      32(R11)(BX*1), Z25, Z26
 	VCVTDQ2PS        Z23, Z23
 	VFMADD231PS      Z26, Z23, Z10
-	VMULPS.BCST      32(R9)(BX*2), Z25, Z25
+	VMULPS.BCST      32(R11)(BX*2), Z25, Z25
 	VCVTDQ2PS        Z24, Z24
 	VFMADD231PS      Z25, Z24, Z11
 	VCVTPH2PS        32(DX), Z25
-	VFMADD231PS.BCST 36(SI), Z25, Z0
-	VFMADD231PS.BCST 36(SI)(BX*1), Z25, Z1
-	VFMADD231PS.BCST 36(SI)(BX*2), Z25, Z2
-	VFMADD231PS.BCST 36(DI), Z25, Z3
-	VFMADD231PS.BCST 36(DI)(BX*1), Z25, Z4
-	VFMADD231PS.BCST 36(DI)(BX*2), Z25, Z5
-	VFMADD231PS.BCST 36(R8), Z25, Z6
-	VFMADD231PS.BCST 36(R8)(BX*1), Z25, Z7
-	VFMADD231PS.BCST 36(R8)(BX*2), Z25, Z8
-	VFMADD231PS.BCST 36(R9), Z25, Z9
-	VFMADD231PS.BCST 36(R9)(BX*1), Z25, Z10
-	VFMADD231PS.BCST 36(R9)(BX*2), Z25, Z11
-	ADDQ             $+56, SI
-	ADDQ             $+56, DI
+	VFMADD231PS.BCST 36(R8), Z25, Z0
+	VFMADD231PS.BCST 36(R8)(BX*1), Z25, Z1
+	VFMADD231PS.BCST 36(R8)(BX*2), Z25, Z2
+	VFMADD231PS.BCST 36(R9), Z25, Z3
+	VFMADD231PS.BCST 36(R9)(BX*1), Z25, Z4
+	VFMADD231PS.BCST 36(R9)(BX*2), Z25, Z5
+	VFMADD231PS.BCST 36(R10), Z25, Z6
+	VFMADD231PS.BCST 36(R10)(BX*1), Z25, Z7
+	VFMADD231PS.BCST 36(R10)(BX*2), Z25, Z8
+	VFMADD231PS.BCST 36(R11), Z25, Z9
+	VFMADD231PS.BCST 36(R11)(BX*1), Z25, Z10
+	VFMADD231PS.BCST 36(R11)(BX*2), Z25, Z11
 	ADDQ             $+56, R8
 	ADDQ             $+56, R9
+	ADDQ             $+56, R10
+	ADDQ             $+56, R11
 	ADDQ             $+256, CX
 	ADDQ             $+64, DX
-	DECQ             R10
+	DECQ             R12
 	JNE              groups
-	MOVQ             AX, SI
-	VMOVUPS          Z0, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z1, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z2, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z3, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z4, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z5, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z6, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z7, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z8, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z9, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z10, (SI)
-	ADDQ             accStride+8(FP), SI
-	VMOVUPS          Z11, (SI)
+	MOVQ             AX, R8
+	VMOVUPS          Z0, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z1, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z2, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z3, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z4, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z5, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z6, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z7, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z8, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z9, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z10, (R8)
+	ADDQ             accStride+8(FP), R8
+	VMOVUPS          Z11, (R8)
 	ADDQ             $+64, AX
 	DECQ             blocks+32(FP)
 	JNE              blocks
@@ -27541,7 +28034,7 @@ supers:
 	MOVQ         $0x00000008, R10
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
@@ -27554,7 +28047,8 @@ groups:
 	VPXORD           Z25, Z25, Z25
 	VPXORD           Z26, Z26, Z26
 	VPXORD           Z27, Z27, Z27
-	PREFETCHT0       4096(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
 	VMOVDQU64        (CX), Z15
 	VPANDD           Z12, Z15, Z28
 	VPDPBUSD.BCST    (SI), Z28, Z16
@@ -27583,7 +28077,8 @@ groups:
 	VPDPBUSD.BCST    16(R9), Z15, Z25
 	VPDPBUSD.BCST    16(R9)(BX*1), Z15, Z26
 	VPDPBUSD.BCST    16(R9)(BX*2), Z15, Z27
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z15
 	VPANDD           Z12, Z15, Z28
 	VPDPBUSD.BCST    4(SI), Z28, Z16
@@ -27612,7 +28107,8 @@ groups:
 	VPDPBUSD.BCST    20(R9), Z15, Z25
 	VPDPBUSD.BCST    20(R9)(BX*1), Z15, Z26
 	VPDPBUSD.BCST    20(R9)(BX*2), Z15, Z27
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z15
 	VPANDD           Z12, Z15, Z28
 	VPDPBUSD.BCST    8(SI), Z28, Z16
@@ -27641,7 +28137,8 @@ groups:
 	VPDPBUSD.BCST    24(R9), Z15, Z25
 	VPDPBUSD.BCST    24(R9)(BX*1), Z15, Z26
 	VPDPBUSD.BCST    24(R9)(BX*2), Z15, Z27
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z15
 	VPANDD           Z12, Z15, Z28
 	VPDPBUSD.BCST    12(SI), Z28, Z16
@@ -27820,7 +28317,7 @@ supers:
 	MOVQ         $0x00000008, R10
 
 groups:
-	PREFETCHT0       512(DX)
+	PREFETCHT1       1024(DX)
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
 	VPXORD           Z19, Z19, Z19
@@ -27833,8 +28330,10 @@ groups:
 	VPXORD           Z26, Z26, Z26
 	VPXORD           Z27, Z27, Z27
 	VPXORD           Z28, Z28, Z28
-	PREFETCHT0       4096(CX)
-	PREFETCHT0       4352(CX)
+	PREFETCHT1       8192(CX)
+	PREFETCHT0       2048(CX)
+	PREFETCHT1       8448(CX)
+	PREFETCHT0       2304(CX)
 	VMOVDQU64        (CX), Z16
 	VPANDD           Z12, Z16, Z29
 	VPSLLW           $0x04, 256(CX), Z30
@@ -27867,7 +28366,8 @@ groups:
 	VPDPBUSD.BCST    16(R9), Z16, Z26
 	VPDPBUSD.BCST    16(R9)(BX*1), Z16, Z27
 	VPDPBUSD.BCST    16(R9)(BX*2), Z16, Z28
-	PREFETCHT0       4160(CX)
+	PREFETCHT1       8256(CX)
+	PREFETCHT0       2112(CX)
 	VMOVDQU64        64(CX), Z16
 	VPANDD           Z12, Z16, Z29
 	VPSLLW           $0x02, 256(CX), Z30
@@ -27900,7 +28400,8 @@ groups:
 	VPDPBUSD.BCST    20(R9), Z16, Z26
 	VPDPBUSD.BCST    20(R9)(BX*1), Z16, Z27
 	VPDPBUSD.BCST    20(R9)(BX*2), Z16, Z28
-	PREFETCHT0       4224(CX)
+	PREFETCHT1       8320(CX)
+	PREFETCHT0       2176(CX)
 	VMOVDQU64        128(CX), Z16
 	VPANDD           Z12, Z16, Z29
 	VMOVDQU64        256(CX), Z30
@@ -27933,7 +28434,8 @@ groups:
 	VPDPBUSD.BCST    24(R9), Z16, Z26
 	VPDPBUSD.BCST    24(R9)(BX*1), Z16, Z27
 	VPDPBUSD.BCST    24(R9)(BX*2), Z16, Z28
-	PREFETCHT0       4288(CX)
+	PREFETCHT1       8384(CX)
+	PREFETCHT0       2240(CX)
 	VMOVDQU64        192(CX), Z16
 	VPANDD           Z12, Z16, Z29
 	VPSRLW           $0x02, 256(CX), Z30
@@ -28112,7 +28614,7 @@ supers:
 	MOVQ      $0x00000008, R10
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  48(SI), Z15
 	VPBROADCASTD  48(SI)(BX*1), Z16
 	VPBROADCASTD  48(SI)(BX*2), Z17
@@ -28125,8 +28627,10 @@ groups:
 	VPBROADCASTD  48(R9), Z24
 	VPBROADCASTD  48(R9)(BX*1), Z25
 	VPBROADCASTD  48(R9)(BX*2), Z26
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z27
 	VPANDD        Z12, Z27, Z27
 	VPSLLW        $0x04, 256(CX), Z28
@@ -28143,8 +28647,10 @@ groups:
 	VPDPBUSD.BCST (R9), Z27, Z24
 	VPDPBUSD.BCST (R9)(BX*1), Z27, Z25
 	VPDPBUSD.BCST (R9)(BX*2), Z27, Z26
-	PREFETCHT0    4160(CX)
-	PREFETCHT0    4416(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT1    8512(CX)
+	PREFETCHT0    2368(CX)
 	VMOVDQU64     64(CX), Z27
 	VPANDD        Z12, Z27, Z27
 	VMOVDQU64     256(CX), Z28
@@ -28161,7 +28667,8 @@ groups:
 	VPDPBUSD.BCST 4(R9), Z27, Z24
 	VPDPBUSD.BCST 4(R9)(BX*1), Z27, Z25
 	VPDPBUSD.BCST 4(R9)(BX*2), Z27, Z26
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z27
 	VPANDD        Z12, Z27, Z27
 	VPSLLW        $0x04, 320(CX), Z28
@@ -28178,7 +28685,8 @@ groups:
 	VPDPBUSD.BCST 8(R9), Z27, Z24
 	VPDPBUSD.BCST 8(R9)(BX*1), Z27, Z25
 	VPDPBUSD.BCST 8(R9)(BX*2), Z27, Z26
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z27
 	VPANDD        Z12, Z27, Z27
 	VMOVDQU64     320(CX), Z28
@@ -28440,7 +28948,7 @@ blocks:
 	MOVQ    groups+56(FP), R10
 
 groups:
-	PREFETCHT0    512(DX)
+	PREFETCHT1    1024(DX)
 	VPBROADCASTD  44(SI), Z14
 	VPADDD        Z14, Z14, Z14
 	VPBROADCASTD  44(SI)(BX*1), Z15
@@ -28465,8 +28973,10 @@ groups:
 	VPADDD        Z24, Z24, Z24
 	VPBROADCASTD  44(R9)(BX*2), Z25
 	VPADDD        Z25, Z25, Z25
-	PREFETCHT0    4096(CX)
-	PREFETCHT0    4352(CX)
+	PREFETCHT1    8192(CX)
+	PREFETCHT0    2048(CX)
+	PREFETCHT1    8448(CX)
+	PREFETCHT0    2304(CX)
 	VMOVDQU64     (CX), Z26
 	VPANDD        Z12, Z26, Z27
 	VPSLLW        $0x04, 256(CX), Z28
@@ -28499,7 +29009,8 @@ groups:
 	VPDPBUSD.BCST 16(R9), Z26, Z23
 	VPDPBUSD.BCST 16(R9)(BX*1), Z26, Z24
 	VPDPBUSD.BCST 16(R9)(BX*2), Z26, Z25
-	PREFETCHT0    4160(CX)
+	PREFETCHT1    8256(CX)
+	PREFETCHT0    2112(CX)
 	VMOVDQU64     64(CX), Z26
 	VPANDD        Z12, Z26, Z27
 	VPSLLW        $0x02, 256(CX), Z28
@@ -28532,7 +29043,8 @@ groups:
 	VPDPBUSD.BCST 20(R9), Z26, Z23
 	VPDPBUSD.BCST 20(R9)(BX*1), Z26, Z24
 	VPDPBUSD.BCST 20(R9)(BX*2), Z26, Z25
-	PREFETCHT0    4224(CX)
+	PREFETCHT1    8320(CX)
+	PREFETCHT0    2176(CX)
 	VMOVDQU64     128(CX), Z26
 	VPANDD        Z12, Z26, Z27
 	VMOVDQU64     256(CX), Z28
@@ -28565,7 +29077,8 @@ groups:
 	VPDPBUSD.BCST 24(R9), Z26, Z23
 	VPDPBUSD.BCST 24(R9)(BX*1), Z26, Z24
 	VPDPBUSD.BCST 24(R9)(BX*2), Z26, Z25
-	PREFETCHT0    4288(CX)
+	PREFETCHT1    8384(CX)
+	PREFETCHT0    2240(CX)
 	VMOVDQU64     192(CX), Z26
 	VPANDD        Z12, Z26, Z27
 	VPSRLW        $0x02, 256(CX), Z28
@@ -30036,7 +30549,8 @@ groups:
 	VPMOVZXBD  16(DX), Z5
 	VCVTDQ2PS  Z5, Z5
 	VMULPS     Z3, Z5, Z5
-	PREFETCHT0 4096(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
 	VMOVDQU64  (CX), Z6
 	VPANDD     Z0, Z6, Z7
 	VPSRLD     $0x00, Z7, Z8
@@ -30089,7 +30603,8 @@ groups:
 	VMULPS     Z4, Z6, Z6
 	VADDPS     Z5, Z6, Z6
 	VMOVUPS    Z6, 1216(AX)
-	PREFETCHT0 4160(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
 	VMOVDQU64  64(CX), Z6
 	VPANDD     Z0, Z6, Z7
 	VPSRLD     $0x00, Z7, Z8
@@ -30142,7 +30657,8 @@ groups:
 	VMULPS     Z4, Z6, Z6
 	VADDPS     Z5, Z6, Z6
 	VMOVUPS    Z6, 1472(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z6
 	VPANDD     Z0, Z6, Z7
 	VPSRLD     $0x00, Z7, Z8
@@ -30195,7 +30711,8 @@ groups:
 	VMULPS     Z4, Z6, Z6
 	VADDPS     Z5, Z6, Z6
 	VMOVUPS    Z6, 1728(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z6
 	VPANDD     Z0, Z6, Z7
 	VPSRLD     $0x00, Z7, Z8
@@ -30289,7 +30806,8 @@ groups:
 	VCVTDQ2PS  Z4, Z4
 	VMULPS     Z3, Z4, Z4
 	VMOVUPS    Z4, 576(AX)
-	PREFETCHT0 4096(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
 	VMOVDQU64  (CX), Z4
 	VPANDD     Z0, Z4, Z5
 	VPADDB     Z1, Z5, Z5
@@ -30298,7 +30816,8 @@ groups:
 	VPANDD     Z0, Z4, Z4
 	VPADDB     Z1, Z4, Z4
 	VMOVDQU64  Z4, 256(AX)
-	PREFETCHT0 4160(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
 	VMOVDQU64  64(CX), Z4
 	VPANDD     Z0, Z4, Z5
 	VPADDB     Z1, Z5, Z5
@@ -30307,7 +30826,8 @@ groups:
 	VPANDD     Z0, Z4, Z4
 	VPADDB     Z1, Z4, Z4
 	VMOVDQU64  Z4, 320(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z4
 	VPANDD     Z0, Z4, Z5
 	VPADDB     Z1, Z5, Z5
@@ -30316,7 +30836,8 @@ groups:
 	VPANDD     Z0, Z4, Z4
 	VPADDB     Z1, Z4, Z4
 	VMOVDQU64  Z4, 384(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z4
 	VPANDD     Z0, Z4, Z5
 	VPADDB     Z1, Z5, Z5
@@ -30366,8 +30887,10 @@ groups:
 	VPMOVZXBD  16(DX), Z6
 	VCVTDQ2PS  Z6, Z6
 	VMULPS     Z4, Z6, Z6
-	PREFETCHT0 4096(CX)
-	PREFETCHT0 4352(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
+	PREFETCHT1 8448(CX)
+	PREFETCHT0 2304(CX)
 	VMOVDQU64  (CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VPSLLW     $0x04, 256(CX), Z9
@@ -30424,7 +30947,8 @@ groups:
 	VMULPS     Z5, Z7, Z7
 	VADDPS     Z6, Z7, Z7
 	VMOVUPS    Z7, 1216(AX)
-	PREFETCHT0 4160(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
 	VMOVDQU64  64(CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VPSLLW     $0x02, 256(CX), Z9
@@ -30481,7 +31005,8 @@ groups:
 	VMULPS     Z5, Z7, Z7
 	VADDPS     Z6, Z7, Z7
 	VMOVUPS    Z7, 1472(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VMOVDQU64  256(CX), Z9
@@ -30538,7 +31063,8 @@ groups:
 	VMULPS     Z5, Z7, Z7
 	VADDPS     Z6, Z7, Z7
 	VMOVUPS    Z7, 1728(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VPSRLW     $0x02, 256(CX), Z9
@@ -30638,8 +31164,10 @@ groups:
 	VCVTDQ2PS  Z5, Z5
 	VMULPS     Z4, Z5, Z5
 	VMOVUPS    Z5, 576(AX)
-	PREFETCHT0 4096(CX)
-	PREFETCHT0 4352(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
+	PREFETCHT1 8448(CX)
+	PREFETCHT0 2304(CX)
 	VMOVDQU64  (CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VPSLLW     $0x04, 256(CX), Z7
@@ -30652,7 +31180,8 @@ groups:
 	VPTERNLOGD $0xf8, Z1, Z6, Z5
 	VPADDB     Z2, Z5, Z5
 	VMOVDQU64  Z5, 256(AX)
-	PREFETCHT0 4160(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
 	VMOVDQU64  64(CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VPSLLW     $0x02, 256(CX), Z7
@@ -30665,7 +31194,8 @@ groups:
 	VPTERNLOGD $0xf8, Z1, Z6, Z5
 	VPADDB     Z2, Z5, Z5
 	VMOVDQU64  Z5, 320(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VMOVDQU64  256(CX), Z7
@@ -30678,7 +31208,8 @@ groups:
 	VPTERNLOGD $0xf8, Z1, Z6, Z5
 	VPADDB     Z2, Z5, Z5
 	VMOVDQU64  Z5, 384(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VPSRLW     $0x02, 256(CX), Z7
@@ -30730,8 +31261,10 @@ groups:
 	VPMOVSXBD  16(DX), Z6
 	VCVTDQ2PS  Z6, Z6
 	VMULPS     Z4, Z6, Z6
-	PREFETCHT0 4096(CX)
-	PREFETCHT0 4352(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
+	PREFETCHT1 8448(CX)
+	PREFETCHT0 2304(CX)
 	VMOVDQU64  (CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VPSLLW     $0x04, 256(CX), Z9
@@ -30788,8 +31321,10 @@ groups:
 	VCVTDQ2PS  Z7, Z7
 	VMULPS     Z6, Z7, Z7
 	VMOVUPS    Z7, 1216(AX)
-	PREFETCHT0 4160(CX)
-	PREFETCHT0 4416(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
+	PREFETCHT1 8512(CX)
+	PREFETCHT0 2368(CX)
 	VMOVDQU64  64(CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VMOVDQU64  256(CX), Z9
@@ -30846,7 +31381,8 @@ groups:
 	VCVTDQ2PS  Z7, Z7
 	VMULPS     Z6, Z7, Z7
 	VMOVUPS    Z7, 1472(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VPSLLW     $0x04, 320(CX), Z9
@@ -30903,7 +31439,8 @@ groups:
 	VCVTDQ2PS  Z7, Z7
 	VMULPS     Z6, Z7, Z7
 	VMOVUPS    Z7, 1728(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z7
 	VPANDD     Z0, Z7, Z8
 	VMOVDQU64  320(CX), Z9
@@ -30997,8 +31534,10 @@ groups:
 	VCVTDQ2PS  Z3, Z3
 	VMULPS     Z2, Z3, Z3
 	VMOVUPS    Z3, 576(AX)
-	PREFETCHT0 4096(CX)
-	PREFETCHT0 4352(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
+	PREFETCHT1 8448(CX)
+	PREFETCHT0 2304(CX)
 	VMOVDQU64  (CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VPSLLW     $0x04, 256(CX), Z5
@@ -31009,8 +31548,10 @@ groups:
 	VPSLLW     $0x02, 256(CX), Z4
 	VPTERNLOGD $0xf8, Z1, Z4, Z3
 	VMOVDQU64  Z3, 256(AX)
-	PREFETCHT0 4160(CX)
-	PREFETCHT0 4416(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
+	PREFETCHT1 8512(CX)
+	PREFETCHT0 2368(CX)
 	VMOVDQU64  64(CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VMOVDQU64  256(CX), Z5
@@ -31021,7 +31562,8 @@ groups:
 	VPSRLW     $0x02, 256(CX), Z4
 	VPTERNLOGD $0xf8, Z1, Z4, Z3
 	VMOVDQU64  Z3, 320(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VPSLLW     $0x04, 320(CX), Z5
@@ -31032,7 +31574,8 @@ groups:
 	VPSLLW     $0x02, 320(CX), Z4
 	VPTERNLOGD $0xf8, Z1, Z4, Z3
 	VMOVDQU64  Z3, 384(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VMOVDQU64  320(CX), Z5
@@ -31071,8 +31614,10 @@ TEXT ·avx512UnpackQ5_0(SB), NOSPLIT, $0-32
 
 groups:
 	VCVTPH2PS  (DX), Z4
-	PREFETCHT0 4096(CX)
-	PREFETCHT0 4352(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
+	PREFETCHT1 8448(CX)
+	PREFETCHT0 2304(CX)
 	VMOVDQU64  (CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VPSLLW     $0x04, 256(CX), Z7
@@ -31129,7 +31674,8 @@ groups:
 	VCVTDQ2PS  Z5, Z5
 	VMULPS     Z4, Z5, Z5
 	VMOVUPS    Z5, 1216(AX)
-	PREFETCHT0 4160(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
 	VMOVDQU64  64(CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VPSLLW     $0x02, 256(CX), Z7
@@ -31186,7 +31732,8 @@ groups:
 	VCVTDQ2PS  Z5, Z5
 	VMULPS     Z4, Z5, Z5
 	VMOVUPS    Z5, 1472(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VMOVDQU64  256(CX), Z7
@@ -31243,7 +31790,8 @@ groups:
 	VCVTDQ2PS  Z5, Z5
 	VMULPS     Z4, Z5, Z5
 	VMOVUPS    Z5, 1728(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z5
 	VPANDD     Z0, Z5, Z6
 	VPSRLW     $0x02, 256(CX), Z7
@@ -31325,8 +31873,10 @@ TEXT ·avx512ExpandQ5_0(SB), NOSPLIT, $0-32
 groups:
 	VCVTPH2PS  (DX), Z3
 	VMOVUPS    Z3, 512(AX)
-	PREFETCHT0 4096(CX)
-	PREFETCHT0 4352(CX)
+	PREFETCHT1 8192(CX)
+	PREFETCHT0 2048(CX)
+	PREFETCHT1 8448(CX)
+	PREFETCHT0 2304(CX)
 	VMOVDQU64  (CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VPSLLW     $0x04, 256(CX), Z5
@@ -31339,7 +31889,8 @@ groups:
 	VPTERNLOGD $0xf8, Z1, Z4, Z3
 	VPADDB     Z2, Z3, Z3
 	VMOVDQU64  Z3, 256(AX)
-	PREFETCHT0 4160(CX)
+	PREFETCHT1 8256(CX)
+	PREFETCHT0 2112(CX)
 	VMOVDQU64  64(CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VPSLLW     $0x02, 256(CX), Z5
@@ -31352,7 +31903,8 @@ groups:
 	VPTERNLOGD $0xf8, Z1, Z4, Z3
 	VPADDB     Z2, Z3, Z3
 	VMOVDQU64  Z3, 320(AX)
-	PREFETCHT0 4224(CX)
+	PREFETCHT1 8320(CX)
+	PREFETCHT0 2176(CX)
 	VMOVDQU64  128(CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VMOVDQU64  256(CX), Z5
@@ -31365,7 +31917,8 @@ groups:
 	VPTERNLOGD $0xf8, Z1, Z4, Z3
 	VPADDB     Z2, Z3, Z3
 	VMOVDQU64  Z3, 384(AX)
-	PREFETCHT0 4288(CX)
+	PREFETCHT1 8384(CX)
+	PREFETCHT0 2240(CX)
 	VMOVDQU64  192(CX), Z3
 	VPANDD     Z0, Z3, Z4
 	VPSRLW     $0x02, 256(CX), Z5

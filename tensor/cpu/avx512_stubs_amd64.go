@@ -37,17 +37,17 @@ func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
 //
@@ -117,17 +117,17 @@ func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
 //
@@ -197,17 +197,17 @@ func avx512BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
 //
@@ -262,17 +262,17 @@ func avx512BF16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
 //
@@ -322,17 +322,17 @@ func avx512BF16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
 //
@@ -382,17 +382,17 @@ func avx512BF16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
 //
@@ -442,17 +442,17 @@ func avx512BF16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
 //
@@ -502,17 +502,17 @@ func avx512BF16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
 //
@@ -562,17 +562,17 @@ func avx512BF16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 // avx512Q8_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
 //
@@ -617,17 +617,17 @@ func avx512BF16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr
 // avx512Q8_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
 //
@@ -672,17 +672,17 @@ func avx512BF16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr
 // avx512Q8_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
 //
@@ -727,17 +727,17 @@ func avx512BF16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr
 // avx512Q8_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q8_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q8_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_1x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
-func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
 //

@@ -35,6 +35,7 @@ type Device struct {
 	scratch []scratch // per thread
 	slab    *slab     // where small weights go
 	product productOp
+	before  *forecast // of the last products
 	quant   quantOp
 	runs    runsOp
 	norm    normOp

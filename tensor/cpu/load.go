@@ -29,12 +29,26 @@ type weight struct {
 	scale32 []float32 // of INT8 [blocks][16], of NF4 [blocks][groups of 64][16]
 	mem     []byte    // all of it
 	slab    *slab     // keeps mem alive
+
+	forecast *forecast // of products that begin with it
 }
 
 func (w *weight) Rows() int           { return w.rows }
 func (w *weight) Cols() int           { return w.cols }
 func (w *weight) DType() tensor.DType { return w.dtype }
 func (w *weight) Bytes() int64        { return int64(len(w.mem)) }
+
+// memory is where values and scales lie.
+func (w *weight) memory() (values, scales []byte) {
+	n := len(w.mem)
+	switch {
+	case w.scale != nil:
+		n -= 2 * len(w.scale)
+	case w.scale32 != nil:
+		n -= 4 * len(w.scale32)
+	}
+	return w.mem[:n], w.mem[n:]
+}
 
 // layout says how the values of a block lie.
 type layout struct {

@@ -13,13 +13,15 @@ type task interface {
 }
 
 // pool runs tasks on the calling goroutine and its workers. Tiles are taken one by one
-// from a shared counter, and a run ends when all tiles are done: a worker that sleeps, or
-// whose core another program took, is not waited for unless it holds a tile.
+// from both ends, the caller from the last on and the workers from the first on, so that it
+// is known what each begins with. A run ends when all tiles are done: a worker that sleeps,
+// or whose core another program took, is not waited for unless it holds a tile.
 type pool struct {
 	threads int
 
-	// ticket is total<<32 | next of the current task. A tile is won by moving next up; a
-	// late worker whose view is old fails to, so it cannot touch a finished task.
+	// ticket is end<<32 | next: tiles [next, end) of the current task are not taken. A tile
+	// is won by moving an end; a late worker whose view is old fails to, so it cannot touch
+	// a finished task.
 	ticket atomic.Uint64
 	left   atomic.Int64 // tiles not yet done
 	task   task         // written before ticket, read after a tile is won
@@ -28,6 +30,9 @@ type pool struct {
 	wake    chan struct{} // one token per claimed worker
 	waiting atomic.Bool   // the caller is asleep until left is 0
 	done    chan struct{}
+
+	ahead   atomic.Pointer[forecast] // what threads that wait may read meanwhile
+	readers []reader                 // per thread
 
 	closed atomic.Bool
 	exit   sync.WaitGroup
@@ -47,7 +52,10 @@ const (
 )
 
 func newPool(threads int) *pool {
-	p := &pool{threads: threads, wake: make(chan struct{}, threads), done: make(chan struct{}, 1)}
+	p := &pool{
+		threads: threads, wake: make(chan struct{}, threads), done: make(chan struct{}, 1),
+		readers: make([]reader, threads),
+	}
 	for w := 1; w < threads; w++ {
 		p.exit.Add(1)
 		go p.work(w)
@@ -84,10 +92,14 @@ func (p *pool) take(worker int) {
 		if !open(t) {
 			return
 		}
-		if !p.ticket.CompareAndSwap(t, t+1) {
+		i, rest := uint32(t), t+1
+		if worker == 0 {
+			i, rest = uint32(t>>32)-1, t-1<<32
+		}
+		if !p.ticket.CompareAndSwap(t, rest) {
 			continue
 		}
-		p.task.tile(worker, int(uint32(t)))
+		p.task.tile(worker, int(i))
 		if p.left.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
 			p.done <- struct{}{}
 		}
@@ -99,7 +111,7 @@ func open(ticket uint64) bool { return uint32(ticket) < uint32(ticket>>32) }
 
 // await returns when all tiles are done: it looks for a while, then sleeps.
 func (p *pool) await() {
-	if p.left.Load() == 0 || spin(callerRounds, func() bool { return p.left.Load() == 0 }) {
+	if p.left.Load() == 0 || p.spin(0, callerRounds, func() bool { return p.left.Load() == 0 }) {
 		return
 	}
 	p.waiting.Store(true)
@@ -127,7 +139,7 @@ func (p *pool) work(worker int) {
 	ready := func() bool { return open(p.ticket.Load()) || p.closed.Load() }
 	for !p.closed.Load() {
 		p.take(worker)
-		if spin(workerRounds, ready) {
+		if p.spin(worker, workerRounds, ready) {
 			continue
 		}
 		p.parked.Add(1)
@@ -140,14 +152,16 @@ func (p *pool) work(worker int) {
 	}
 }
 
-// spin looks at ready until it holds or the rounds are over.
-func spin(rounds int, ready func() bool) bool {
+// spin looks at ready until it holds or the rounds are over, and reads ahead in between.
+func (p *pool) spin(thread, rounds int, ready func() bool) bool {
 	for range rounds {
 		for range looksPerRound {
 			if ready() {
 				return true
 			}
-			pause()
+			if !p.readers[thread].read(p.ahead.Load(), thread) {
+				pause()
+			}
 		}
 		runtime.Gosched()
 	}

@@ -58,6 +58,7 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	op := &d.product
 	op.a, op.products = a, products
 	tiles := op.share()
+	op.expect()
 	d.pool.run(op, tiles*op.panels)
 	op.a, op.products = nil, nil
 	runtime.KeepAlive(products)
@@ -120,22 +121,31 @@ func (op *productOp) share() int {
 	return tiles
 }
 
-func (op *productOp) tile(worker, i int) {
-	last := len(op.cuts) - 1
-	perPanel := op.cuts[last].first + (op.products[last].W.(*weight).blocks+op.cuts[last].blocks-1)/op.cuts[last].blocks
-	panel, i := i/perPanel, i%perPanel
-	rows := (op.a.n + op.panels - 1) / op.panels
-	c := last
+// perPanel is the number of tiles in a row panel.
+func (op *productOp) perPanel() int {
+	last := op.cuts[len(op.cuts)-1]
+	return last.first + (op.products[len(op.cuts)-1].W.(*weight).blocks+last.blocks-1)/last.blocks
+}
+
+// place is where tile i of a row panel lies: blocks [b0, b0+nb) of a product.
+func (op *productOp) place(i int) (p *tensor.Product, b0, nb int) {
+	c := len(op.cuts) - 1
 	for op.cuts[c].first > i {
 		c--
 	}
-	p := &op.products[c]
-	w := p.W.(*weight)
-	b0 := (i - op.cuts[c].first) * op.cuts[c].blocks
-	nb := min(op.cuts[c].blocks, w.blocks-b0)
+	p = &op.products[c]
+	b0 = (i - op.cuts[c].first) * op.cuts[c].blocks
+	return p, b0, min(op.cuts[c].blocks, p.W.(*weight).blocks-b0)
+}
+
+func (op *productOp) tile(worker, i int) {
+	perPanel := op.perPanel()
+	panel, i := i/perPanel, i%perPanel
+	p, b0, nb := op.place(i)
+	rows := (op.a.n + op.panels - 1) / op.panels
 	r0 := panel * rows
 	if rows = min(rows, op.a.n-r0); rows > 0 {
-		op.block(&op.d.scratch[worker], p, w, b0, nb, r0, rows)
+		op.block(&op.d.scratch[worker], p, p.W.(*weight), b0, nb, r0, rows)
 	}
 }
 

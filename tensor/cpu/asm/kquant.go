@@ -112,7 +112,7 @@ func highKernel(f highFormat, rows int) {
 	x := newRowPtrs(paramMem("x"), xStride, rows)
 	moveTile(acc, paramMem("accStride"), tile, true)
 	f.each(paramMem("groups"), data, scale, func(d, m reg.VecVirtual) {
-		PREFETCHT0(Mem{Base: scale, Disp: prefetchAhead / 8})
+		PREFETCHT1(Mem{Base: scale, Disp: outerAhead / 8})
 		if f.scales == halves {
 			f.addHalves(u, x, tile, scale, d)
 		} else {
@@ -225,9 +225,11 @@ func newUnpacker(high int, data reg.GPVirtual) unpacker {
 func (u unpacker) load(c int, prefetch bool) reg.VecVirtual {
 	v := ZMM()
 	if prefetch {
-		PREFETCHT0(Mem{Base: u.data, Disp: 64*c + prefetchAhead})
+		PREFETCHT1(Mem{Base: u.data, Disp: 64*c + outerAhead})
+		PREFETCHT0(Mem{Base: u.data, Disp: 64*c + innerAhead})
 		if c < u.high {
-			PREFETCHT0(Mem{Base: u.data, Disp: 64*(4+c) + prefetchAhead})
+			PREFETCHT1(Mem{Base: u.data, Disp: 64*(4+c) + outerAhead})
+			PREFETCHT0(Mem{Base: u.data, Disp: 64*(4+c) + innerAhead})
 		}
 	}
 	VMOVDQU64(Mem{Base: u.data, Disp: 64 * c}, v)

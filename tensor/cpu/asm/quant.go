@@ -65,24 +65,25 @@ func vpdpbusdReg(x, w, z reg.VecVirtual) {
 	})
 }
 
-// prefetchAhead is how many bytes before their use lines are asked for. A line of nibbles,
-// or a line that meets several rows, takes so many instructions that the reorder window
-// spans too few lines to hide the memory's latency. The distance covers latency times
-// bandwidth twice; more gains nothing.
-const prefetchAhead = 4096
+// A line is asked for twice: far ahead of its use into the second-level cache, where more
+// lines can be under way from memory than in the first, and again shortly before its use
+// into the first. A line of nibbles, or one that meets several rows, takes so many
+// instructions that the reorder window alone spans too few lines to hide either latency.
+const (
+	outerAhead    = 8192 // bytes of lines; covers latency times bandwidth several times
+	innerAhead    = 2048
+	prefetchAhead = 4096 // where lines are asked for once, into the first-level cache
+)
 
-// outerAhead is the distance of lines that are asked for into the second-level cache, where
-// more of them can be under way than in the first: two threads read 3 to 5 % more so.
-const outerAhead = 8192
-
-// quantKernel continues quantised products of a number of rows with blocks of weights.
+// quantKernel continues quantised products of a number of rows with blocks of weights. It
+// asks for the values that lie ahead bytes further on, and for scales scaleAhead bytes on.
 func quantKernel(f quantFormat, rows int) {
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
+	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
-	blocks := paramMem("blocks")
+	ahead, scaleAhead, blocks := param("ahead"), param("scaleAhead"), paramMem("blocks")
 	tile := newTile(rows, 1)
 	var mask reg.VecVirtual
 	if f.nibbles {
@@ -109,12 +110,10 @@ func quantKernel(f quantFormat, rows int) {
 			vpdpbusd(x.at(r, column), w, sums[r])
 		}
 	}
-	prefetch := f.nibbles || rows > 1
 	for c := range f.lines {
 		v := ZMM()
-		if prefetch {
-			PREFETCHT1(Mem{Base: data, Disp: 64*c + outerAhead})
-		}
+		PREFETCHT1(Mem{Base: data, Index: ahead, Scale: 1, Disp: 64 * c})
+		PREFETCHT0(Mem{Base: data, Disp: 64*c + innerAhead})
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
 		if !f.nibbles {
 			dot(v, 4*c)
@@ -128,9 +127,7 @@ func quantKernel(f quantFormat, rows int) {
 		dot(hi, 16+4*c)
 	}
 	dw := ZMM()
-	if prefetch {
-		PREFETCHT1(Mem{Base: scale, Disp: outerAhead / 4})
-	}
+	PREFETCHT1(Mem{Base: scale, Index: scaleAhead, Scale: 1})
 	VCVTPH2PS(Mem{Base: scale}, dw)
 	for r := range rows {
 		d := ZMM()

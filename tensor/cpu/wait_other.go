@@ -6,3 +6,6 @@ package cpu
 //
 //go:noinline
 func pause() {}
+
+// fetch does nothing without assembly: Go has no word for it.
+func fetch(uintptr, int) {}
