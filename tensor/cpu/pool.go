@@ -88,20 +88,30 @@ func (p *pool) run(t task, n int) {
 // take does tiles until none is left to take.
 func (p *pool) take(worker int) {
 	for {
+		i, ok := p.next(worker)
+		if !ok {
+			return
+		}
+		p.task.tile(worker, i)
+		if p.left.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
+			p.done <- struct{}{}
+		}
+	}
+}
+
+// next wins a tile, unless none is left.
+func (p *pool) next(worker int) (tile int, ok bool) {
+	for {
 		t := p.ticket.Load()
 		if !open(t) {
-			return
+			return 0, false
 		}
 		i, rest := uint32(t), t+1
 		if worker == 0 {
 			i, rest = uint32(t>>32)-1, t-1<<32
 		}
-		if !p.ticket.CompareAndSwap(t, rest) {
-			continue
-		}
-		p.task.tile(worker, int(i))
-		if p.left.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
-			p.done <- struct{}{}
+		if p.ticket.CompareAndSwap(t, rest) {
+			return int(i), true
 		}
 	}
 }
