@@ -1,8 +1,10 @@
 package weights
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -185,16 +187,7 @@ func (f *File) finish() error {
 	}
 	slices.Sort(f.names)
 	slices.SortFunc(byPlace, func(a, b entry) int {
-		if a.part != b.part {
-			return a.part - b.part
-		}
-		switch {
-		case a.offset < b.offset:
-			return -1
-		case a.offset > b.offset:
-			return 1
-		}
-		return 0
+		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.offset, b.offset), strings.Compare(a.info.Name, b.info.Name))
 	})
 	for i := 1; i < len(byPlace); i++ {
 		a, b := byPlace[i-1], byPlace[i]
