@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"sync"
 
 	"whorl/tensor"
 )
@@ -16,14 +15,16 @@ const (
 
 // Head is the part of a model outside of its blocks: embeddings, final norm, LM head. It
 // works on rows in host memory and is safe for concurrent use; calls take turns by chunk,
-// and calls of Logits that meet share one.
+// calls of Logits that meet share one, and each returns when its own rows are done.
 type Head struct {
 	dev           tensor.Device
 	vocab, hidden int
 	p             HeadParams
 	bytes         int64
 
-	mu      sync.Mutex // guards the workspace below
+	// turn holds a value while somebody uses the workspace below. Those who wait get it in
+	// the order they came: nobody passes by a goroutine that is still waking up.
+	turn    chan struct{}
 	rows    int
 	x       tensor.Buffer // [rows][hidden]
 	act     tensor.Act
@@ -47,7 +48,7 @@ type HeadParams struct {
 
 // NewHead makes a head.
 func NewHead(dev tensor.Device, p HeadParams) (*Head, error) {
-	h := &Head{dev: dev, vocab: p.Table.Rows(), hidden: p.Table.Cols(), p: p}
+	h := &Head{dev: dev, vocab: p.Table.Rows(), hidden: p.Table.Cols(), p: p, turn: make(chan struct{}, 1)}
 	if p.LM.Rows() != h.vocab || p.LM.Cols() != h.hidden || p.Norm.Gain.Len() != h.hidden ||
 		p.EmbedNorm != nil && p.EmbedNorm.Gain.Len() != h.hidden {
 		return nil, fmt.Errorf("head: a norm of %d, a table of %dx%d and an LM head of %dx%d do not fit each other",
@@ -167,8 +168,8 @@ func (h *Head) Embed(dst []float32, ids []int32) error {
 }
 
 func (h *Head) embedChunk(dst []float32, ids []int32) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
 	h.dev.Embed(h.x, h.p.Table, ids)
 	if h.p.EmbedScale != 0 {
 		h.dev.Scale(h.x, len(ids), h.p.EmbedScale, 0)

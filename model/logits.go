@@ -16,12 +16,13 @@ type logitsQueue struct {
 	calls []*logitsCall // those next come first
 }
 
-// logitsCall is a call of Logits; what is left of it belongs to the holder of Head.mu.
+// logitsCall is a call of Logits; what is left of it belongs to whoever has the turn.
 type logitsCall struct {
 	dst, hidden []float32
 	n           int // rows left
 	mode        tensor.Activations
-	take        int // rows of it in the present batch
+	take        int           // rows of it in the present batch
+	done        chan struct{} // closed when no rows are left, or err is set
 	err         error
 }
 
@@ -56,20 +57,27 @@ func (h *Head) Logits(dst, hidden []float32, n int, mode tensor.Activations) err
 	if n < 0 || len(hidden) != n*h.hidden || len(dst) != n*h.vocab {
 		return fmt.Errorf("logits: %d values in and %d out for %d rows of %d and %d", len(hidden), len(dst), n, h.hidden, h.vocab)
 	}
-	c := &logitsCall{dst: dst, hidden: hidden, n: n, mode: mode}
-	if n > 0 {
-		h.waiting.add(c)
+	if n == 0 {
+		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for c.n > 0 && c.err == nil {
-		h.logitsBatch()
+	c := &logitsCall{dst: dst, hidden: hidden, n: n, mode: mode, done: make(chan struct{})}
+	h.waiting.add(c)
+	for {
+		select {
+		case <-c.done:
+			return c.err
+		case h.turn <- struct{}{}:
+		}
+		// Whoever had the turn before may have done it all.
+		if c.n > 0 && c.err == nil {
+			h.logitsBatch()
+		}
+		<-h.turn
 	}
-	return c.err
 }
 
 // logitsBatch computes rows of those who wait. Whose rows are not all done waits on, behind
-// the others. The caller holds mu.
+// the others. The caller has the turn.
 func (h *Head) logitsBatch() {
 	h.batch = h.waiting.next(h.batch[:0], h.rows)
 	rows := 0
@@ -93,11 +101,14 @@ func (h *Head) logitsBatch() {
 	for _, c := range h.batch {
 		if err != nil {
 			c.err = fmt.Errorf("logits: %w", err)
+			close(c.done)
 			continue
 		}
 		c.dst, c.hidden, c.n = c.dst[c.take*h.vocab:], c.hidden[c.take*h.hidden:], c.n-c.take
 		if c.n > 0 {
 			h.waiting.add(c)
+		} else {
+			close(c.done)
 		}
 	}
 	clear(h.batch)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"whorl/tensor"
 	"whorl/tensor/quant"
@@ -138,3 +139,57 @@ type failing struct {
 }
 
 func (d *failing) Sync() error { return d.err }
+
+// A call returns when the batch with the last of its rows is done, whoever computes that,
+// and embeddings get their turn between two batches of a long call.
+func TestLogitsTurns(t *testing.T) {
+	const vocab, hidden = 33, 32
+	synctest.Test(t, func(t *testing.T) {
+		dev := &gated{Device: ref.New(), gate: make(chan struct{})}
+		h := randomHead(t, dev, vocab, hidden)
+		var (
+			mu    sync.Mutex
+			ended []string
+		)
+		begin := func(name string, call func() error) {
+			go func() {
+				if err := call(); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, name)
+			}()
+			synctest.Wait()
+		}
+		logits := func(n int) func() error {
+			return func() error {
+				return h.Logits(make([]float32, n*vocab), make([]float32, n*hidden), n, tensor.Act8)
+			}
+		}
+		begin("long", logits(4*maxHeadRows-2))
+		begin("first", logits(1))
+		begin("second", logits(1))
+		begin("embedding", func() error { return h.Embed(make([]float32, hidden), []int32{1}) })
+		for batch, want := range [][]string{nil, {"embedding", "first", "second"}, nil, {"long"}} {
+			ended = nil // everybody waits
+			dev.gate <- struct{}{}
+			synctest.Wait()
+			slices.Sort(ended)
+			if !slices.Equal(ended, want) {
+				t.Errorf("after batch %d returned %v, want %v", batch, ended, want)
+			}
+		}
+	})
+}
+
+// gated multiplies when it is let.
+type gated struct {
+	tensor.Device
+	gate chan struct{}
+}
+
+func (d *gated) MatMul(a tensor.Act, p []tensor.Product) {
+	<-d.gate
+	d.Device.MatMul(a, p)
+}
