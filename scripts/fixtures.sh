@@ -10,10 +10,17 @@ if [ -z "${PYTHON:-}" ]; then
   PYTHON=$PWD/.venv/bin/python
 fi
 gguf=$PWD/$(scripts/get-model.sh)
-(cd model/testdata && "$PYTHON" make_tiny.py && "$PYTHON" make_kquants.py && "$PYTHON" make_toy.py && "$PYTHON" make_smollm2.py "$gguf")
+(
+  cd model/testdata
+  # make_split.py cuts up what make_gemma.py and make_bloom.py make
+  for name in tiny kquants repacked ondemand mixtures bloom gemma today wide split rope toy; do
+    "$PYTHON" "make_$name.py"
+  done
+  "$PYTHON" make_smollm2.py "$gguf"
+)
 (cd model/lora/testdata && "$PYTHON" make_adapters.py)
-(cd model/tokenizer && "$PYTHON" testdata/make.py "$gguf")
+(cd model/tokenizer && "$PYTHON" testdata/make.py "$gguf" && "$PYTHON" jinja/testdata/make.py)
 (cd internal/swarmtest/testdata && "$PYTHON" make_toy_searches.py && "$PYTHON" make_toy_ropes.py)
 (cd client/sample/testdata && "$PYTHON" make_processors.py && "$PYTHON" make_beams.py)
-(cd tensor/quant/testdata && "$PYTHON" goldens.py goldens.txt)
+(cd tensor/quant/testdata && "$PYTHON" goldens.py goldens.txt && "$PYTHON" repack.py >repack.txt && "$PYTHON" bnb.py matrices.txt)
 git --no-pager diff --stat -- '*testdata*'
