@@ -153,11 +153,15 @@ func (d *Directory) reachInitial(ctx context.Context) error {
 	if len(recent) == 0 {
 		return err
 	}
-	if d.host.Bootstrap(ctx, recent) == nil {
+	seen := d.host.Bootstrap(ctx, recent)
+	switch {
+	case seen == nil:
 		d.cfg.Log.Info("joined through a peer seen earlier")
 		return nil
+	case ctx.Err() != nil || errors.Is(seen, p2p.ErrIdentityInUse):
+		return seen
 	}
-	return err
+	return fmt.Errorf("%w; nor does any of %d addresses of peers seen earlier", err, len(recent))
 }
 
 // maxSaved is how many peers are kept for bad times.

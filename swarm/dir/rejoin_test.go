@@ -87,15 +87,23 @@ func TestSavedPeers(t *testing.T) {
 	b = start(t, newHost(t, p2p.Config{}), cfg)
 	b.until(t, "a, without the bootstrap", servers(1))
 	b.stop()
-	for _, bad := range []string{"x", `["x"]`, `[]`} {
-		os.WriteFile(path, []byte(bad), 0o600)
+	a.stop()
+	gone, err := json.Marshal(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ file, want string }{
+		{"x", "none of the initial peers answers"}, {`["x"]`, "none of the initial peers answers"}, {`[]`, "none of the initial peers answers"},
+		{string(gone), "nor does any of 1 addresses of peers seen earlier"},
+	} {
+		os.WriteFile(path, []byte(c.file), 0o600)
 		d, err := New(newHost(t, p2p.Config{}), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "none of the initial peers answers") {
-			t.Errorf("with the peers file %s: %v", bad, err)
+		if err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("with the peers file %s: %v", c.file, err)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func ParsePeers(addrs []string) ([]peer.AddrInfo, error) {
 }
 
 // Bootstrap dials every address at once and returns as soon as one answers; the others go
-// on in the background, at most for the time of a dial. Each that fails is logged in one
+// on in the background, at most for the time of some dials. Each that fails is logged in one
 // line with its reason. If none answers the error names each. An address of this node's
 // own id is skipped, or ErrIdentityInUse if another process answers there.
 func (h *Host) Bootstrap(ctx context.Context, addrs []string) error {
@@ -80,24 +80,40 @@ func (h *Host) Bootstrap(ctx context.Context, addrs []string) error {
 	return fmt.Errorf("none of the initial peers answers: %s: check the addresses and that one of them runs", strings.Join(failed, "; "))
 }
 
+// handshakes is how many handshakes are begun with whoever accepts connections, each with the
+// time of a dial: a machine that is busy, such as with loading models, may miss the first.
+const handshakes = 3
+
 // contact connects to a peer through one address, and logs why it cannot.
 func (h *Host) contact(ctx context.Context, id peer.ID, a ma.Multiaddr) error {
-	dctx, cancel := context.WithTimeout(ctx, h.dialTimeout)
-	defer cancel()
 	why := fmt.Sprintf("no answer within %v", h.dialTimeout)
-	err := h.tcpOpen(dctx, a)
+	late, err := h.inTime(ctx, func(ctx context.Context) error { return h.tcpOpen(ctx, a) })
 	if err == nil {
-		why = fmt.Sprintf("somebody listens there and completes no handshake within %v: it may have another swarm key or be no node", h.dialTimeout)
-		err = h.h.Connect(dctx, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{a}})
+		why = fmt.Sprintf("somebody listens there and completes no handshake within %v: it may have another swarm key or be no node", handshakes*h.dialTimeout)
+		late = true
+		for i := 0; i < handshakes && late && ctx.Err() == nil; i++ {
+			h.forgive(id)
+			late, err = h.inTime(ctx, func(ctx context.Context) error {
+				return h.h.Connect(ctx, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{a}})
+			})
+		}
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if dctx.Err() == nil {
+	if !late {
 		why = reason(err)
 	}
 	h.log.Warn("initial peer does not answer", "addr", a.String(), "peer", id.String(), "reason", why)
 	return fmt.Errorf("%s/p2p/%s (%s)", a, id, why)
+}
+
+// inTime runs f within the time of a dial; late tells that it failed for want of time.
+func (h *Host) inTime(ctx context.Context, f func(context.Context) error) (late bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, h.dialTimeout)
+	defer cancel()
+	err = f(ctx)
+	return err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)), err
 }
 
 // tcpOpen sees whether anybody listens at an address. libp2p dials all addresses of a peer

@@ -283,6 +283,40 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
+// A peer that is too busy for the first handshake is met at the second.
+func TestBusyPeer(t *testing.T) {
+	a, b := newHost(t, Config{}), newHost(t, Config{})
+	a.dialTimeout = 2 * time.Second
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for i := 0; ; i++ {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer in.Close()
+			if i < 2 { // a look whether somebody listens, and the first handshake
+				continue
+			}
+			out, err := net.Dial("tcp4", strings.Replace(strings.TrimPrefix(b.ListenAddrs()[0], "/ip4/"), "/tcp/", ":", 1))
+			if err != nil {
+				return
+			}
+			defer out.Close()
+			go io.Copy(out, in)
+			go io.Copy(in, out)
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := a.Bootstrap(t.Context(), []string{"/ip4/127.0.0.1/tcp/" + port + "/p2p/" + string(b.ID())}); err != nil {
+		t.Error(err)
+	}
+}
+
 // lockedBuffer takes log lines from several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex // guards b
