@@ -96,7 +96,7 @@ func (s *site) guest(r *http.Request) bool {
 
 // open tells whether a route needs no token: liveness and what the swarm publishes anyway.
 func open(tag, pattern string) bool {
-	return tag == "swarm" || tag == "health" && pattern != "/metrics" || pattern == "/api/v1/state"
+	return tag == "swarm" || tag == "health" && pattern != "/metrics" && pattern != "/api/prometheus" || pattern == "/api/v1/state"
 }
 
 // inference tells whether a route generates, which only the public listener does.

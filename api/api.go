@@ -63,6 +63,12 @@ type Directory interface {
 	Views() []swarm.View
 }
 
+// Pinger reaches other nodes, at the addresses that they announced.
+type Pinger interface {
+	// Ping measures the round trip to a peer.
+	Ping(ctx context.Context, p swarm.PeerID) (time.Duration, error)
+}
+
 // Listener is what the handler of one listener needs to know of it.
 type Listener struct {
 	// Token is asked for, if not empty, on all routes but those about liveness and the
@@ -131,6 +137,7 @@ type Config struct {
 	Node      Node
 	Control   Control
 	Directory Directory
+	Pinger    Pinger
 	// Registry gets this package's metrics and is what /metrics shows; nil for a new one.
 	Registry *prometheus.Registry
 	Public   Listener
@@ -149,6 +156,7 @@ type API struct {
 	doc     *openapi3.T
 	tags    map[string]string // of an operation, by "METHOD /path/{pattern}"
 	metrics *metrics
+	probes  chan struct{} // a place for each probe that runs
 }
 
 var _ gen.ServerInterface = (*API)(nil)
@@ -158,8 +166,8 @@ var document = sync.OnceValues(func() (*openapi3.T, error) { return openapi3.New
 
 // New makes an API; it starts nothing.
 func New(cfg Config) (*API, error) {
-	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil {
-		return nil, errors.New("api: engines, node, control and directory are required")
+	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Pinger == nil {
+		return nil, errors.New("api: engines, node, control, directory and pinger are required")
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
@@ -171,7 +179,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: openapi.yaml: %w", err)
 	}
-	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, tags: map[string]string{}}
+	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, tags: map[string]string{}, probes: make(chan struct{}, maxProbes)}
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
 			a.tags[method+" "+path] = op.Tags[0]

@@ -126,6 +126,10 @@ var trials = map[string]trial{
 	"GET /livez":                             {path: "/livez", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /readyz":                            {path: "/readyz", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /metrics":                           {path: "/metrics", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/is_reachable/{peer_id}":     {path: "/api/v1/is_reachable/12D3KooWa", status: 200, badPath: "/api/v1/is_reachable/10.0.0.1", badStatus: 400},
+	"GET /api/prometheus":                    {path: "/api/prometheus", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /version":                           {path: "/version", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /openapi.json":                      {path: "/openapi.json", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /openapi.yaml":                      {path: "/openapi.yaml", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 }
 

@@ -249,6 +249,18 @@ type fakeNode struct {
 	views   []swarm.View
 }
 
+// Ping reaches 12D3KooWa alone.
+func (n *fakeNode) Ping(ctx context.Context, p swarm.PeerID) (time.Duration, error) {
+	switch p {
+	case "12D3KooWa":
+		return 1400 * time.Microsecond, nil
+	case "12D3KooWb":
+		return 0, errors.New("connection refused")
+	}
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
 func (n *fakeNode) Status() swarm.NodeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -344,7 +356,7 @@ func newBench(t testing.TB, change func(*Config)) *bench {
 	b := &bench{engine: &fakeEngine{}, node: &fakeNode{state: swarm.Online}}
 	b.node.views = []swarm.View{fakeView(fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Joining))}
 	b.cfg = Config{
-		Engines: func() []Engine { return []Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node,
+		Engines: func() []Engine { return []Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node, Pinger: b.node,
 		Registry: prometheus.NewRegistry(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if change != nil {

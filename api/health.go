@@ -39,6 +39,17 @@ func (a *API) GetMetrics(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(a.cfg.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
 }
 
+// GetPrometheus is GetMetrics under another name.
+func (a *API) GetPrometheus(w http.ResponseWriter, r *http.Request) { a.GetMetrics(w, r) }
+
+// GetVersion says which program answers.
+func (a *API) GetVersion(w http.ResponseWriter, r *http.Request) {
+	reply(w, gen.Version{Name: gen.VersionNameWhorl, Version: a.cfg.Node.Status().Version, Api: a.doc.Info.Version})
+}
+
+// GetOpenapiJSON serves the contract to tools that do not read YAML.
+func (a *API) GetOpenapiJSON(w http.ResponseWriter, r *http.Request) { reply(w, a.doc) }
+
 // GetOpenapi serves the contract.
 func (a *API) GetOpenapi(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")

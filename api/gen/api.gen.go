@@ -565,6 +565,21 @@ func (e ToolCallType) Valid() bool {
 	}
 }
 
+// Defines values for VersionName.
+const (
+	VersionNameWhorl VersionName = "whorl"
+)
+
+// Valid indicates whether the value is a known member of the VersionName enum.
+func (e VersionName) Valid() bool {
+	switch e {
+	case VersionNameWhorl:
+		return true
+	default:
+		return false
+	}
+}
+
 // BlockCoverage defines model for BlockCoverage.
 type BlockCoverage struct {
 	Index   int `json:"index"`
@@ -1318,6 +1333,16 @@ type Rates struct {
 	NetworkRps   *float64 `json:"network_rps,omitempty"`
 }
 
+// Reachable defines model for Reachable.
+type Reachable struct {
+	// Message One sentence.
+	Message string `json:"message"`
+	Success bool   `json:"success"`
+
+	// YourIp Address that this request came from; that of a proxy if there is one.
+	YourIp string `json:"your_ip"`
+}
+
 // ResponseFormat defines model for ResponseFormat.
 type ResponseFormat struct {
 	// Type Only text is supported.
@@ -1717,6 +1742,17 @@ type Usage struct {
 	TotalTokens      int `json:"total_tokens"`
 }
 
+// Version defines model for Version.
+type Version struct {
+	// Api Version of this document.
+	Api     string      `json:"api"`
+	Name    VersionName `json:"name"`
+	Version string      `json:"version"`
+}
+
+// VersionName defines model for Version.Name.
+type VersionName string
+
 // ModelID defines model for ModelID.
 type ModelID = string
 
@@ -1782,12 +1818,18 @@ type CreateCompletionJSONRequestBody = CompletionRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// GetPrometheus The same as /metrics, under the other name that health.petals.dev had for it
+	// (GET /api/prometheus)
+	GetPrometheus(w http.ResponseWriter, r *http.Request)
 	// ListBlocks Blocks this node holds
 	// (GET /api/v1/blocks)
 	ListBlocks(w http.ResponseWriter, r *http.Request)
 	// Generate Continue a text, once
 	// (POST /api/v1/generate)
 	Generate(w http.ResponseWriter, r *http.Request, params GenerateParams)
+	// GetReachable Whether this node reaches a server of the swarm, in the form of health.petals.dev
+	// (GET /api/v1/is_reachable/{peer_id})
+	GetReachable(w http.ResponseWriter, r *http.Request, peerId string)
 	// GetNode This node
 	// (GET /api/v1/node)
 	GetNode(w http.ResponseWriter, r *http.Request)
@@ -1833,6 +1875,9 @@ type ServerInterface interface {
 	// GetMetrics Counters for Prometheus
 	// (GET /metrics)
 	GetMetrics(w http.ResponseWriter, r *http.Request)
+	// GetOpenapiJSON This document as JSON
+	// (GET /openapi.json)
+	GetOpenapiJSON(w http.ResponseWriter, r *http.Request)
 	// GetOpenapi This document
 	// (GET /openapi.yaml)
 	GetOpenapi(w http.ResponseWriter, r *http.Request)
@@ -1851,11 +1896,20 @@ type ServerInterface interface {
 	// GetOpenAIModel One model
 	// (GET /v1/models/{id})
 	GetOpenAIModel(w http.ResponseWriter, r *http.Request, id ModelName)
+	// GetVersion Which program answers, and which contract it keeps
+	// (GET /version)
+	GetVersion(w http.ResponseWriter, r *http.Request)
 }
 
 // Unimplemented server implementation that returns http.StatusNotImplemented for each endpoint.
 
 type Unimplemented struct{}
+
+// GetPrometheus The same as /metrics, under the other name that health.petals.dev had for it
+// (GET /api/prometheus)
+func (_ Unimplemented) GetPrometheus(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
 
 // ListBlocks Blocks this node holds
 // (GET /api/v1/blocks)
@@ -1866,6 +1920,12 @@ func (_ Unimplemented) ListBlocks(w http.ResponseWriter, r *http.Request) {
 // Generate Continue a text, once
 // (POST /api/v1/generate)
 func (_ Unimplemented) Generate(w http.ResponseWriter, r *http.Request, params GenerateParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetReachable Whether this node reaches a server of the swarm, in the form of health.petals.dev
+// (GET /api/v1/is_reachable/{peer_id})
+func (_ Unimplemented) GetReachable(w http.ResponseWriter, r *http.Request, peerId string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -1959,6 +2019,12 @@ func (_ Unimplemented) GetMetrics(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// GetOpenapiJSON This document as JSON
+// (GET /openapi.json)
+func (_ Unimplemented) GetOpenapiJSON(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // GetOpenapi This document
 // (GET /openapi.yaml)
 func (_ Unimplemented) GetOpenapi(w http.ResponseWriter, r *http.Request) {
@@ -1995,6 +2061,12 @@ func (_ Unimplemented) GetOpenAIModel(w http.ResponseWriter, r *http.Request, id
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// GetVersion Which program answers, and which contract it keeps
+// (GET /version)
+func (_ Unimplemented) GetVersion(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ServerInterfaceWrapper converts contexts to parameters.
 type ServerInterfaceWrapper struct {
 	Handler            ServerInterface
@@ -2003,6 +2075,20 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// GetPrometheus operation middleware
+func (siw *ServerInterfaceWrapper) GetPrometheus(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetPrometheus(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListBlocks operation middleware
 func (siw *ServerInterfaceWrapper) ListBlocks(w http.ResponseWriter, r *http.Request) {
@@ -2050,6 +2136,32 @@ func (siw *ServerInterfaceWrapper) Generate(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Generate(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetReachable operation middleware
+func (siw *ServerInterfaceWrapper) GetReachable(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "peer_id" -------------
+	var peerId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "peer_id", chi.URLParam(r, "peer_id"), &peerId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "peer_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetReachable(w, r, peerId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2324,6 +2436,20 @@ func (siw *ServerInterfaceWrapper) GetMetrics(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// GetOpenapiJSON operation middleware
+func (siw *ServerInterfaceWrapper) GetOpenapiJSON(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOpenapiJSON(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetOpenapi operation middleware
 func (siw *ServerInterfaceWrapper) GetOpenapi(w http.ResponseWriter, r *http.Request) {
 
@@ -2493,6 +2619,20 @@ func (siw *ServerInterfaceWrapper) GetOpenAIModel(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// GetVersion operation middleware
+func (siw *ServerInterfaceWrapper) GetVersion(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetVersion(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 type UnescapedCookieParamError struct {
 	ParamName string
 	Err       error
@@ -2628,6 +2768,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/api/v1/state", wrapper.GetState)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/is_reachable/{peer_id}", wrapper.GetReachable)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/swarm/models", wrapper.ListModels)
 	})
 	r.Group(func(r chi.Router) {
@@ -2671,6 +2814,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/metrics", wrapper.GetMetrics)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/prometheus", wrapper.GetPrometheus)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/version", wrapper.GetVersion)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/openapi.json", wrapper.GetOpenapiJSON)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/openapi.yaml", wrapper.GetOpenapi)
