@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -31,8 +32,10 @@ func TestTwin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.Run(t.Context()); !errors.Is(err, p2p.ErrIdentityInUse) {
-		t.Errorf("%v", err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // one that is not refused would run on
+	defer cancel()
+	if err := d.Run(ctx); !errors.Is(err, p2p.ErrIdentityInUse) {
+		t.Errorf("the second holder: %v", err)
 	}
 	select {
 	case <-d.first:

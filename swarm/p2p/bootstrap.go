@@ -80,32 +80,44 @@ func (h *Host) Bootstrap(ctx context.Context, addrs []string) error {
 	return fmt.Errorf("none of the initial peers answers: %s: check the addresses and that one of them runs", strings.Join(failed, "; "))
 }
 
+// contact connects to a peer through one address, and logs why it cannot.
+func (h *Host) contact(ctx context.Context, id peer.ID, a ma.Multiaddr) error {
+	open, late, err := h.greet(ctx, a, func(ctx context.Context) error {
+		h.forgive(id)
+		return h.h.Connect(ctx, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{a}})
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	var why string
+	switch {
+	case !late:
+		why = reason(err)
+	case open:
+		why = fmt.Sprintf("somebody listens there and completes no handshake within %v: it may have another swarm key or be no node", handshakes*h.dialTimeout)
+	default:
+		why = fmt.Sprintf("no answer within %v", h.dialTimeout)
+	}
+	h.log.Warn("initial peer does not answer", "addr", a.String(), "peer", id.String(), "reason", why)
+	return fmt.Errorf("%s/p2p/%s (%s)", a, id, why)
+}
+
 // handshakes is how many handshakes are begun with whoever accepts connections, each with the
 // time of a dial: a machine that is busy, such as with loading models, may miss the first.
 const handshakes = 3
 
-// contact connects to a peer through one address, and logs why it cannot.
-func (h *Host) contact(ctx context.Context, id peer.ID, a ma.Multiaddr) error {
-	why := fmt.Sprintf("no answer within %v", h.dialTimeout)
-	late, err := h.inTime(ctx, func(ctx context.Context) error { return h.tcpOpen(ctx, a) })
-	if err == nil {
-		why = fmt.Sprintf("somebody listens there and completes no handshake within %v: it may have another swarm key or be no node", handshakes*h.dialTimeout)
-		late = true
-		for i := 0; i < handshakes && late && ctx.Err() == nil; i++ {
-			h.forgive(id)
-			late, err = h.inTime(ctx, func(ctx context.Context) error {
-				return h.h.Connect(ctx, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{a}})
-			})
+// greet runs a handshake, as often as that, with whoever listens at an address. open tells
+// that somebody does, late that the last attempt failed for want of time.
+func (h *Host) greet(ctx context.Context, a ma.Multiaddr, handshake func(context.Context) error) (open, late bool, err error) {
+	if late, err = h.inTime(ctx, func(ctx context.Context) error { return h.tcpOpen(ctx, a) }); err != nil {
+		return false, late, err
+	}
+	for range handshakes {
+		if late, err = h.inTime(ctx, handshake); !late || ctx.Err() != nil {
+			break
 		}
 	}
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	if !late {
-		why = reason(err)
-	}
-	h.log.Warn("initial peer does not answer", "addr", a.String(), "peer", id.String(), "reason", why)
-	return fmt.Errorf("%s/p2p/%s (%s)", a, id, why)
+	return true, late, err
 }
 
 // inTime runs f within the time of a dial; late tells that it failed for want of time.

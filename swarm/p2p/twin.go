@@ -28,10 +28,10 @@ func (h *Host) answerInstance(_ context.Context, _ swarm.PeerID, s wire.Stream) 
 
 // Twin looks for another process with this node's identity at the given addresses, which
 // are those of a record that bears the identity and is not ours. A process that answers
-// there has proven that it holds the key; it is a twin if it is not this one. The error
-// wraps ErrIdentityInUse.
+// there has proven that it holds the key; it is a twin if it is not this one. One that is
+// busy is asked as often as [Host.Bootstrap] would. The error wraps ErrIdentityInUse.
 func (h *Host) Twin(ctx context.Context, addrs []string) error {
-	ctx, cancel := context.WithTimeout(ctx, h.dialTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	found := make(chan string, len(addrs))
 	var wg sync.WaitGroup
@@ -41,7 +41,12 @@ func (h *Host) Twin(ctx context.Context, addrs []string) error {
 			continue
 		}
 		wg.Go(func() {
-			if other, err := h.instanceAt(ctx, a); err == nil && other != h.instance {
+			var other [16]byte
+			_, _, err := h.greet(ctx, a, func(ctx context.Context) (err error) {
+				other, err = h.instanceAt(ctx, a)
+				return err
+			})
+			if err == nil && other != h.instance {
 				found <- s
 				cancel()
 			}
