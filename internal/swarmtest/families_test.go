@@ -1,7 +1,6 @@
 package swarmtest
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"whorl/client"
 	"whorl/internal/fixture"
+	"whorl/model/weights"
 )
 
 const fixtures = "../../model/testdata"
@@ -30,8 +30,8 @@ func TestFamiliesInEveryLayout(t *testing.T) {
 	}
 	for _, ref := range refs {
 		dir := filepath.Dir(ref)
-		if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil {
-			continue // a GGUF alone: its family has a folder too
+		if !weights.HasSafetensors(dir) {
+			continue // a GGUF alone, or a reference alone: its family has a folder with both
 		}
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

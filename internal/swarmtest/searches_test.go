@@ -3,6 +3,7 @@ package swarmtest
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 	"whorl/tensor"
 )
 
-// searched is one line of testdata/toy_searches.json.
+// searched is one line of testdata/*_searches.json.
 type searched struct {
 	Prompt  []int32
 	Answers [][]int32
@@ -47,37 +48,49 @@ func (c *searched) request() client.Request {
 }
 
 // Searches and processors give the library's ids through every layout, and also when one
-// server after the other dies.
-func TestToySearchesEqualLibrary(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, err := os.ReadFile("testdata/toy_searches.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var cases []searched
-		if err := json.Unmarshal(b, &cases); err != nil {
-			t.Fatal(err)
-		}
-		if len(cases) < 40 {
-			t.Fatalf("only %d cases", len(cases))
-		}
-		r := openModel(t, toy)
-		for _, servers := range []int{1, 3} {
-			w := r.world(servers, 1, 1)
-			for i, c := range cases {
-				c.run(t, r, w, i, func(*client.Session, int) {})
-			}
-		}
-		for i, c := range cases[:12] {
-			w, kills := r.world(3, 2, 1), 0
-			c.run(t, r, w, i, func(s *client.Session, step int) {
-				if step%4 == 2 && kills < 3 {
-					w.Server(s.Route()[kills].Peer).Node.Kill()
-					kills++
-				}
+// server after the other dies: the caches of stages follow their beams whatever the model
+// knows of positions, rotations or slopes.
+func TestSearchesEqualLibrary(t *testing.T) {
+	for _, m := range []struct {
+		name, path string
+		stages     int
+	}{{"toy", toy, 3}, {"bloom", filepath.Join(fixtures, "bloom"), 2}} {
+		t.Run(m.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				searchesEqualLibrary(t, openModel(t, m.path), "testdata/"+m.name+"_searches.json", m.stages)
 			})
+		})
+	}
+}
+
+func searchesEqualLibrary(t *testing.T, r *real, path string, stages int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []searched
+	if err := json.Unmarshal(b, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) < 40 {
+		t.Fatalf("only %d cases", len(cases))
+	}
+	for _, servers := range []int{1, stages} {
+		w := r.world(servers, 1, 1)
+		for i, c := range cases {
+			c.run(t, r, w, i, func(*client.Session, int) {})
 		}
-	})
+	}
+	for i, c := range cases[:12] {
+		w, kills := r.world(stages, 2, 1), 0
+		c.run(t, r, w, i, func(s *client.Session, step int) {
+			if step%4 == 2 && kills < stages {
+				w.Server(s.Route()[kills].Peer).Node.Kill()
+				kills++
+			}
+		})
+	}
 }
 
 // run answers one case; each hears of every step before it is scored.

@@ -1,10 +1,13 @@
-"""Records what the transformers library generates with TOY by beam search and under logits processors: toy_searches.json.
+"""Records what the transformers library generates by beam search and under logits processors, with TOY and a small BLOOM:
+toy_searches.json and bloom_searches.json.
 
-End ids are chosen among ids that TOY likes to generate, so that answers end early. A case that float32 and float64 answer
-differently is left out: it hangs on the last bits. Packages: model/testdata/requirements.txt. Needs toy/ of make_toy.py.
+End ids are chosen among ids that the model likes to generate, so that answers end early. A case that float32 and float64
+answer differently is left out: it hangs on the last bits. Packages: model/testdata/requirements.txt. Needs toy/ of make_toy.py
+and model/testdata/bloom of make_bloom.py.
 Run in this folder:  python make_toy_searches.py
 """
 
+import gzip
 import json
 import random
 
@@ -14,11 +17,14 @@ from transformers import AutoModelForCausalLM
 SEED, CASES = 3, 48
 
 
-def main():
+BLOOM = "../../../model/testdata/bloom"
+
+
+def record(path, folder, prompts):
     rng = random.Random(SEED)
-    single = AutoModelForCausalLM.from_pretrained("toy", dtype=torch.float32).eval()
-    double = AutoModelForCausalLM.from_pretrained("toy", dtype=torch.float64).eval()
-    prompts = json.load(open("toy/ref.json"))["prompts"]
+    single = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    double = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
+    pad = single.config.vocab_size + 1
     out = []
     while len(out) < CASES:
         p = rng.choice(prompts)
@@ -37,12 +43,21 @@ def main():
         c["eos_token_id"] = sorted(set(c["eos_token_id"]))
         answers = []
         for model in (single, double):
-            ids = model.generate(torch.tensor([p["ids"]]), do_sample=False, pad_token_id=384 + 1, **c)
-            answers.append([[i for i in row[len(p["ids"]):] if i != 385] for row in ids.tolist()])
+            ids = model.generate(torch.tensor([p["ids"]]), do_sample=False, pad_token_id=pad, **c)
+            answers.append([[i for i in row[len(p["ids"]):] if i != pad] for row in ids.tolist()])
         if answers[0] == answers[1]:
             out.append({"prompt": p["ids"], "params": c, "answers": answers[0]})
-    with open("toy_searches.json", "w") as f:
+    with open(path, "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in out) + "\n]\n")
+
+
+def main():
+    with open("toy/ref.json") as f:
+        record("toy_searches.json", "toy", json.load(f)["prompts"])
+    with gzip.open(f"{BLOOM}/ref.json.gz") as f:
+        prompts = json.load(f)["prompts"]
+    # not those that go round in circles: processors and end ids have nothing to choose from there
+    record("bloom_searches.json", BLOOM, [p for p in prompts if len(set(p["new"][3:])) > 4])
 
 
 if __name__ == "__main__":
