@@ -129,16 +129,32 @@ func TestBrokenBodies(t *testing.T) {
 			}
 		}
 	}
-	// A body in time leaves the connection without a deadline.
-	client := srv.Client()
-	for range 2 {
-		resp, err := client.Post(srv.URL+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`))
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%v, %v", resp, err)
+}
+
+// A body has a deadline while it comes, and what comes after it has none.
+func TestBodyDeadline(t *testing.T) {
+	a := newBench(t, nil).api
+	for _, body := range []string{"", "{}"} {
+		begin := time.Now()
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		if _, err := a.readBody(w, httptest.NewRequest("POST", "/v1/completions", strings.NewReader(body))); err != nil {
+			t.Fatal(err)
 		}
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
+		if len(w.set) != 2 || w.set[0].Before(begin.Add(a.limits.Body)) || !w.set[1].IsZero() {
+			t.Errorf("body %q: deadlines %v, want one and its end", body, w.set)
+		}
 	}
+}
+
+// deadlines is a connection that notes its deadlines of reading.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
 }
 
 // A query that is not well escaped is said so, not taken for an empty one.
