@@ -18,15 +18,14 @@ import (
 // reroute makes the chain whole again: it replaces lost stages, tells every stage its new
 // place, and replays what the new ones lack. It is also how a session gets its first
 // chain and how a cut (Truncate, a cancelled step) reaches the stages. It tries until it
-// succeeds, the caller's context ends, or Timeouts.Recover passes.
+// succeeds, the caller's context ends, or Timeouts.Recover passes; for a first chain
+// Timeouts.First, unless the last attempt found out about another server that fails.
 func (s *Session) reroute(ctx context.Context) error {
-	patience := s.e.cfg.Timeouts.Recover
-	if s.epoch == 0 {
-		patience = s.e.cfg.Timeouts.First
-	}
-	limit := time.Now().Add(patience)
+	begin, first := time.Now(), s.epoch == 0
+	s.shunned = s.shunned[:0]
 	back := map[*stage]bool{} // went back further than planned since the last other failure
 	for attempt, lost := 0, 0; ; attempt++ {
+		shunned := len(s.shunned)
 		n, err := s.dropLost()
 		if err != nil {
 			return err
@@ -42,7 +41,11 @@ func (s *Session) reroute(ctx context.Context) error {
 			s.mu.Unlock()
 			return nil
 		}
-		if final := s.givenUp(ctx, limit, err); final != nil {
+		patience := s.e.cfg.Timeouts.Recover
+		if first && len(s.shunned) == shunned {
+			patience = s.e.cfg.Timeouts.First
+		}
+		if final := s.givenUp(ctx, begin.Add(patience), err); final != nil {
 			return final
 		}
 		if s.wentBack(err, back) {
@@ -52,6 +55,14 @@ func (s *Session) reroute(ctx context.Context) error {
 		s.e.cfg.Log.Info("session re-routes again", "session", s.String(), "attempt", attempt+1, "reason", err)
 		s.pause(ctx, min(s.e.cfg.Timeouts.Backoff<<min(attempt, 5), 2*time.Second))
 	}
+}
+
+// shun has the engine avoid a server that failed.
+func (s *Session) shun(p swarm.PeerID, err error) {
+	if !slices.Contains(s.shunned, p) {
+		s.shunned = append(s.shunned, p)
+	}
+	s.e.failed(p, swarm.AsError(err))
 }
 
 // givenUp decides whether an error of a re-route ends the session's call.
@@ -103,7 +114,7 @@ func (s *Session) dropLost() (int, error) {
 			refused = st.err
 			continue
 		}
-		s.e.failed(st.hop.Peer, e)
+		s.shun(st.hop.Peer, e)
 		s.e.cfg.Log.Warn("stage lost", "session", s.String(), "peer", st.hop.Peer, "blocks", st.hop.Span.String(), "reason", st.err)
 	}
 	if refused != nil {
@@ -135,7 +146,7 @@ func (s *Session) replace(ctx context.Context) ([]*stage, error) {
 		for _, h := range hops {
 			st, err := s.dial(ctx, h)
 			if err != nil {
-				s.e.failed(h.Peer, swarm.AsError(err))
+				s.shun(h.Peer, err)
 				return err
 			}
 			fresh, chain = append(fresh, st), append(chain, st)
@@ -326,7 +337,7 @@ func (s *Session) release(chain []*stage, old map[*stage]bool, cause error) {
 	closeAll(fresh)
 	for i, st := range fresh {
 		if err := errs[i]; err != nil && !errors.Is(err, context.Canceled) {
-			s.e.failed(st.hop.Peer, swarm.AsError(err))
+			s.shun(st.hop.Peer, err)
 		}
 	}
 	s.e.cfg.Log.Info("route refused", "session", s.String(), "reason", cause)

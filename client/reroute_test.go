@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,36 @@ func TestStageThatBlamesOthers(t *testing.T) {
 			if used > 1+lost {
 				t.Errorf("blaming %s: %d middle servers were tried", blames, used)
 			}
+		}
+	})
+}
+
+// A new session that meets servers that hang goes on to the next, however long each of them
+// took to show it; where all hang it says so in the time that this takes.
+func TestFirstRouteAroundHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, "a 0:6", "b 0:6", "c 0:6")
+		w.servers["a"].node.Pause()
+		w.servers["b"].node.Pause()
+		var sessions sync.WaitGroup
+		for range 4 {
+			sessions.Go(func() {
+				if s := w.open(t, client.SessionOptions{MaxLength: 64}); s.Route()[0].Peer != "c" {
+					t.Errorf("route %v", s.Route())
+				}
+			})
+		}
+		sessions.Wait()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, "a 0:6", "b 0:6")
+		w.servers["a"].node.Pause()
+		w.servers["b"].node.Pause()
+		begin := time.Now()
+		_, err := w.engine.Open(t.Context(), client.SessionOptions{MaxLength: 64})
+		// Those that hang are suspected: nobody is left to be asked.
+		if took := time.Since(begin); swarm.CodeOf(err) != swarm.CodeBlocksMissing || took > 20*time.Second {
+			t.Errorf("after %v: %v", took, err)
 		}
 	})
 }

@@ -27,6 +27,7 @@ type Session struct {
 	kill    context.CancelCauseFunc
 	chunk   int // rows per frame
 	feed    []float32
+	shunned []swarm.PeerID // servers that failed in the present re-route; its goroutine only
 
 	mu       sync.Mutex // guards all below, and the guarded fields of stages
 	epoch    uint32

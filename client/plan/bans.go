@@ -34,25 +34,33 @@ type ban struct {
 // NewBans makes an empty memory.
 func NewBans(p BanParams) *Bans { return &Bans{p: p, peers: map[swarm.PeerID]ban{}} }
 
-// Fail records a failure.
+// Fail records a failure. One of a peer that is avoided already is no second strike: all
+// sessions that a server had lose it at once.
 func (b *Bans) Fail(p swarm.PeerID, now time.Time) {
 	x := b.peers[p]
-	if now.Sub(x.last) > b.p.Max {
-		x.strikes = 0
+	switch since := now.Sub(x.last); {
+	case since > b.p.Max:
+		x.strikes = 1
+	case since >= b.length(x):
+		x.strikes++
 	}
-	b.peers[p] = ban{now, x.strikes + 1}
+	b.peers[p] = ban{now, x.strikes}
 }
 
-// Succeed forgets a peer's failures.
-func (b *Bans) Succeed(p swarm.PeerID) { delete(b.peers, p) }
+// length is how long a peer is avoided after its last failure.
+func (b *Bans) length(x ban) time.Duration {
+	if x.strikes == 0 {
+		return 0
+	}
+	return min(b.p.First<<min(x.strikes-1, 10), b.p.Max)
+}
 
 // Avoid lists the peers to avoid now with the time of their last failure, which tells a
 // router whom to try first when nobody else is left.
 func (b *Bans) Avoid(now time.Time) map[swarm.PeerID]time.Time {
 	out := map[swarm.PeerID]time.Time{}
 	for p, x := range b.peers {
-		d := b.p.First << min(x.strikes-1, 10)
-		if now.Sub(x.last) < min(d, b.p.Max) {
+		if now.Sub(x.last) < b.length(x) {
 			out[p] = x.last
 		} else if now.Sub(x.last) > 2*b.p.Max {
 			delete(b.peers, p)

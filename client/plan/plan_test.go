@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"testing"
 	"time"
-
-	"whorl/swarm"
 )
 
 func TestRanges(t *testing.T) {
@@ -143,23 +141,25 @@ func TestRecoverReaches(t *testing.T) {
 	}
 }
 
+// A peer is avoided for longer each time it fails anew, not for each session that it fails.
 func TestBans(t *testing.T) {
-	now := time.Unix(1000, 0)
+	begin := time.Unix(1000, 0)
 	b := NewBans(DefaultBanParams())
-	b.Fail("a", now)
-	at := func(d time.Duration) int { return len(b.Avoid(now.Add(d))) }
-	if at(14*time.Second) != 1 || at(16*time.Second) != 0 {
-		t.Error("one failure: want 15 s")
+	for _, c := range []struct {
+		fail   time.Duration // after begin
+		avoids time.Duration // and then so long
+	}{
+		{0, 15 * time.Second}, {0, 15 * time.Second}, {5 * time.Second, 15 * time.Second},
+		{20 * time.Second, 30 * time.Second}, {20 * time.Second, 30 * time.Second}, {60 * time.Second, time.Minute},
+		{120 * time.Second, 2 * time.Minute}, {240 * time.Second, 2 * time.Minute}, // it doubles no further
+		{361 * time.Second, 15 * time.Second}, // after a long time of peace
+	} {
+		b.Fail("a", begin.Add(c.fail))
+		at := func(d time.Duration) int { return len(b.Avoid(begin.Add(c.fail + c.avoids + d))) }
+		if at(-time.Second) != 1 || at(0) != 0 {
+			t.Errorf("a failure at %v: avoided just before %v: %v, then: %v", c.fail, c.avoids, at(-time.Second) == 1, at(0) == 1)
+		}
 	}
-	b.Fail("a", now)
-	if at(29*time.Second) != 1 || at(31*time.Second) != 0 {
-		t.Error("two failures: want 30 s")
-	}
-	b.Succeed("a")
-	if at(0) != 0 {
-		t.Error("success must forget")
-	}
-	var _ swarm.PeerID
 }
 
 func TestChunk(t *testing.T) {
