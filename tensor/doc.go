@@ -15,6 +15,9 @@
 //     other product or sum is rounded on its own. The bits of a NaN are not promised.
 //   - Float product (float weights, or quantised weights under [ActF32], dequantised to
 //     float32 first): acc = 0; for k = 0..K-1: acc = fma(w[k], x[k], acc).
+//   - NF4 product (NF4 weights in both modes): acc = 0; for groups of 64 in rising order, with
+//     their scale d and levels l: s = 0; for k in the group: s = fma(l[k], x[k], s); then
+//     acc = fma(s, d, acc).
 //   - Quantised product ([Act8] with quantised weights): x is cut in groups of 32;
 //     per group amax = max|x|, d = amax/127, id = 127/amax, q = round-half-even(x*id);
 //     below amax = 2^-120, where id would overflow, d and q are 0; a group with an

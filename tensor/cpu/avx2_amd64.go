@@ -53,9 +53,10 @@ var avx2 = kernels{
 	quantiseRow: func(row *int8Row, q []int8, outlier []int32, x []float32) {
 		avx2QuantiseRow((*byte)(unsafe.Pointer(row)), &q[0], &outlier[0], &x[0], len(x))
 	},
-	nf4: avx2NF4Products,
-	unpackNF4: func(dst []float32, data []byte, scale []float32, lines int) {
-		avx2UnpackNF4(&dst[0], &data[0], &scale[0], lines, &quant.NF4Levels[0])
+	nf4:      avx2NF4Products,
+	nf4Panel: avx2NF4PanelProducts,
+	unpackNF4: func(dst []float32, data []byte, lines int) {
+		avx2UnpackNF4(&dst[0], &data[0], lines, &quant.NF4Levels[0])
 	},
 	quantise: func(q []quantGroup, x []float32) {
 		avx2Quantise((*byte)(unsafe.Pointer(&q[0])), &x[0], len(q))

@@ -79,3 +79,18 @@ func avx2NF4Products(a *nf4Args) {
 			&a.x[r*a.xStride], uintptr(4*a.xStride), a.groups, &quant.NF4Levels[0])
 	}
 }
+
+var avx2NF4Panels = [...]func(acc *float32, accStride uintptr, panel, scale, x *float32, xStride uintptr, groups int){
+	avx2NF4Panelx1, avx2NF4Panelx2, avx2NF4Panelx3, avx2NF4Panelx4, avx2NF4Panelx5, avx2NF4Panelx6,
+}
+
+func avx2NF4PanelProducts(a *nf4PanelArgs) {
+	together := equalParts(a.rows, len(avx2NF4Panels))
+	for r := 0; r < a.rows; r += together {
+		n := min(together, a.rows-r)
+		for b := range 2 {
+			avx2NF4Panels[n-1](&a.acc[r*a.accStride+b*lanes], uintptr(4*a.accStride), &a.panel[b*a.groups*nf4Group*lanes],
+				&a.scale[b*a.scaleStride], &a.x[r*a.xStride], uintptr(4*a.xStride), a.groups)
+		}
+	}
+}

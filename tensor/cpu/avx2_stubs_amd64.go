@@ -419,10 +419,40 @@ func avx2NF4x3(acc *float32, accStride uintptr, data *byte, scale *float32, n in
 //go:noescape
 func avx2NF4x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
-// avx2UnpackNF4 dequantises lines of 8 columns of one block that share scales.
+// avx2NF4Panelx1 continues the products of 1 rows with one block of a panel; strides are in bytes.
 //
 //go:noescape
-func avx2UnpackNF4(dst *float32, data *byte, scale *float32, lines int, levels *float32)
+func avx2NF4Panelx1(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
+
+// avx2NF4Panelx2 continues the products of 2 rows with one block of a panel; strides are in bytes.
+//
+//go:noescape
+func avx2NF4Panelx2(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
+
+// avx2NF4Panelx3 continues the products of 3 rows with one block of a panel; strides are in bytes.
+//
+//go:noescape
+func avx2NF4Panelx3(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
+
+// avx2NF4Panelx4 continues the products of 4 rows with one block of a panel; strides are in bytes.
+//
+//go:noescape
+func avx2NF4Panelx4(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
+
+// avx2NF4Panelx5 continues the products of 5 rows with one block of a panel; strides are in bytes.
+//
+//go:noescape
+func avx2NF4Panelx5(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
+
+// avx2NF4Panelx6 continues the products of 6 rows with one block of a panel; strides are in bytes.
+//
+//go:noescape
+func avx2NF4Panelx6(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
+
+// avx2UnpackNF4 looks up the levels of lines of 8 columns of one block.
+//
+//go:noescape
+func avx2UnpackNF4(dst *float32, data *byte, lines int, levels *float32)
 
 // avx2Read loads turns*1024 bytes and drops them.
 //

@@ -61,8 +61,9 @@ var avx512 = kernels{
 	},
 	quantiseRow: quantiseINT8Row,
 	nf4:         nf4Products,
-	unpackNF4: func(dst []float32, data []byte, scale []float32, lines int) {
-		avx512UnpackNF4(&dst[0], &data[0], &scale[0], lines, &quant.NF4Levels[0])
+	nf4Panel:    nf4PanelProducts,
+	unpackNF4: func(dst []float32, data []byte, lines int) {
+		avx512UnpackNF4(&dst[0], &data[0], lines, &quant.NF4Levels[0])
 	},
 	quantise: func(q []quantGroup, x []float32) {
 		avx512Quantise((*byte)(unsafe.Pointer(&q[0])), &x[0], len(q))

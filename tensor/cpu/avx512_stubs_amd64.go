@@ -84,6 +84,11 @@ func avx512NF4x1x4(acc *float32, accStride uintptr, data *byte, scale *float32, 
 //go:noescape
 func avx512NF4x1x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
+// avx512NF4Panelx1 continues the products of 1 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx1(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512F32x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
@@ -163,6 +168,11 @@ func avx512NF4x2x4(acc *float32, accStride uintptr, data *byte, scale *float32, 
 //
 //go:noescape
 func avx512NF4x2x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4Panelx2 continues the products of 2 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx2(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
 
 // avx512F32x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
@@ -244,6 +254,11 @@ func avx512NF4x3x4(acc *float32, accStride uintptr, data *byte, scale *float32, 
 //go:noescape
 func avx512NF4x3x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
+// avx512NF4Panelx3 continues the products of 3 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx3(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512F32x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -303,6 +318,11 @@ func avx512INT8x4(acc *float32, accStride uintptr, data *byte, scale *float32, n
 //
 //go:noescape
 func avx512NF4x4x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4Panelx4 continues the products of 4 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx4(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
 
 // avx512F32x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -364,6 +384,11 @@ func avx512INT8x5(acc *float32, accStride uintptr, data *byte, scale *float32, n
 //go:noescape
 func avx512NF4x5x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
+// avx512NF4Panelx5 continues the products of 5 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx5(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512F32x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -423,6 +448,11 @@ func avx512INT8x6(acc *float32, accStride uintptr, data *byte, scale *float32, n
 //
 //go:noescape
 func avx512NF4x6x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4Panelx6 continues the products of 6 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx6(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
 
 // avx512F32x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -484,6 +514,11 @@ func avx512INT8x7(acc *float32, accStride uintptr, data *byte, scale *float32, n
 //go:noescape
 func avx512NF4x7x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
+// avx512NF4Panelx7 continues the products of 7 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx7(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512F32x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -544,6 +579,11 @@ func avx512INT8x8(acc *float32, accStride uintptr, data *byte, scale *float32, n
 //go:noescape
 func avx512NF4x8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
 
+// avx512NF4Panelx8 continues the products of 8 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx8(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512F32x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -598,6 +638,11 @@ func avx512Q5_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512INT8x9(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4Panelx9 continues the products of 9 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx9(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
 
 // avx512F32x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -654,6 +699,11 @@ func avx512Q5_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //go:noescape
 func avx512INT8x10(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
 
+// avx512NF4Panelx10 continues the products of 10 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx10(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512F32x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
@@ -708,6 +758,11 @@ func avx512Q5_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //
 //go:noescape
 func avx512INT8x11(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512NF4Panelx11 continues the products of 11 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx11(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
 
 // avx512F32x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
 //
@@ -764,6 +819,11 @@ func avx512Q5_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, b
 //go:noescape
 func avx512INT8x12(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
 
+// avx512NF4Panelx12 continues the products of 12 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx12(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512INT8Outliers continues the sums of one row and block over n outlier columns.
 //
 //go:noescape
@@ -779,10 +839,10 @@ func avx512UnpackINT8(dst *float32, data *byte, scale *float32, lines int)
 //go:noescape
 func avx512QuantiseRow(row *byte, q *int8, outlier *int32, x *float32, n int)
 
-// avx512UnpackNF4 dequantises lines of 8 columns of one block that share scales.
+// avx512UnpackNF4 looks up the levels of lines of 8 columns of one block.
 //
 //go:noescape
-func avx512UnpackNF4(dst *float32, data *byte, scale *float32, lines int, levels *float32)
+func avx512UnpackNF4(dst *float32, data *byte, lines int, levels *float32)
 
 // avx512UnpackQ8_0 dequantises groups of one block.
 //

@@ -31,6 +31,7 @@ var generic = kernels{
 	unpackINT8:   genericUnpackINT8,
 	quantiseRow:  genericQuantiseRow,
 	nf4:          genericNF4,
+	nf4Panel:     genericNF4Panel,
 	unpackNF4:    genericUnpackNF4,
 
 	rmsNorm:   genericRMSNorm,

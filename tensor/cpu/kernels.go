@@ -47,10 +47,11 @@ type kernels struct {
 	// quantiseRow fills a row of the form for them; q is padded, outlier as long as x.
 	quantiseRow func(row *int8Row, q []int8, outlier []int32, x []float32)
 
-	// nf4 continues products of NF4 weights, unpackNF4 dequantises lines of 8 columns of one
-	// block that share scales.
+	// nf4 continues products of NF4 weights, nf4Panel those of a panel of levels, which
+	// unpackNF4 looks up for lines of 8 columns of one block.
 	nf4       func(a *nf4Args)
-	unpackNF4 func(dst []float32, data []byte, scale []float32, lines int)
+	nf4Panel  func(a *nf4PanelArgs)
+	unpackNF4 func(dst []float32, data []byte, lines int)
 
 	// quantise fills one row of quantised form; len(x) is 32*len(q).
 	quantise func(q []quantGroup, x []float32)

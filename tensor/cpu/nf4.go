@@ -18,7 +18,7 @@ const (
 )
 
 // nf4Args describes a product of blocks of NF4 weights with float rows: for every row r,
-// block b and lane j, acc[r*accStride+b*16+j] continues over the columns. The number of
+// block b and lane j, acc[r*accStride+b*16+j] continues over the groups. The number of
 // blocks is even.
 type nf4Args struct {
 	acc       []float32
@@ -61,19 +61,21 @@ func (w *weight) dequantiseNF4(dst []float32, b, j int) {
 	}
 }
 
-// unpackNF4Columns dequantises n columns of block b from column c on; both are multiples of
-// 8.
-func (k *kernels) unpackNF4Columns(dst []float32, w *weight, b, c, n int) {
-	groups := w.cols / nf4Group
-	for n > 0 {
-		g, in := b*groups+c/nf4Group, c%nf4Group
-		run := min(n, nf4Group-in)
-		k.unpackNF4(dst[:run*lanes], w.data[(g*nf4Lines+in/8)*4*lanes:], w.scale32[g*lanes:][:lanes], run/8)
-		dst, c, n = dst[run*lanes:], c+run, n-run
-	}
+// nf4PanelArgs describes a product of two blocks of a panel of levels with float rows, as
+// nf4Args does for blocks as they lie.
+type nf4PanelArgs struct {
+	acc         []float32
+	accStride   int
+	panel       []float32 // [2][groups*64][16]: levels
+	scale       []float32 // [2][scaleStride], of which [groups][16] count
+	scaleStride int
+	x           []float32 // [rows][xStride]
+	xStride     int
+	rows        int
+	groups      int
 }
 
-// multiplyNF4 continues the products of blocks [b0, b0+nb) with rows [r0, r0+rows).
+// multiplyNF4 continues the products of blocks [b0, b0+nb) with rows [r0, r0+rows), a few.
 func (op *productOp) multiplyNF4(args *nf4Args, acc []float32, w *weight, b0, nb, r0, rows int) {
 	a, groups := op.a, w.cols/nf4Group
 	*args = nf4Args{
@@ -83,4 +85,25 @@ func (op *productOp) multiplyNF4(args *nf4Args, acc []float32, w *weight, b0, nb
 		x: a.x[r0*a.cols:], xStride: a.cols, rows: rows, groups: groups,
 	}
 	op.d.k.nf4(args)
+}
+
+// multiplyNF4Panels does the same for many rows.
+func (op *productOp) multiplyNF4Panels(p *panels, acc []float32, w *weight, b0, nb, r0, rows int) {
+	a, k, groups := op.a, op.d.k, w.cols/nf4Group
+	step := equalParts(groups, floatCols/nf4Group)
+	for g := 0; g < groups; g += step {
+		n := min(step, groups-g)
+		for b := 0; b < nb; b += 2 {
+			for i := range 2 {
+				lines := ((b0+b+i)*groups + g) * nf4Lines
+				k.unpackNF4(p.floats[i*n*nf4Group*lanes:][:n*nf4Group*lanes], w.data[lines*4*lanes:], n*nf4Lines)
+			}
+			p.nf4 = nf4PanelArgs{
+				acc: acc[b*lanes:], accStride: nb * lanes,
+				panel: p.floats, scale: w.scale32[((b0+b)*groups+g)*lanes:], scaleStride: groups * lanes,
+				x: a.x[r0*a.cols+g*nf4Group:], xStride: a.cols, rows: rows, groups: n,
+			}
+			k.nf4Panel(&p.nf4)
+		}
+	}
 }

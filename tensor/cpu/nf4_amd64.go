@@ -27,3 +27,18 @@ func nf4Products(a *nf4Args) {
 			&a.x[r*a.xStride], uintptr(4*a.xStride), a.groups, &quant.NF4Levels[0])
 	}
 }
+
+// avx512NF4Panels holds the kernels on a panel of levels by rows, from 1.
+var avx512NF4Panels = [maxTileRows]func(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int){
+	avx512NF4Panelx1, avx512NF4Panelx2, avx512NF4Panelx3, avx512NF4Panelx4, avx512NF4Panelx5, avx512NF4Panelx6,
+	avx512NF4Panelx7, avx512NF4Panelx8, avx512NF4Panelx9, avx512NF4Panelx10, avx512NF4Panelx11, avx512NF4Panelx12,
+}
+
+func nf4PanelProducts(a *nf4PanelArgs) {
+	together := equalParts(a.rows, maxTileRows)
+	for r := 0; r < a.rows; r += together {
+		n := min(together, a.rows-r)
+		avx512NF4Panels[n-1](&a.acc[r*a.accStride], uintptr(4*a.accStride), &a.panel[0], uintptr(4*a.groups*nf4Group*lanes),
+			&a.scale[0], uintptr(4*a.scaleStride), &a.x[r*a.xStride], uintptr(4*a.xStride), a.groups)
+	}
+}

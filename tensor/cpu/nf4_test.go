@@ -23,9 +23,14 @@ func TestNF4Kernels(t *testing.T) {
 					acc := fill(mem((rows-1)*stride+blocks*lanes), 3, 1)
 					k.nf4(&nf4Args{acc: acc, accStride: stride, data: data, scale: scale, blocks: blocks, x: x, xStride: xStride, rows: rows, groups: groups})
 				})
+				twins(t, "panel of "+name, func(k *kernels, mem func(int) []float32) {
+					acc := fill(mem((rows-1)*stride+blocks*lanes), 3, 1)
+					k.nf4Panel(&nf4PanelArgs{acc: acc, accStride: stride, panel: fill(make([]float32, 2*groups*nf4Group*lanes), 4, 1),
+						scale: scale, scaleStride: groups * lanes, x: x, xStride: xStride, rows: rows, groups: groups})
+				})
 				for _, lines := range []int{1, 4, nf4Lines} {
 					twins(t, "unpack "+name, func(k *kernels, mem func(int) []float32) {
-						k.unpackNF4(mem(lines*8*lanes), data, scale[:lanes], lines)
+						k.unpackNF4(mem(lines*8*lanes), data, lines)
 					})
 				}
 			}

@@ -46,6 +46,7 @@ func (l layout) panelForm() panelForm {
 type panels struct {
 	bytes  []panelGroup // [group][2]
 	floats []float32    // [2][column][16]
+	nf4    nf4PanelArgs
 }
 
 func newPanels() panels {
@@ -109,7 +110,7 @@ func (w *weight) groupsOf(b, g int) (data []byte, scale []uint16) {
 }
 
 // multiplyFloats continues the float product of blocks [b0, b0+nb), of weights of any
-// format but F32, which needs no panel, with rows [r0, r0+rows).
+// format but F32, which needs no panel, and NF4, with rows [r0, r0+rows).
 func (op *productOp) multiplyFloats(p *panels, acc []float32, w *weight, b0, nb, r0, rows int) {
 	a, stride := op.a, nb*lanes
 	step := w.layout.equalRuns((w.cols+group-1)/group, floatCols/group) * group
@@ -135,8 +136,6 @@ func (k *kernels) floatPanel(panel []float32, w *weight, b, c, n int) (stride in
 		case tensor.INT8:
 			block := (b + i) * paddedINT8(w.cols)
 			k.unpackINT8(dst, w.data[(block+c)*lanes:], w.scale32[(b+i)*lanes:][:lanes], stride/lanes)
-		case tensor.NF4:
-			k.unpackNF4Columns(dst, w, b+i, c, n)
 		case tensor.F16:
 			k.widenF16(dst, w.half[at:])
 		case tensor.BF16:

@@ -217,6 +217,8 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 		op.multiplyINT8(&s.int8, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.NF4 && rows <= maxNF4Rows:
 		op.multiplyNF4(&s.nf4, acc, w, b0, nb, r0, rows)
+	case w.layout.kind == tensor.NF4:
+		op.multiplyNF4Panels(&s.panels, acc, w, b0, nb, r0, rows)
 	case eight && (few || k.expander(w.layout.kind) == nil):
 		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
 	case eight:

@@ -1,6 +1,7 @@
 package tensortest
 
 import (
+	"encoding/binary"
 	"math"
 	"math/big"
 	"testing"
@@ -29,6 +30,8 @@ func rules(t *testing.T, d tensor.Device) {
 					want[i] = int8Product(m, i, x)
 				} else if mode == tensor.Act8 && eightBit(f.DType) {
 					want[i] = quantProduct(f, m.Data[i*cols/f.Group*f.Bytes:][:cols/f.Group*f.Bytes], x)
+				} else if f.DType == tensor.NF4 {
+					want[i] = nf4Product(m, i, x)
 				} else {
 					values := make([]float32, cols)
 					quant.UnpackRow(values, m, i)
@@ -49,6 +52,22 @@ func rules(t *testing.T, d tensor.Device) {
 	if k := differ(down(d, dst), rmsNorm(x, gain, 1e-5)); k >= 0 {
 		t.Errorf("rms norm: element %d is not by the rules", k)
 	}
+}
+
+// nf4Product is an output of NF4 weights: rows of groups with a scale before their codes,
+// the first column of a byte in its high half.
+func nf4Product(m tensor.Matrix, row int, x []float32) float32 {
+	const group, bytes = 64, 4 + 32
+	data, acc := m.Data[row*len(x)/group*bytes:], float32(0)
+	for g := range len(x) / group {
+		src, sum := data[g*bytes:][:bytes], float32(0)
+		for k, v := range x[g*group:][:group] {
+			code := src[4+k/2] >> (4 - k%2*4) & 15
+			sum = fma(quant.NF4Levels[code], v, sum)
+		}
+		acc = fma(sum, math.Float32frombits(binary.LittleEndian.Uint32(src)), acc)
+	}
+	return acc
 }
 
 // eightBit tells the formats whose products take groups of rows in 8 bits.

@@ -48,6 +48,9 @@ func avx2Kernels() {
 	for rows := 1; rows <= avx2NF4Rows; rows++ {
 		avx2NF4Kernel(rows)
 	}
+	for rows := 1; rows <= avx2NF4PanelRows; rows++ {
+		avx2NF4PanelKernel(rows)
+	}
 	avx2UnpackNF4Kernel()
 	avx2CeilingKernels()
 }

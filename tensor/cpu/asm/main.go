@@ -56,6 +56,7 @@ func avx512Kernels() {
 		if rows <= maxNF4Rows {
 			nf4Kernel(rows, 2)
 		}
+		nf4PanelKernel(rows)
 	}
 	int8OutliersKernel()
 	unpackINT8Kernel()

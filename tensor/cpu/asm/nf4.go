@@ -14,16 +14,15 @@ const (
 	maxNF4Rows = 8
 )
 
-// nf4Value looks the codes of column i of a line up and scales the levels. Only the low 4
-// bits of an index count, so nothing need be masked.
-func nf4Value(line, levels, scale reg.VecVirtual, i int) reg.VecVirtual {
+// nf4Value looks the levels of column i of a line up. Only the low 4 bits of an index count,
+// so nothing need be masked.
+func nf4Value(line, levels reg.VecVirtual, i int) reg.VecVirtual {
 	at, w := line, ZMM()
 	if i > 0 {
 		at = ZMM()
 		VPSRLD(U8(4*i), line, at)
 	}
 	VPERMPS(levels, at, w)
-	VMULPS(scale, w, w)
 	return w
 }
 
@@ -33,51 +32,73 @@ func nf4Levels() reg.VecVirtual {
 	return z
 }
 
+// strided is a run of blocks a stride apart.
+type strided struct{ base, stride, stride3 reg.GPVirtual }
+
+func newStrided(base, stride reg.GPVirtual, blocks int) strided {
+	s := strided{base, stride, nil}
+	if blocks == 4 {
+		s.stride3 = GP64()
+		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, s.stride3)
+	}
+	return s
+}
+
+// at addresses byte disp of block b.
+func (s strided) at(b, disp int) Mem {
+	m := Mem{Base: s.base, Disp: disp}
+	switch b {
+	case 1, 2:
+		m.Index, m.Scale = s.stride, uint8(b)
+	case 3:
+		m.Index, m.Scale = s.stride3, 1
+	}
+	return m
+}
+
+// addScaled ends the sums of a group: times the scales of their blocks they are added to
+// accumulators in memory, which are touched once in 64 columns and so take no registers.
+func addScaled(acc reg.GPVirtual, stride Mem, sums [][]reg.VecVirtual, scale strided) {
+	p := GP64()
+	MOVQ(acc, p)
+	for r, row := range sums {
+		if r > 0 {
+			ADDQ(stride, p)
+		}
+		for b, s := range row {
+			z, m := ZMM(), Mem{Base: p, Disp: 64 * b}
+			VMOVUPS(m, z)
+			VFMADD231PS(scale.at(b, 0), s, z)
+			VMOVUPS(z, m)
+		}
+	}
+}
+
 // nf4Kernel continues products of a number of rows with n runs of blocks.
 func nf4Kernel(rows, blocks int) {
 	name := fmt.Sprintf("avx512NF4x%dx%d", rows, blocks)
 	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with n runs of %d blocks; strides are in bytes.", name, rows, blocks))
 	Pragma("noescape")
-	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
+	acc, xStride := param("acc"), param("xStride")
 	levels := nf4Levels()
 	// A block has 512 bytes of lines and 64 of scales for each group.
-	block, scales := GP64(), GP64()
-	MOVQ(paramMem("groups"), scales)
-	SHLQ(U8(6), scales)
-	MOVQ(scales, block)
-	SHLQ(U8(3), block)
-	var block3, scales3 reg.GPVirtual
-	if blocks == 4 {
-		block3, scales3 = GP64(), GP64()
-		LEAQ(Mem{Base: block, Index: block, Scale: 2}, block3)
-		LEAQ(Mem{Base: scales, Index: scales, Scale: 2}, scales3)
-	}
-	at := func(p, stride, stride3 reg.GPVirtual, b, disp int) Mem {
-		m := Mem{Base: p, Disp: disp}
-		switch b {
-		case 1, 2:
-			m.Index, m.Scale = stride, uint8(b)
-		case 3:
-			m.Index, m.Scale = stride3, 1
-		}
-		return m
-	}
-	n := paramMem("n")
-	tile := newTile(rows, blocks)
+	perLines, perScales := GP64(), GP64()
+	MOVQ(paramMem("groups"), perScales)
+	SHLQ(U8(6), perScales)
+	MOVQ(perScales, perLines)
+	SHLQ(U8(3), perLines)
+	data, scale := newStrided(param("data"), perLines, blocks), newStrided(param("scale"), perScales, blocks)
+	sums := newTile(rows, blocks)
 
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
-	moveTile(acc, paramMem("accStride"), tile, true)
 	groups := GP64()
 	MOVQ(paramMem("groups"), groups)
 	Label("groups")
-	var s []reg.VecVirtual
+	zeroTile(sums)
 	for b := range blocks {
-		z := ZMM()
-		PREFETCHT0(at(scale, scales, scales3, b, floatAhead/8))
-		VMOVUPS(at(scale, scales, scales3, b, 0), z)
-		s = append(s, z)
+		PREFETCHT0(scale.at(b, floatAhead/8))
 	}
 	lines := GP64()
 	MOVQ(U32(nf4Lines), lines)
@@ -85,61 +106,110 @@ func nf4Kernel(rows, blocks int) {
 	var line []reg.VecVirtual
 	for b := range blocks {
 		z := ZMM()
-		PREFETCHT0(at(data, block, block3, b, floatAhead))
-		VMOVDQU64(at(data, block, block3, b, 0), z)
+		PREFETCHT0(data.at(b, floatAhead))
+		VMOVDQU64(data.at(b, 0), z)
 		line = append(line, z)
 	}
 	for i := range 8 {
 		var w []reg.VecVirtual
 		for b := range blocks {
-			w = append(w, nf4Value(line[b], levels, s[b], i))
+			w = append(w, nf4Value(line[b], levels, i))
 		}
-		for r := range rows {
-			v := ZMM()
-			VBROADCASTSS(x.at(r, 4*i), v)
-			for b := range blocks {
-				VFMADD231PS(v, w[b], tile[r][b])
-			}
-		}
+		addColumn(x, i, w, sums)
 	}
 	x.advance(4 * 8)
-	ADDQ(I32(64), data)
+	ADDQ(I32(64), data.base)
 	DECQ(lines)
 	JNE(LabelRef("lines"))
-	ADDQ(I32(64), scale)
+	addScaled(acc, paramMem("accStride"), sums, scale)
+	ADDQ(I32(64), scale.base)
 	DECQ(groups)
 	JNE(LabelRef("groups"))
-	moveTile(acc, paramMem("accStride"), tile, false)
 	ADDQ(I32(64*blocks), acc)
-	// One block is behind the pointers already.
-	switch blocks {
-	case 4:
-		ADDQ(block3, data)
-		ADDQ(scales3, scale)
-	default:
-		ADDQ(block, data)
-		ADDQ(scales, scale)
+	for _, s := range []strided{data, scale} { // one block is behind the pointers already
+		if blocks == 4 {
+			ADDQ(s.stride3, s.base)
+		} else {
+			ADDQ(s.stride, s.base)
+		}
 	}
-	DECQ(n)
+	DECQ(paramMem("n"))
 	JNE(LabelRef("blocks"))
 	VZEROUPPER()
 	RET()
 }
 
-// unpackNF4Kernel dequantises lines of one block that share scales.
+// nf4PanelKernel continues products of a number of rows with two blocks of a panel of
+// levels.
+func nf4PanelKernel(rows int) {
+	const blocks, unroll = 2, 4
+	name := fmt.Sprintf("avx512NF4Panelx%d", rows)
+	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)")
+	Doc(fmt.Sprintf("%s continues the products of %d rows with two blocks of a panel; strides are in bytes.", name, rows))
+	Pragma("noescape")
+	acc, xStride, groups := param("acc"), param("xStride"), param("groups")
+	panel, scale := newStrided(param("panel"), param("apart"), blocks), newStrided(param("scale"), param("scaleStride"), blocks)
+	sums := newTile(rows, blocks)
+	x := newRowPtrs(paramMem("x"), xStride, rows)
+	Label("groups")
+	zeroTile(sums)
+	turns := GP64()
+	MOVQ(U32(8*nf4Lines/unroll), turns)
+	Label("columns")
+	for i := range unroll {
+		var w []reg.VecVirtual
+		for b := range blocks {
+			z := ZMM()
+			VMOVUPS(panel.at(b, 64*i), z)
+			w = append(w, z)
+		}
+		addColumn(x, i, w, sums)
+	}
+	x.advance(4 * unroll)
+	ADDQ(I32(64*unroll), panel.base)
+	DECQ(turns)
+	JNE(LabelRef("columns"))
+	addScaled(acc, paramMem("accStride"), sums, scale)
+	ADDQ(I32(64), scale.base)
+	DECQ(groups)
+	JNE(LabelRef("groups"))
+	VZEROUPPER()
+	RET()
+}
+
+// addColumn adds the products of column i of all rows with that of each block to the sums.
+func addColumn(x rowPtrs, i int, w []reg.VecVirtual, sums [][]reg.VecVirtual) {
+	for r, row := range sums {
+		v := ZMM()
+		VBROADCASTSS(x.at(r, 4*i), v)
+		for b, z := range row {
+			VFMADD231PS(v, w[b], z)
+		}
+	}
+}
+
+func zeroTile(tile [][]reg.VecVirtual) {
+	for _, row := range tile {
+		for _, z := range row {
+			VPXORD(z, z, z)
+		}
+	}
+}
+
+// unpackNF4Kernel looks up the levels of lines of one block.
 func unpackNF4Kernel() {
 	const name = "avx512UnpackNF4"
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *float32, lines int, levels *float32)")
-	Doc(name + " dequantises lines of 8 columns of one block that share scales.")
+	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, lines int, levels *float32)")
+	Doc(name + " looks up the levels of lines of 8 columns of one block.")
 	Pragma("noescape")
 	dst, data, lines := param("dst"), param("data"), param("lines")
-	scale, levels := ZMM(), nf4Levels()
-	VMOVUPS(Mem{Base: param("scale")}, scale)
+	levels := nf4Levels()
 	Label("lines")
 	line := ZMM()
+	PREFETCHT0(Mem{Base: data, Disp: floatAhead})
 	VMOVDQU64(Mem{Base: data}, line)
 	for i := range 8 {
-		VMOVUPS(nf4Value(line, levels, scale, i), Mem{Base: dst, Disp: 64 * i})
+		VMOVUPS(nf4Value(line, levels, i), Mem{Base: dst, Disp: 64 * i})
 	}
 	ADDQ(I32(512), dst)
 	ADDQ(I32(64), data)
