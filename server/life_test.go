@@ -281,7 +281,7 @@ func TestPlanMemory(t *testing.T) {
 		{"cache in whole pages", z, 2 << 30, 1, 65, "1 blocks: weights 100.0 MiB, cache 0.1 MiB (128 tokens), buffers 50.0 MiB, spare 1.85 GiB of 2.00 GiB"},
 		{"adapters count", adapted, 2 << 30, 0, 0, "14 blocks: weights 1.37 GiB, adapters 280.0 MiB, cache 56.0 MiB (4096 tokens), buffers 50.0 MiB, spare 262.0 MiB of 2.00 GiB"},
 		{"too many by hand", z, 1 << 30, 10, 0, "not enough memory: 10 blocks need 1.22 GiB (weights 1000.0 MiB, cache of 4096 tokens 40.0 MiB, buffers 50.0 MiB, spare 160.0 MiB) and 1.00 GiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
-		{"not even one", z, 200 << 20, 0, 0, "not enough memory: 1 blocks need 314.0 MiB (weights 100.0 MiB, cache of 4096 tokens 4.0 MiB, buffers 50.0 MiB, spare 160.0 MiB) and 200.0 MiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
+		{"not even one", z, 200 << 20, 0, 0, "not enough memory: 1 block needs 314.0 MiB (weights 100.0 MiB, cache of 4096 tokens 4.0 MiB, buffers 50.0 MiB, spare 160.0 MiB) and 200.0 MiB is free: take a smaller cache (--attn-cache-tokens), or more --memory if the machine has it"},
 	} {
 		p, err := planMemory(c.z, c.total, 160<<20, c.asked, 30, c.tokens)
 		got := p.String()

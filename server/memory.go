@@ -91,8 +91,12 @@ func planMemory(z blocks.Sizes, total, spare int64, asked, modelBlocks, tokens i
 	p.Spare = total - p.Weights - p.Adapters - p.Cache - p.Buffers
 	if p.Spare < spare {
 		need := total - p.Spare + spare
-		return p, fmt.Errorf("not enough memory: %d blocks need %s (%s, cache of %d tokens %s, buffers %s, spare %s) and %s is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)",
-			n, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(spare), size(total))
+		blocks, advice := "1 block needs", "take a smaller cache (--attn-cache-tokens), or more --memory if the machine has it"
+		if n > 1 {
+			blocks, advice = fmt.Sprintf("%d blocks need", n), "hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"
+		}
+		return p, fmt.Errorf("not enough memory: %s %s (%s, cache of %d tokens %s, buffers %s, spare %s) and %s is free: "+advice,
+			blocks, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(spare), size(total))
 	}
 	return p, nil
 }

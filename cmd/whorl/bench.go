@@ -28,7 +28,7 @@ func newBench(w *world) *cobra.Command {
 this machine could do at best: reading memory, and dot products on registers. Work and
 ceiling alternate in slices, and a share is the median of the ratios of the pairs. Measure
 what several users get (serving), and what formats of weights cost in quality (quality).`,
-		Args: noArgs,
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usagef("no benchmark given: use `whorl bench model`, `whorl bench kernels`, `whorl bench serving` or `whorl bench quality`")
 		},

@@ -80,13 +80,27 @@ func (f *serveFlags) plan(w *world) error {
 }
 
 func (p modelPlan) print(to io.Writer) error {
-	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "model\t%s\t%s, %d blocks, %.3g billion parameters\n", p.Model, p.Family, p.Blocks, float64(p.Params)/1e9)
 	fmt.Fprintf(t, "class\t%s\tquant %s, %s cache\n", p.DType, p.Quant, p.KVDType)
-	fmt.Fprintf(t, "a block\t%.1f MiB\tand %.1f KiB of cache for each token\n", mib(p.BlockBytes), float64(p.TokenBytes)/1024)
-	fmt.Fprintf(t, "head\t%.1f MiB\ton nodes that generate\n", mib(p.HeadBytes))
-	fmt.Fprintf(t, "here\t%.1f MiB\t%s\n", mib(p.Memory), p.memory)
-	fmt.Fprintf(t, "swarm\t%d machines\tof that memory hold the model\n", p.Machines)
+	fmt.Fprintf(t, "a block\t%s\tand %s of cache for each token\n", bytesText(p.BlockBytes), bytesText(p.TokenBytes))
+	fmt.Fprintf(t, "head\t%s\ton nodes that generate\n", bytesText(p.HeadBytes))
+	fmt.Fprintf(t, "here\t%s\t%s\n", bytesText(p.Memory), p.memory)
+	if p.Machines == 1 {
+		fmt.Fprintln(t, "swarm\t1 machine\tof that memory holds the model")
+	} else {
+		fmt.Fprintf(t, "swarm\t%d machines\tof that memory hold the model\n", p.Machines)
+	}
 	return t.Flush()
+}
+
+// bytesText is a number of bytes in the unit that people would choose.
+func bytesText(n int64) string {
+	switch {
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
 }

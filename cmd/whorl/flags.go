@@ -37,7 +37,7 @@ func (f *swarmFlags) check() error {
 	}
 	if f.swarmKey != "" {
 		if _, err := os.Stat(f.swarmKey); err != nil {
-			return usagef("--swarm-key: %w", err)
+			return usagef("--swarm-key: %w: all nodes of a private swarm have a copy of one file; docs/howto/swarm.md says how to make it", err)
 		}
 	}
 	if len(f.initialPeers) > 0 {

@@ -37,7 +37,7 @@ func listen(flag, addr string) (*listener, error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for --%s: %w: choose another address, or port 0 for a free one", flag, err)
+		return nil, fmt.Errorf("listen for --%s: %w: choose another address, or --%s 127.0.0.1:0 for a free port", flag, err, flag)
 	}
 	return &listener{Listener: l, done: make(chan struct{})}, nil
 }

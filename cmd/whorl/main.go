@@ -108,7 +108,7 @@ WHORL_MAX_LENGTH) or in the YAML file of --config. The flag wins over the variab
 the variable over the file.
 
 Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
-		Args:          noArgs,
+		Args:          knownCommand,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -136,6 +136,20 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 		newTokenize(w), newDetokenize(w), newBench(w), newVersion(w))
 	strictArgs(root)
 	return root
+}
+
+// knownCommand is the argument check of commands that only have commands: an argument is
+// the name of one, misspelt.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2 // letters; cobra's own default, which it sets too late
+	text := fmt.Sprintf("%s has no command %q", cmd.CommandPath(), args[0])
+	if close := cmd.SuggestionsFor(args[0]); len(close) > 0 {
+		text += " (did you mean " + strings.Join(close, " or ") + "?)"
+	}
+	return errors.New(text)
 }
 
 // strictArgs makes wrong arguments wrong use, as wrong flags are.

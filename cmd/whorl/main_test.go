@@ -77,7 +77,9 @@ func TestWrongUse(t *testing.T) {
 		want []string
 	}{
 		{"", []string{"whorl --help"}},
-		{"tokenise", []string{"tokenise", "--help"}},
+		{"tokenise", []string{"tokenise", "did you mean tokenize?", "--help"}},
+		{"frobnicate", []string{`no command "frobnicate": see`}},
+		{"bench modle", []string{`whorl bench has no command "modle"`, "model"}},
 		{"version --jason", []string{"--jason", "whorl version --help"}},
 		{"version now", []string{"now"}},
 		{"version --log-level loud", []string{"loud", "debug"}},
@@ -149,6 +151,8 @@ func TestWrongUse(t *testing.T) {
 		{"serve " + toy + " --new-swarm --public-ip 203.0.113.7", []string{"--public-ip", "--port"}},
 		{"serve " + toy + " --new-swarm --public-ip ::1 --port 4001", []string{"IPv4"}},
 		{"serve " + toy + " --new-swarm --update-period 60 --expiration 30", []string{"--expiration"}},
+		{"serve " + toy + " --new-swarm --ready-file " + filepath.Join(dir, "none", "ready"), []string{"--ready-file", "folder", "none"}},
+		{"serve " + toy + " --new-swarm --swarm-key none.key", []string{"--swarm-key", "none.key", "docs/howto/swarm.md"}},
 		{"serve " + toy + " --new-swarm --update-period soon", []string{"soon"}},
 		{"serve " + toy + " --new-swarm --memory much", []string{"much", "8GiB"}},
 		{"serve " + toy + " --new-swarm --swarm a/b", []string{"a/b"}},

@@ -154,7 +154,7 @@ func TestServeDryRun(t *testing.T) {
 		t.Errorf("exit %d: %s%s", r.code, r.stdout, r.err)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"--dry-run --memory 1MiB", "not enough memory: 1 blocks need"},
+		{"--dry-run --memory 1MiB", "not enough memory: 1 block needs"},
 		{"--dry-run --quant q9", `quant "q9" is not supported`},
 		{"--dry-run --kv-dtype f16", "--kv-dtype: a KV cache of f16 is not supported: use f32 or bf16"},
 		{"--json", "--json goes with --dry-run"},

@@ -59,6 +59,9 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 		if err := os.Remove(n.readyFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return ctx, nil, usagef("--ready-file: %w", err)
 		}
+		if _, err := os.Stat(filepath.Dir(n.readyFile)); err != nil { // now, not after the model was loaded
+			return ctx, nil, usagef("--ready-file: its folder must exist: %w", err)
+		}
 	}
 	var err error
 	if n.public, err = listen("http", hf.http); err != nil {

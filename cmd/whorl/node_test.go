@@ -200,7 +200,7 @@ func TestStartFailures(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"serve " + toy + " --new-swarm --http " + taken.Addr().String(), []string{"--http", taken.Addr().String(), "in use", "port 0"}},
+		{"serve " + toy + " --new-swarm --http " + taken.Addr().String(), []string{"--http", taken.Addr().String(), "in use", "--http 127.0.0.1:0"}},
 		{"bootstrap --new-swarm --http 127.0.0.1:0 --admin " + taken.Addr().String(), []string{"--admin", "in use"}},
 		{"bootstrap --new-swarm --host-maddrs /ip4/127.0.0.1/tcp/" + port, []string{"/ip4/127.0.0.1/tcp/" + port, "in use"}},
 		{"bootstrap --host-maddrs " + loopback + " --initial-peers " + dead, []string{dead, "refused"}},

@@ -46,7 +46,7 @@ func openHistory(url string) (store.Store, func(), error) {
 	}
 	p, err := store.OpenPostgres(url, store.DefaultLimits())
 	if err != nil {
-		return nil, nil, usagef("--database-url: %w", err)
+		return nil, nil, usagef("--database-url: %w: want postgres://USER:PASSWORD@HOST:PORT/NAME", err)
 	}
 	return p, p.Close, nil
 }

@@ -56,7 +56,7 @@ var serverFlags = []petalsFlag{
 	{"no_auto_relay", warned, "this version looks for no relays: a node must be reachable at an announced address"},
 	{"host_maddrs", honoured, "multiaddrs to listen on, TCP only"},
 	{"announce_maddrs", honoured, "multiaddrs to announce instead of those of the interfaces"},
-	{"daemon_startup_timeout", warned, "there is no daemon to wait for: first peers are dialled all at once, for 5 s"},
+	{"daemon_startup_timeout", warned, "there is no daemon to wait for: first peers are dialled all at once, for 5 s, and for 15 s more where somebody listens"},
 	{"compression", honoured, "`none` only, since activations travel exact; other values are refused"},
 	{"num_handlers", warned, "every stream has its own goroutine: there are no handler processes"},
 	{"prefetch_batches", warned, "an iteration is formed from what is ready when the device is free"},

@@ -18,7 +18,7 @@ type promptFlags struct {
 }
 
 func (f *promptFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.text, "prompt", "", "the text to go on from; default: stdin")
+	fs.StringVar(&f.text, "prompt", "", "the text; default: stdin")
 	fs.StringVar(&f.ids, "ids", "", "token ids instead of text, separated by commas; needs no tokenizer")
 	fs.BoolVar(&f.parseSpecial, "parse-special", false, "text that looks like a special token becomes that token")
 }

@@ -65,8 +65,20 @@ func (s *size) Set(text string) error {
 	return fmt.Errorf("%q is no size: want bytes, such as 8GiB or 50GB", text)
 }
 
-func (s *size) String() string { return strconv.FormatInt(int64(*s), 10) }
-func (s *size) Type() string   { return "size" }
+// String is a text that Set reads, in a unit that leaves a whole number if there is one.
+func (s *size) String() string {
+	for _, u := range []struct {
+		name  string
+		bytes int64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"TB", 1e12}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}} {
+		if n := int64(*s); n != 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(*s), 10)
+}
+
+func (s *size) Type() string { return "size" }
 
 // choice is a flag that takes one of a few words.
 type choice struct {

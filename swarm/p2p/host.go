@@ -73,7 +73,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h.Handle(protoInstance, h.answerInstance)
-	h.log.Info("network limits", "connections", maxConns, "streams", maxStreams, "streams_per_peer", maxStreamsPerPeer)
+	h.log.Debug("network limits", "connections", maxConns, "streams", maxStreams, "streams_per_peer", maxStreamsPerPeer)
 	return h, nil
 }
 
