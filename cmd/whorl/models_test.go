@@ -51,8 +51,8 @@ widths are no multiple of 64), each with a cache of 16,384 tokens where query he
 buffers. Nodes that generate need the head beside it. "-": not even one block fits.
 
 Verified against transformers 5.24: of each family one or several tiny random models (` + "`model/testdata/PROVENANCE.md`" + `): outputs of blocks,
-logits, greedy ids of 50 prompts, in safetensors and in GGUF where that format knows the architecture, and loaded in every format; ` + "`make conformance`" + `
-prints the table. Published weights were compared of SmolLM2-135M-Instruct alone. A family's other sizes are the same code with other numbers.
+logits, greedy ids of 50 prompts or more, in safetensors and in GGUF where that format knows the architecture, and quantised on load: the families that
+come from Petals in every format, the others in those that rows of 64 permit. ` + "`make conformance`" + ` prints the table. Published weights were compared of SmolLM2-135M-Instruct alone. A family's other sizes are the same code with other numbers.
 
 Weights in GGUF of types that no kernel computes with are held in another format when they are loaded, which stands for the same values to
 the bit; the log says so and what it takes. Other types are refused by name: IQ1, IQ2, IQ3, TQ, MXFP4, NVFP4, Q8_K.
