@@ -3,21 +3,12 @@ package api
 import (
 	"encoding/json"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 
 	"whorl/api/gen"
+	"whorl/internal/meter"
 )
-
-// allocated is how many bytes f allocates, those that were freed since too.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // Of bodies full of tiny values, the worst that is taken allocates little, and one that is
 // refused next to nothing: it is refused before it is decoded.
@@ -49,12 +40,12 @@ func TestTinyValues(t *testing.T) {
 		}
 		fits, exceeds := c.body(maxValues/c.units-20), c.body(maxValues/c.units+20)
 		var err error
-		if n := allocated(func() { err = decode(fits) }); err != nil || n > most {
+		if n := meter.Allocated(func() { err = decode(fits) }); err != nil || n > most {
 			t.Errorf("%s, which fits: %d bytes allocated, %v: want at most %d", name, n, err, most)
 		} else {
 			t.Logf("%s: %d bytes of JSON, %d allocated", name, len(fits), n)
 		}
-		if n := allocated(func() { err = decode(exceeds) }); err == nil || !strings.Contains(err.Error(), "more than 262144 values") || n > refusal+uint64(len(exceeds)) {
+		if n := meter.Allocated(func() { err = decode(exceeds) }); err == nil || !strings.Contains(err.Error(), "more than 262144 values") || n > refusal+uint64(len(exceeds)) {
 			t.Errorf("%s, which exceeds: %d bytes allocated, %v", name, n, err)
 		}
 	}

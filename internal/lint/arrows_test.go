@@ -107,7 +107,7 @@ func below(folders map[string][]*file, from string) map[string]bool {
 }
 
 // testOnly are packages that tests of any package may use.
-var testOnly = []string{"internal/fixture", "internal/golden", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
+var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
 
 func TestArrows(t *testing.T) {
 	folders := packages(t)

@@ -3,10 +3,10 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
+	"whorl/internal/meter"
 	"whorl/model/tokenizer/jinja"
 )
 
@@ -31,15 +31,6 @@ var tiny = map[string]func(values int) string{
 	},
 }
 
-// allocated is how many bytes f allocates, those that were freed since too.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
 // The worst conversation that is taken allocates little, and one that exceeds the budget
 // less: it is refused while it is read.
 func TestConversationBudget(t *testing.T) {
@@ -51,12 +42,12 @@ func TestConversationBudget(t *testing.T) {
 	messages := []Message{{Role: "user", Content: "a"}}
 	for name, list := range tiny {
 		fits, exceeds := json.RawMessage(list(jinja.MaxValues)), json.RawMessage(list(2*jinja.MaxValues))
-		if n := allocated(func() { _, err = tok.EncodeChat(messages, true, WithTools(fits)) }); err != nil || n > most {
+		if n := meter.Allocated(func() { _, err = tok.EncodeChat(messages, true, WithTools(fits)) }); err != nil || n > most {
 			t.Errorf("%s, which fits: %d bytes allocated, %v: want at most %d", name, n, err, most)
 		} else {
 			t.Logf("%s: %d bytes of JSON, %d allocated", name, len(fits), n)
 		}
-		n := allocated(func() { _, err = tok.EncodeChat(messages, true, WithTools(exceeds)) })
+		n := meter.Allocated(func() { _, err = tok.EncodeChat(messages, true, WithTools(exceeds)) })
 		if err == nil || !strings.Contains(err.Error(), "more than 131072 JSON values in one conversation") || n > most {
 			t.Errorf("%s, which exceeds: %d bytes allocated, %v", name, n, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"whorl/internal/meter"
 )
 
 // A text of as many ids as the limit is encoded as without one, one of more is refused, and
@@ -30,7 +32,7 @@ func TestEncodeLimit(t *testing.T) {
 		}
 		long := strings.Repeat("7 ", 1<<20)
 		var err error
-		if n := allocated(func() { _, err = tok.Encode(long, EncodeOptions{Limit: 1000}) }); !errors.Is(err, ErrTooLong) || n > 1<<20 {
+		if n := meter.Allocated(func() { _, err = tok.Encode(long, EncodeOptions{Limit: 1000}) }); !errors.Is(err, ErrTooLong) || n > 1<<20 {
 			t.Errorf("%s: %d bytes allocated, %v", name, n, err)
 		}
 	}

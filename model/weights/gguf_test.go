@@ -5,9 +5,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"whorl/internal/meter"
 )
 
 // everyKind is an honest file with one metadata pair of every type and three tensors.
@@ -180,16 +181,6 @@ func oneLine(t *testing.T, err error, path, want string) {
 	}
 }
 
-// worked is the processor time that this process has used.
-func worked(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func TestGGUFBigVocabularyIsFast(t *testing.T) {
 	const n = 262_144
 	b := newGGUF(3, 0, 3)
@@ -208,19 +199,19 @@ func TestGGUFBigVocabularyIsFast(t *testing.T) {
 	path := write(t, "vocab.gguf", b.buf)
 	best := time.Hour // of three, and of the processor's time: the machine may be busy with other tests
 	for range 3 {
-		start := worked(t)
-		f, err := OpenGGUF(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tokens, ok1 := f.Metadata().Strings("tokenizer.ggml.tokens")
-		scores, ok2 := f.Metadata().Floats("tokenizer.ggml.scores")
-		types, ok3 := f.Metadata().Ints("tokenizer.ggml.token_type")
-		best = min(best, worked(t)-start)
-		f.Close()
-		if !ok1 || !ok2 || !ok3 || tokens[n-1] != "token262143" || scores[n-1] != n-1 || types[0] != 1 {
-			t.Fatal("the vocabulary is not what was written")
-		}
+		best = min(best, meter.Worked(t, func() {
+			f, err := OpenGGUF(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			tokens, ok1 := f.Metadata().Strings("tokenizer.ggml.tokens")
+			scores, ok2 := f.Metadata().Floats("tokenizer.ggml.scores")
+			types, ok3 := f.Metadata().Ints("tokenizer.ggml.token_type")
+			if !ok1 || !ok2 || !ok3 || tokens[n-1] != "token262143" || scores[n-1] != n-1 || types[0] != 1 {
+				t.Fatal("the vocabulary is not what was written")
+			}
+		}))
 	}
 	if best > 500*time.Millisecond {
 		t.Errorf("took %v of processor time, want under 0.5 s", best)

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"whorl/internal/fixture"
+	"whorl/internal/meter"
 )
 
 type goldenCases struct {
@@ -133,8 +133,11 @@ func TestLimits(t *testing.T) {
 		{"sum too large", "{{ 9223372036854775807 + 1 }}", "too large"},
 		{"product too large", "{{ 9223372036854775807 * 3 }}", "too large"},
 	} {
-		began := worked(t)
-		got, err := renderText(c.template, nil)
+		var (
+			got string
+			err error
+		)
+		took := meter.Worked(t, func() { got, err = renderText(c.template, nil) })
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
@@ -147,20 +150,10 @@ func TestLimits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %.60q and error %v, want one line with %q", c.name, got, err, c.want)
 		}
-		if took := worked(t) - began; took > renderTime+renderTime/2 {
+		if took > renderTime+renderTime/2 {
 			t.Errorf("%s: took %v of processor time", c.name, took)
 		}
 	}
-}
-
-// worked is the processor time that this process has used: the machine may be busy.
-func worked(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestUnsupported: what jinja2 has and this package has not is named.
@@ -244,15 +237,18 @@ func FuzzRender(f *testing.F) {
 	}
 	vars := g.variables(f)
 	f.Fuzz(func(t *testing.T, source string) {
-		began := worked(t)
-		got, err := renderText(source, vars)
+		var (
+			got string
+			err error
+		)
+		took := meter.Worked(t, func() { got, err = renderText(source, vars) })
 		if err != nil && strings.Contains(err.Error(), "engine failed") {
 			t.Fatal(err)
 		}
 		if len(got) > 2*baseSize {
 			t.Fatalf("%d bytes", len(got))
 		}
-		if took := worked(t) - began; took > 3*renderTime {
+		if took > 3*renderTime {
 			t.Fatalf("took %v of processor time", took)
 		}
 	})
