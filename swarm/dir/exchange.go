@@ -16,19 +16,31 @@ import (
 // in rotation. It returns how many answered, and the last refusal of those who are of
 // another swarm or version.
 func (d *Directory) tell(ctx context.Context, n int) (heard int, refusal error) {
-	var wg sync.WaitGroup
-	results := make(chan error, n)
-	for _, p := range d.tellers(n) {
-		wg.Go(func() { results <- d.exchange(ctx, p) })
+	var pulls sync.WaitGroup
+	defer pulls.Wait()
+	return d.tellFor(ctx, n, exchangeTimeout, &pulls)
+}
+
+// tellFor is tell for a limited time: exchanges that take longer go on in pulls.
+func (d *Directory) tellFor(ctx context.Context, n int, limit time.Duration, pulls *sync.WaitGroup) (heard int, refusal error) {
+	asked := d.tellers(n)
+	results := make(chan error, len(asked))
+	for _, p := range asked {
+		pulls.Go(func() { results <- d.exchange(ctx, p) })
 	}
-	wg.Wait()
-	close(results)
-	for err := range results {
-		switch code := swarm.CodeOf(err); {
-		case err == nil:
-			heard++
-		case code == swarm.CodeWrongSwarm || code == swarm.CodeVersion:
-			refusal = err
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for range asked {
+		select {
+		case err := <-results:
+			switch code := swarm.CodeOf(err); {
+			case err == nil:
+				heard++
+			case code == swarm.CodeWrongSwarm || code == swarm.CodeVersion:
+				refusal = err
+			}
+		case <-late.C:
+			return heard, refusal
 		}
 	}
 	return heard, refusal
@@ -71,7 +83,11 @@ func chooseTellers(initial, connected []swarm.PeerID, n, turn int) []swarm.PeerI
 func (d *Directory) exchange(ctx context.Context, p swarm.PeerID) error {
 	err := d.pull(ctx, p)
 	result := "ok"
-	if err != nil {
+	if err == nil {
+		d.mu.Lock()
+		d.heard = d.cfg.Clock()
+		d.mu.Unlock()
+	} else {
 		result = "failed"
 		if e := swarm.AsError(err); e.Code == swarm.CodeWrongSwarm || e.Code == swarm.CodeVersion {
 			result = "refused"

@@ -13,6 +13,7 @@ import (
 
 	"whorl/swarm"
 	"whorl/swarm/p2p"
+	"whorl/swarm/wire"
 )
 
 // A copy of a running node's identity is refused at the start, and the first is untouched.
@@ -131,5 +132,34 @@ func TestSynced(t *testing.T) {
 	}
 	if err := start(t, newHost(t, p2p.Config{}), quick(nil)).Synced(); err != nil {
 		t.Errorf("a founder alone: %v", err)
+	}
+}
+
+// A peer that takes questions and never answers does not keep a node from asking others.
+func TestHangingTeller(t *testing.T) {
+	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+	a := join(t, boot)
+	a.until(t, "the first exchange", func(swarm.View) bool { return true })
+	asked := make(chan struct{}, 1000)
+	mute := newHost(t, p2p.Config{})
+	mute.Handle(wire.ProtoDirectory, func(ctx context.Context, _ swarm.PeerID, _ wire.Stream) {
+		asked <- struct{}{}
+		<-ctx.Done()
+	})
+	if err := mute.Bootstrap(t.Context(), a.host.Addrs()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatal("the mute peer was not asked")
+	}
+	of := func(result string) float64 { return count(a.metrics.exchanges.WithLabelValues(result)) }
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for before := of("ok"); of("ok") < before+3; <-tick.C {
+		if of("failed") > 0 {
+			t.Fatalf("%v answers until the question to the mute peer was given up", of("ok")-before)
+		}
 	}
 }

@@ -100,16 +100,16 @@ func (d *Directory) checkTwin(ctx context.Context) error {
 	return d.host.Twin(ctx, slices.DeleteFunc(slices.Clone(r.Addrs), func(a string) bool { return slices.Contains(ours, a) }))
 }
 
-// refreshes exchanges records with tellers and forgets what has expired.
+// refreshes exchanges records with tellers and forgets what has expired. A teller that hangs
+// does not hold it up: what others know would grow old.
 func (d *Directory) refreshes(ctx context.Context) {
+	var pulls sync.WaitGroup
+	defer pulls.Wait()
 	tick := time.NewTicker(d.cfg.Refresh)
 	defer tick.Stop()
 	for {
-		heard, _ := d.tell(ctx, tellers)
+		d.tellFor(ctx, tellers, d.cfg.Refresh, &pulls)
 		d.mu.Lock()
-		if heard > 0 {
-			d.heard = d.cfg.Clock()
-		}
 		if d.records.prune(d.cfg.Clock()) {
 			d.touch()
 		}
