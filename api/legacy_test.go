@@ -211,7 +211,7 @@ func TestSwarmStates(t *testing.T) {
 		{fakeView(), "broken", "cannot be used: no server holds blocks 0-7", 0},
 		{fakeView(a(0, 8, swarm.Joining)), "broken", "cannot be used: no server holds blocks 0-7", 0},
 		{fakeView(a(0, 5, swarm.Online), c(6, 8)), "broken", "cannot be used: no server holds blocks 5", 0},
-		{fakeView(a(0, 5, swarm.Online), c(2, 8)), "healthy", "can be used, but one server holds blocks 0-1, 5-7 alone", 10},
+		{fakeView(a(0, 5, swarm.Online), c(2, 8)), "healthy", "can be used, but without a spare server of blocks 0-1, 5-7", 10},
 		{fakeView(a(0, 8, swarm.Online), c(0, 8)), "healthy", "can be used: every block has 2 servers or more", 20},
 		{swarm.View{Manifest: fakeManifest}, "unknown", "nothing was heard of it yet", 0},
 	} {

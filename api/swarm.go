@@ -68,7 +68,7 @@ func verdict(v swarm.View, state gen.ModelState) string {
 	for i := range single {
 		single[i]-- // now 0 where one server is left
 	}
-	return "can be used, but one server holds blocks " + swarm.FormatSpans(swarm.MissingSpans(single)) + " alone"
+	return "can be used, but without a spare server of blocks " + swarm.FormatSpans(swarm.MissingSpans(single))
 }
 
 // weakest sums a number of the online servers per block and returns the least sum.

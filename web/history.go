@@ -157,7 +157,7 @@ func coverageHistory(rows []store.Coverage, w store.Window) view.History {
 	h := view.History{Empty: len(rows) == 0, Heads: []string{"Holders at least", "Missing", "Servers", "All sessions", "One session", "Free cache"}}
 	h.Charts = []view.Chart{redundancyChart(rows, w),
 		line("Throughput, all sessions together", func(c *store.Coverage) *float64 { return c.Bottleneck }),
-		line("Speed of one session, at best", func(c *store.Coverage) *float64 { return c.SessionTPS })}
+		line("Speed of one session, estimated", func(c *store.Coverage) *float64 { return c.SessionTPS })}
 	for _, c := range perTable(rows) {
 		missing := swarm.FormatSpans(c.Missing)
 		if missing == "" {

@@ -72,7 +72,7 @@ func spareText(c *store.Coverage) string {
 	}
 	alone := thin(c, 2)
 	if total(alone) == len(c.Counts) {
-		return "Every block has a holder, none a spare one yet."
+		return "Every block has one holder, and none a spare one yet."
 	}
 	return "Every block has a holder, but there is no spare one of " + blocksText(alone) + "."
 }

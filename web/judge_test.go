@@ -19,7 +19,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"nobody", nil, 0, "empty", "No model is served yet.", "Start the first server with the command below; it appears here within seconds."},
 		{"case 040: half of the blocks", []swarm.View{viewOf(m, half)}, 0, "broken", "tiny cannot answer now.", "Nobody holds blocks 4-7."},
-		{"case 040: both halves", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Online))}, 0, "healthy", "tiny is ready.", "Every block has a holder, none a spare one yet."},
+		{"case 040: both halves", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Online))}, 0, "healthy", "tiny is ready.", "Every block has one holder, and none a spare one yet."},
 		{"the rest is coming", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Joining))}, 0, "broken", "tiny cannot answer now.",
 			"Nobody holds blocks 4-7. Servers are loading all of them."},
 		{"some of it is coming", []swarm.View{viewOf(m, half, record("b", m, 2, 6, swarm.Joining))}, 0, "broken", "tiny cannot answer now.",
@@ -87,7 +87,7 @@ func TestJoin(t *testing.T) {
 		want  string
 	}{
 		{"an empty swarm", nil, fakeNode{}, nil, "whorl serve MODEL --new-swarm"},
-		{"configured peers", nil, fakeNode{Addrs: []string{"/ip4/10.0.0.1/tcp/1/p2p/x"}, Swarm: "default"}, []string{"/dns4/a/tcp/1/p2p/y", "/dns4/b/tcp/1/p2p/z"},
+		{"configured peers", nil, fakeNode{Addrs: []string{"/ip4/10.0.0.1/tcp/1/p2p/x"}, Swarm: "main"}, []string{"/dns4/a/tcp/1/p2p/y", "/dns4/b/tcp/1/p2p/z"},
 			"whorl serve MODEL --initial-peers /dns4/a/tcp/1/p2p/y,/dns4/b/tcp/1/p2p/z"},
 		{"an address that others reach", nil, fakeNode{Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/x", "/ip4/10.0.0.1/tcp/1/p2p/x/p2p-circuit/p2p/r", "/ip4/10.0.0.1/tcp/1/p2p/x"}, Swarm: "my garden"}, nil,
 			"whorl serve MODEL --initial-peers /ip4/10.0.0.1/tcp/1/p2p/x --swarm 'my garden'"},

@@ -133,7 +133,7 @@ func modelFacts(j judged) []view.Fact {
 	}
 	speed := view.Fact{Name: "Speed", Value: view.Rate(c.SessionTPS)}
 	if c.SessionTPS != nil {
-		speed.Note = "one session, at best"
+		speed.Note = "one session, estimated"
 	}
 	return []view.Fact{speed, servers,
 		{Name: "Free cache", Value: view.Count(c.CacheLeft), Note: "tokens"},
@@ -231,6 +231,9 @@ func findServer(snap *snapshot, p swarm.PeerID) (*swarm.Record, bool) {
 	return nil, false
 }
 
+// defaultSwarm is the name of a swarm that nobody named: `whorl serve --help` has it.
+const defaultSwarm = "main"
+
 // join says how to bring a server: for the given model, or else for the one in need.
 func (s *Site) join(all []judged, uid swarm.UID) view.Join {
 	j := view.Join{Text: "Any machine can hold some of the blocks. It takes those that are held worst, and shows up here within seconds."}
@@ -257,14 +260,14 @@ func (s *Site) join(all []judged, uid swarm.UID) view.Join {
 	} else {
 		words = append(words, "--initial-peers", view.Quote(strings.Join(peers, ",")))
 	}
-	if st.Swarm != "" && st.Swarm != "default" {
+	if st.Swarm != "" && st.Swarm != defaultSwarm {
 		words = append(words, "--swarm", view.Quote(st.Swarm))
 	}
 	j.Command = view.Command{ID: "join-command", Text: strings.Join(words, " ")}
 	if name == "MODEL" {
-		j.Note = "MODEL is a folder, a .gguf file, or a hub name."
+		j.Note = "MODEL is a folder or a .gguf file on that machine."
 	} else {
-		j.Note = "Give the model's file or folder in place of the name if you have it. A private swarm also wants --swarm-key."
+		j.Note = "In place of the name goes the path of the model's file or folder on that machine. A private swarm also wants --swarm-key."
 	}
 	return j
 }

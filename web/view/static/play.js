@@ -19,6 +19,14 @@
     const n = Number($(id).value);
     return $(id).value !== "" && Number.isFinite(n) ? n : otherwise;
   };
+  const sampling = () => {
+    const temperature = value("temperature", 0.7);
+    return temperature > 0 ? { temperature, top_p: value("top-p", 0.9) } : { temperature: 0 };
+  };
+  const withSystem = (all) => {
+    const system = $("system").value.trim();
+    return system ? [{ role: "system", content: system }, ...all] : all;
+  };
   const most = () => Number(model.selectedOptions[0].dataset.max) || 8192;
 
   const element = (tag, className, text) => {
@@ -60,16 +68,13 @@
     };
   };
   const ask = () => {
-    const system = $("system").value.trim();
-    const all = system ? [{ role: "system", content: system }, ...messages] : messages;
-    const temperature = value("temperature", 0.7);
     // An answer may take half of the longest session: the rest is for the conversation.
     const room = Math.max(1, Math.floor(Math.min(value("tokens", 512), turn.room || most() / 2)));
     const frame = {
-      type: "generate", messages: all, stream: true, max_new_tokens: room,
-      do_sample: temperature > 0,
+      type: "generate", messages: withSystem(messages), stream: true, max_new_tokens: room,
+      do_sample: value("temperature", 0.7) > 0,
     };
-    if (temperature > 0) Object.assign(frame, { temperature, top_p: value("top-p", 0.9) });
+    if (frame.do_sample) Object.assign(frame, sampling());
     socket.send(JSON.stringify(frame));
   };
 
@@ -92,6 +97,15 @@
     if (socket?.readyState === WebSocket.OPEN) ask();
     else connect(Math.max(length, firstLength));
   };
+  // Tokens that stay away are explained: the node looks for another server meanwhile.
+  const patience = 2500; // ms
+  setInterval(() => {
+    if (!turn || turn.stopping) return;
+    const waited = performance.now() - (turn.last || turn.began);
+    if (waited < patience) return;
+    const why = turn.last ? "a server may be lost and another one sought" : "the servers are busy or read a long text";
+    tell([...(turn.tokens ? numbers() : []), `no token for ${Math.round(waited / 1000)} s: ${why}`]);
+  }, 1000);
   const stopReasons = { stop: "stop text", eos: "end of the answer", length: "token limit", cancelled: "stopped by you" };
   const numbers = () => {
     const t = turn, parts = [`${t.tokens} token${t.tokens === 1 ? "" : "s"}`];
@@ -186,6 +200,7 @@
   prompt.addEventListener("input", grow);
   stop.addEventListener("click", () => {
     if (!turn) return;
+    turn.stopping = true;
     if (socket?.readyState === WebSocket.OPEN) {
       socket.send(JSON.stringify({ type: "cancel" }));
       const cancelled = turn;
@@ -204,17 +219,20 @@
     prompt.focus();
   });
   model.addEventListener("change", () => { drop(); length = 0; curl(); });
-  $("token").addEventListener("change", drop);
+  $("token").addEventListener("change", () => { drop(); curl(); });
+  for (const id of ["temperature", "top-p", "tokens", "system"]) $(id).addEventListener("input", () => curl());
 
   // The same question as a command.
   const quote = (s) => `'${s.replaceAll("'", "'\\''")}'`;
   const curl = () => {
     const all = messages.length ? messages : [{ role: "user", content: "Hello!" }];
-    const body = JSON.stringify({ model: model.value, stream: true, messages: all });
-    const text = `curl -N ${form.dataset.curl} \\\n  -H 'Content-Type: application/json' \\\n  -d ${quote(body)}`;
+    const body = JSON.stringify({ model: model.value, stream: true, ...sampling(), max_tokens: value("tokens", 512), messages: withSystem(all) });
+    const bearer = $("token").value.trim() ? " \\\n  -H \"Authorization: Bearer $WHORL_HTTP_TOKEN\"" : "";
+    const text = `curl -N ${form.dataset.curl} \\\n  -H 'Content-Type: application/json'${bearer} \\\n  -d ${quote(body)}`;
     $("curl").textContent = text;
     const copy = $("curl").closest(".command").querySelector(".copy");
     if (copy) copy.dataset.copy = text;
   };
+  curl();
   window.addEventListener("pagehide", drop);
 })();
