@@ -72,7 +72,9 @@ type EncodeOptions struct {
 	// token. Leave it off for text of a user: text is text.
 	ParseSpecial bool
 	// Limit, if not 0, is the most ids that are of use: a text that gives more
-	// fails with [ErrTooLong], long before all of it is encoded.
+	// fails with [ErrTooLong], long before all of it is encoded. So does one
+	// of more bytes than so many of the longest token, also where it would
+	// give fewer ids because the tokenizer drops or fuses characters.
 	Limit int
 }
 
@@ -112,7 +114,7 @@ func (t *Tokenizer) appendText(ids []int32, text string, barred []int, parseSpec
 	if len(text) > maxText {
 		return nil, fmt.Errorf("encoding a text of %d bytes: the limit is %d", len(text), maxText)
 	}
-	if len(text)/max(1, t.longest) > limit { // each id takes so many bytes at most
+	if len(text)/max(1, t.longest) > limit { // unless characters are dropped or fused
 		return nil, ErrTooLong
 	}
 	text = validText(text)
