@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"whorl/api/gen"
 	"whorl/client"
@@ -59,6 +60,11 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	if err != nil {
 		return nil, nil, encodeError("messages", err)
 	}
+	if extras.Tools != nil {
+		if err := toolsHeard(e, messages, extras, ids); err != nil {
+			return nil, nil, err
+		}
+	}
 	model := e.Model()
 	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {
 		base.MaxNewTokens = max(1, min(a.limits.AnswerTokens, model.MaxLength-len(ids)))
@@ -68,6 +74,17 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	}
 	turns, err := a.turns(e, base, [][]int32{ids}, value(o.N, 1))
 	return e, turns, err
+}
+
+// toolsHeard refuses tools that the model's template leaves out: the model would never hear of
+// them, and whoever offered them would wait for calls in vain.
+func toolsHeard(e Engine, messages []client.Message, x client.ChatExtras, with []int32) error {
+	x.Tools = nil
+	without, err := e.EncodeChat(messages, x)
+	if err != nil || !slices.Equal(with, without) {
+		return nil // some templates want tools
+	}
+	return unsupported("tools", `the chat template of %s knows no tools: leave them out, or set tool_choice to "none"`, e.Model().Name)
 }
 
 // tools are the tools of a request, nil for none: templates tell an empty list from that.

@@ -83,7 +83,7 @@ func (e *fakeEngine) BadWords(texts []string) (out [][]int32, err error) {
 
 func (e *fakeEngine) EncodeChat(ms []client.Message, x client.ChatExtras) ([]int32, error) {
 	var sb strings.Builder
-	if x.Tools != nil {
+	if x.Tools != nil && ms[0].Content != "no tools" { // as a template that leaves them out
 		fmt.Fprintf(&sb, "<tools>%s\n", x.Tools)
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.Vars)) {

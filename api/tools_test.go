@@ -8,6 +8,20 @@ import (
 	"whorl/api/gen"
 )
 
+// Where the template leaves tools out the model would not hear of them: the request is
+// refused, unless it says itself that none is to be called.
+func TestToolsUnheard(t *testing.T) {
+	const body = `{"messages":[{"role":"user","content":"no tools"}],"max_tokens":1,"tools":[{"type":"function","function":{"name":"f"}}]`
+	public := newBench(t, nil).api.Public()
+	w := do(public, "POST", "/v1/chat/completions", body+`}`)
+	if w.Code != 400 || !strings.Contains(w.Body.String(), `"param":"tools"`) || !strings.Contains(w.Body.String(), `"code":"unsupported_parameter"`) {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	if w := do(public, "POST", "/v1/chat/completions", body+`,"tool_choice":"none"}`); w.Code != 200 {
+		t.Errorf("tool_choice none: status %d: %s", w.Code, w.Body)
+	}
+}
+
 // Tools, calls and variables reach the template as they came, but that arguments spelled as
 // a text become the object they spell.
 func TestTools(t *testing.T) {

@@ -805,7 +805,7 @@ type ChatRequest struct {
 	// ToolChoice auto by default; none leaves the tools out, anything else is refused.
 	ToolChoice interface{} `json:"tool_choice,omitempty"`
 
-	// Tools Go to the model's template as they are. What the model answers stays text: calls are not parsed.
+	// Tools Go to the model's template as they are; a template that knows no tools is an error. What the model answers stays text: calls are not parsed.
 	Tools RawJSON `json:"tools,omitempty"`
 
 	// TopK 0 or -1 for all.
