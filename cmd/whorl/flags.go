@@ -68,6 +68,9 @@ type nodeFlags struct {
 // server is gone from every view within a minute.
 const updatePeriod = 30 * time.Second
 
+// minExpiration lets others miss some of their exchanges, which come every 3 s.
+const minExpiration = 12 * time.Second
+
 func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	f.swarmFlags.add(fs)
 	fs.BoolVar(&f.newSwarm, "new-swarm", false, "found a new swarm instead of joining one")
@@ -79,7 +82,7 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.publicIP, "public-ip", "", "`IP` under which --port can be reached from outside")
 	f.updatePeriod = updatePeriod
 	secondsVar(fs, &f.updatePeriod, "update-period", "time between announcements")
-	secondsVar(fs, &f.expiration, "expiration", "lifetime of an announcement; 0: twice --update-period, at least 3 s")
+	secondsVar(fs, &f.expiration, "expiration", "lifetime of an announcement; 0: twice --update-period, at least 12 s")
 	fs.StringVar(&f.readyFile, "ready-file", "", "`FILE` written as JSON once the node is usable")
 	fs.BoolVar(&f.printConfig, "print-config", false, "show each effective value and its source, and exit")
 }
@@ -119,7 +122,7 @@ func (f *nodeFlags) check(cmd *cobra.Command) error {
 		return usagef("--update-period %v: want more than 0", f.updatePeriod)
 	}
 	if f.expiration == 0 {
-		f.expiration = max(2*f.updatePeriod, 3*time.Second)
+		f.expiration = max(2*f.updatePeriod, minExpiration)
 	}
 	if f.expiration < f.updatePeriod || f.expiration > swarm.MaxLifetime {
 		return usagef("--expiration %v: want at least --update-period (%v), or the node would vanish in between, and at most %v", f.expiration, f.updatePeriod, swarm.MaxLifetime)

@@ -74,7 +74,7 @@ var serverFlags = []petalsFlag{
 	{"revision", refused, "revisions belong to hub names, which need downloads: give a local path of that revision"},
 	{"throughput", honoured, "`auto` and `eval` both measure at start (nothing is cached), `dry-run` measures and exits, a number is announced as it is"},
 	{"update_period", honoured, "time between announcements; default 30 s"},
-	{"expiration", honoured, "lifetime of an announcement; default twice the update period"},
+	{"expiration", honoured, "lifetime of an announcement; default twice the update period, at least 12 s"},
 	{"request_timeout", warned, "there are no one-off forward and backward requests yet; a step has a deadline on the client"},
 	{"session_timeout", warned, "a session lasts as long as steps come: --step-timeout ends silent ones"},
 	{"step_timeout", honoured, "a session without steps for this long ends"},

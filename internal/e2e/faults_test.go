@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,26 @@ func TestFreezeAndWake(t *testing.T) {
 	if !poll(10*time.Second, func() bool { return frozen.sessions(t) == 0 }) {
 		t.Error("the server that woke up keeps the session it lost")
 	}
+}
+
+// Chats that begin while a server is frozen, which nobody knows yet, go past it.
+func TestFreezeAndOpen(t *testing.T) {
+	all := refs(t, 24)
+	s := spawn(t, []string{"0:4", "4:8", "4:8"})
+	s.open(t, 128)
+	s.inUse(t, 1, 2).signal(syscall.SIGSTOP)
+	var chats sync.WaitGroup
+	for _, r := range all[:6] {
+		chats.Go(func() {
+			status, c := s.post(t, map[string]any{"prompt": r.Prompt, "max_tokens": 24, "temperature": 0, "return_token_ids": true, "ignore_eos": true})
+			if status != 200 {
+				t.Errorf("status %d: %+v", status, c.Error)
+				return
+			}
+			equal(t, r.Prompt, c.Choices[0].TokenIDs, r.IDs[:24])
+		})
+	}
+	chats.Wait()
 }
 
 // A server dies while the prompt is computed.
