@@ -103,7 +103,8 @@ cat <<EOF
 
 dashboard   $url/
 chat        $url/play
-curl        curl -N $url/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"$name","stream":true,"max_tokens":64,"messages":[{"role":"user","content":"Hello!"}]}'
+curl        curl -N $url/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"$name","stream":true,"temperature":0,"max_tokens":64,"messages":[{"role":"user","content":"Hello!"}]}'
+OpenAI      base URL $url/v1, any API key
 WebSocket   python3 scripts/ws.py ws://${url#http://}/api/v2/generate "Tell me a joke."
 another     $whorl serve $model --initial-peers $peers --host-maddrs $maddr --http 127.0.0.1:0
 logs        $work/*.log

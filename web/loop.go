@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"sync"
+	"strings"
 	"time"
 
 	"whorl/store"
@@ -200,7 +201,7 @@ func (l *loop) failed(ctx context.Context, err error) {
 	p := &snap.past
 	if p.err == nil {
 		p.since = snap.at
-		l.log.Warn("dashboard: history is not available; serving goes on", "error", err)
+		l.log.Warn("dashboard: history is not available; serving goes on", "error", strings.Join(strings.Fields(err.Error()), " ")) // drivers write several lines
 	}
 	p.err, p.errors = err, p.errors+1
 	l.publish(&snap)
