@@ -2,8 +2,8 @@ package web
 
 import (
 	"context"
-	"sync"
 	"strings"
+	"sync"
 	"time"
 
 	"whorl/store"
