@@ -186,8 +186,10 @@ func (x *session) reserve(ctx context.Context, engine Engine, cache *kvcache.Cac
 		x.finish(swarm.Errorf(swarm.CodeInternal, swarm.Elsewhere, "server %s failed to prepare a session of %d positions", s.deps.Self.Short(), x.maxLength))
 		return
 	}
+	// Other stages may wait for theirs as long as this one was told to.
+	hold := s.cfg.Timeouts.Lease + max(0, min(wait, s.cfg.Timeouts.Cache))
 	lease, err := cache.Reserve(ctx, kvcache.Request{
-		Peer: string(x.client), Tokens: x.maxLength, Sequences: x.sequences, Wait: wait, Lease: s.cfg.Timeouts.Lease, Expired: x.lapsed,
+		Peer: string(x.client), Tokens: x.maxLength, Sequences: x.sequences, Wait: wait, Lease: hold, Expired: func() { x.lapsed(hold) },
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,10 +213,10 @@ func (x *session) reserve(ctx context.Context, engine Engine, cache *kvcache.Cac
 }
 
 // lapsed ends a session whose Commit did not come in time.
-func (x *session) lapsed() {
+func (x *session) lapsed(hold time.Duration) {
 	x.srv.mu.Lock()
 	defer x.srv.mu.Unlock()
-	x.finish(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed within %v and its cache was freed", x.srv.cfg.Timeouts.Lease))
+	x.finish(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed within %v and its cache was freed", hold))
 }
 
 // commit makes the session run; mu is held.

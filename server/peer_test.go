@@ -1,8 +1,10 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,8 +119,8 @@ func (p *peer) refusal(code swarm.Code, v swarm.Verdict) wire.Fail {
 // quiet checks that nothing arrives for a second.
 func (p *peer) quiet() {
 	p.t.Helper()
-	if h, err := p.read(time.Second); err == nil {
-		p.t.Fatalf("got %v, want nothing", h)
+	if h, err := p.read(time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+		p.t.Fatalf("got %v, %v, want nothing", h, err)
 	}
 	p.r = wire.NewReader(p.stream)
 }

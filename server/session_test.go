@@ -241,6 +241,27 @@ func TestLeaseLapses(t *testing.T) {
 	})
 }
 
+// Cache is kept for as long as another stage may wait for its own.
+func TestLeaseOutlastsWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		span := swarm.Span{Start: 0, End: 6}
+		n := w.serve("a", span, nil)
+		p := w.dial(n, "client")
+		o := openMsg(span)
+		o.WaitMillis = 60_000
+		p.id, p.epoch = o.Session, o.Route.Epoch
+		p.send(wire.TypeOpen, o)
+		p.expect(wire.TypeAccept)
+		time.Sleep(n.cfg.Timeouts.Lease + 50*time.Second)
+		p.quiet()
+		p.write(wire.AppendFrame(nil, wire.TypeCommit))
+		p.rows(input(1, 3), 0, 3, 0)
+		p.until(wire.TypeRows)
+		p.close()
+		n.idle(t)
+	})
+}
+
 func TestSessionEnds(t *testing.T) {
 	span := swarm.Span{Start: 0, End: 6}
 	for _, c := range []struct {

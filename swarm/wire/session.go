@@ -8,8 +8,9 @@ import (
 	"whorl/swarm"
 )
 
-// LeaseTime is how long a stage keeps the cache of an Open without its Commit: the other
-// stages are asked meanwhile, and a client that dies must not hold memory.
+// LeaseTime is how long a stage keeps the cache of an Open without its Commit, beside the wait
+// that the Open allows: the other stages are asked meanwhile, and a client that hangs must not
+// hold memory.
 const LeaseTime = 10 * time.Second
 
 // Open asks a stage to take part in a session.
