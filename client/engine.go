@@ -242,12 +242,12 @@ func (e *Engine) lastView() swarm.View {
 }
 
 // failed records what went wrong with a peer. Only a peer that could not be reached is
-// suspected to others; one that is full or drains is merely avoided for a while.
+// suspected; one that says no, also for want of time, is merely avoided for a while.
 func (e *Engine) failed(p swarm.PeerID, err *swarm.Error) {
 	e.mu.Lock()
 	e.bans.Fail(p, time.Now())
 	e.mu.Unlock()
-	if err.Code == swarm.CodePeerLost || err.Code == swarm.CodeTimeout {
+	if err.Verdict == swarm.Elsewhere && (err.Code == swarm.CodePeerLost || err.Code == swarm.CodeTimeout) {
 		e.cfg.Directory.Suspect(p)
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"whorl/swarm/wire"
 )
 
-// onPosition takes a Done: the stage has computed all rows before position.
+// onPosition takes a Done: the stage has computed all rows before position. One that is of
+// rows nobody sent, since they were cut or a server lies, moves nothing.
 func (s *Session) onPosition(st *stage, epoch uint32, position int) {
 	s.mu.Lock()
-	fresh := epoch == s.epoch && epoch == st.epoch && position > st.position
+	fresh := epoch == s.epoch && epoch == st.epoch && position > st.position && position <= len(s.ids)
 	st.heard = time.Now()
 	if fresh {
 		st.position = position
@@ -77,7 +78,7 @@ func (s *Session) journalBytes() int64 {
 func (s *Session) onStatus(st *stage, v wire.Status) {
 	s.mu.Lock()
 	st.heard = time.Now()
-	if v.Epoch == s.epoch && v.Epoch == st.epoch && v.Position > st.position {
+	if v.Epoch == s.epoch && v.Epoch == st.epoch && v.Position > st.position && v.Position <= len(s.ids) {
 		st.position = v.Position
 		s.moved = st.heard
 	}
@@ -98,7 +99,7 @@ const maxBlames = 2
 func (s *Session) onFail(st *stage, f wire.Fail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.Epoch != 0 && f.Epoch < s.epoch {
+	if st.err != nil || f.Epoch != 0 && f.Epoch < s.epoch {
 		return
 	}
 	err := f.Err(st.hop.Peer)

@@ -333,6 +333,12 @@ func TestRefusal(t *testing.T) {
 		if _, err := w.engine.Open(t.Context(), client.SessionOptions{MaxLength: 8}); swarm.CodeOf(err) != swarm.CodeCacheFull {
 			t.Errorf("%v", err)
 		}
+		// Whoever says that time is over lives, and is not hidden from others.
+		late := swarm.Errorf(swarm.CodeTimeout, swarm.Again, "not committed in time")
+		w.servers["a"].refuse, w.servers["b"].refuse = late, late
+		if _, err := w.engine.Open(t.Context(), client.SessionOptions{MaxLength: 8}); swarm.CodeOf(err) != swarm.CodeTimeout {
+			t.Errorf("%v", err)
+		}
 	})
 }
 
