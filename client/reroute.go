@@ -201,34 +201,7 @@ func (s *Session) install(ctx context.Context, chain []*stage) error {
 		closeAll(chain)
 		return context.Cause(s.ctx)
 	}
-	old := map[*stage]bool{}
-	for _, st := range s.stages {
-		old[st] = true
-	}
-	s.epoch++
-	s.stages = chain
-	target := s.sent
-	for i, st := range chain {
-		st.index, st.epoch = i, s.epoch
-		if !old[st] {
-			st.position = 0
-		}
-		if i > 0 && s.journals[st.hop.Span.Start] == nil {
-			s.journals[st.hop.Span.Start] = &journal{hidden: s.e.cfg.Manifest.Hidden}
-		}
-	}
-	s.dropJournals(chain)
-	moves := plan.Recover(s.snapshot(), target, min(s.got, target))
-	routes := make([]wire.Route, len(chain))
-	for i, st := range chain {
-		routes[i] = s.routeOf(i, moves[i])
-		st.position = moves[i].Truncate
-		for len(st.status) > 0 {
-			<-st.status
-		}
-	}
-	s.sent = moves[0].Truncate
-	s.moved = time.Now()
+	old, moves, routes := s.nextEpoch(chain)
 	s.mu.Unlock()
 
 	if err := s.place(ctx, chain, old, routes); err != nil {
@@ -256,6 +229,40 @@ func (s *Session) install(ctx context.Context, chain []*stage) error {
 		}
 	}
 	return nil
+}
+
+// nextEpoch makes a chain the present one and plans how it gets ready. old are the stages
+// that were there before. mu is held.
+func (s *Session) nextEpoch(chain []*stage) (old map[*stage]bool, moves []plan.Move, routes []wire.Route) {
+	old = map[*stage]bool{}
+	for _, st := range s.stages {
+		old[st] = true
+	}
+	s.epoch++
+	s.stages = chain
+	target := s.sent
+	for i, st := range chain {
+		st.index, st.epoch = i, s.epoch
+		if !old[st] {
+			st.position = 0
+		}
+		if i > 0 && s.journals[st.hop.Span.Start] == nil {
+			s.journals[st.hop.Span.Start] = &journal{hidden: s.e.cfg.Manifest.Hidden}
+		}
+	}
+	s.dropJournals(chain)
+	moves = plan.Recover(s.snapshot(), target, min(s.got, target))
+	routes = make([]wire.Route, len(chain))
+	for i, st := range chain {
+		routes[i] = s.routeOf(i, moves[i])
+		st.position = moves[i].Truncate
+		for len(st.status) > 0 {
+			<-st.status
+		}
+	}
+	s.sent = moves[0].Truncate
+	s.moved = time.Now()
+	return old, moves, routes
 }
 
 // dropJournals forgets borders that the chain no longer has.

@@ -48,45 +48,18 @@ func TestComeAndGo(t *testing.T) {
 	var over atomic.Bool
 	var answers atomic.Int64
 	var chats sync.WaitGroup
-	for i, r := range all {
+	chat := func(s *swarm, prompt string, want []int32) {
 		chats.Go(func() {
-			for !over.Load() && ask(s, r.Prompt, r.IDs[:steps]) {
+			for !over.Load() && ask(s, prompt, want) {
 				answers.Add(1)
 			}
 		})
-		if i == 0 {
-			chats.Go(func() {
-				for !over.Load() && ask(other, r.Prompt, quantised.IDs) {
-					answers.Add(1)
-				}
-			})
-		}
 	}
-	for round, spans := range []string{"0:4", "4:8", "0:4", "4:8", "0:4", "4:8"} {
-		i := round%2 + round/2%2*2 // never both of a span
-		n := s.servers[i]
-		poll(5*time.Second, func() bool { return n.sessions(t) > 0 || t.Failed() })
-		switch round % 3 {
-		case 0:
-			n.kill()
-		case 1:
-			n.signal(syscall.SIGTERM)
-			select {
-			case <-n.done:
-			case <-time.After(30 * time.Second):
-				t.Error("it did not end within 30 s")
-			}
-		case 2:
-			n.signal(syscall.SIGSTOP)
-			s.served(t, &answers)
-			n.signal(syscall.SIGCONT)
-		}
-		s.served(t, &answers)
-		if round%3 != 2 {
-			s.servers[i] = start(t, s.serverArgs(spans)...)
-		}
-		s.served(t, &answers)
+	for _, r := range all {
+		chat(s, r.Prompt, r.IDs[:steps])
 	}
+	chat(other, all[0].Prompt, quantised.IDs)
+	s.comeAndGo(t, &answers)
 	over.Store(true)
 	chats.Wait()
 	t.Logf("%d answers", answers.Load())
@@ -101,7 +74,37 @@ func TestComeAndGo(t *testing.T) {
 		if !poll(10*time.Second, func() bool { now = n.metric(t, "go_goroutines"); return now <= before[i]+40 }) {
 			t.Errorf("node %d: %v goroutines, %v before", i, now, before[i])
 		}
-		t.Logf("node %d: %v goroutines, %v before", i, now, before[i])
+	}
+}
+
+// comeAndGo kills, ends or freezes one server after the other, never both of a span, while
+// chats go on, and lets it come back.
+func (s *swarm) comeAndGo(t *testing.T, answers *atomic.Int64) {
+	t.Helper()
+	for round, span := range []string{"0:4", "4:8", "0:4", "4:8", "0:4", "4:8"} {
+		i := round % 4
+		n := s.servers[i]
+		poll(5*time.Second, func() bool { return n.sessions(t) > 0 || t.Failed() })
+		switch round % 3 {
+		case 0:
+			n.kill()
+		case 1:
+			n.signal(syscall.SIGTERM)
+			select {
+			case <-n.done:
+			case <-time.After(30 * time.Second):
+				t.Error("it did not end within 30 s")
+			}
+		case 2:
+			n.signal(syscall.SIGSTOP)
+			s.served(t, answers)
+			n.signal(syscall.SIGCONT)
+		}
+		s.served(t, answers)
+		if round%3 != 2 {
+			s.servers[i] = start(t, s.serverArgs(span)...)
+		}
+		s.served(t, answers)
 	}
 }
 
