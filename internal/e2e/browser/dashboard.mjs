@@ -50,6 +50,7 @@ try {
   play.on("pageerror", (e) => problems.push(`playground script error: ${e.message}`));
   await play.goto(`${base}/play`, { waitUntil: "domcontentloaded" });
   await play.locator("#play-tokens").fill("40"); // the toy's context is short
+  if (!(await play.locator("#play-curl").textContent()).includes('"max_tokens":40')) await fail(play, "the curl command is not what the page would send");
   for (const [turn, text] of ["Hello, who are you?", "Say it again, shorter."].entries()) {
     await play.locator('[data-testid="prompt"]').fill(text);
     await play.locator('[data-testid="prompt"]').press("Enter");
