@@ -67,4 +67,5 @@
 //     and Scale are rounded one by one: a fused product has the bits of its parts.
 //   - exp, silu, gelu, tanh, sin and cos are the project's own polynomials (package cpu,
 //     math.go and sincos.go, which any other implementation copies operation by operation).
+//     exp is 0 below -87.3, where it would soon be subnormal.
 package tensor

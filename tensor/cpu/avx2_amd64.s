@@ -15582,23 +15582,22 @@ maxDone:
 exp:
 	VMOVUPS     (AX)(CX*1), Y3
 	VSUBPS      Y2, Y3, Y3
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y3, Y5
 	VMOVUPS     avx2_42b20000<>+0(SB), Y4
 	VMINPS      Y3, Y4, Y3
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
-	VMAXPS      Y3, Y4, Y3
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y4
 	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y3
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y3
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y5
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y6
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y6
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y6
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y6
+	VMULPS      Y3, Y3, Y7
+	VFMADD213PS Y3, Y7, Y6
+	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
 	VCVTTPS2DQ  Y4, Y4
 	VPSRAD      $0x01, Y4, Y3
 	VPSUBD      Y3, Y4, Y4
@@ -15606,29 +15605,29 @@ exp:
 	VPSLLD      $0x17, Y3, Y3
 	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y3, Y5, Y5
-	VMULPS      Y4, Y5, Y3
+	VMULPS      Y3, Y6, Y6
+	VMULPS      Y4, Y6, Y3
+	VANDPS      Y5, Y3, Y3
 	VMOVUPS     Y3, (AX)(CX*1)
 	VADDPS      Y3, Y0, Y0
 	VMOVUPS     32(AX)(CX*1), Y3
 	VSUBPS      Y2, Y3, Y3
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y3, Y5
 	VMOVUPS     avx2_42b20000<>+0(SB), Y4
 	VMINPS      Y3, Y4, Y3
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
-	VMAXPS      Y3, Y4, Y3
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y4
 	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y3
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y3
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y5
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y5
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y6
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y6
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y6
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y6
+	VMULPS      Y3, Y3, Y7
+	VFMADD213PS Y3, Y7, Y6
+	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
 	VCVTTPS2DQ  Y4, Y4
 	VPSRAD      $0x01, Y4, Y3
 	VPSUBD      Y3, Y4, Y4
@@ -15636,8 +15635,9 @@ exp:
 	VPSLLD      $0x17, Y3, Y3
 	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y3, Y5, Y5
-	VMULPS      Y4, Y5, Y3
+	VMULPS      Y3, Y6, Y6
+	VMULPS      Y4, Y6, Y3
+	VANDPS      Y5, Y3, Y3
 	VMOVUPS     Y3, 32(AX)(CX*1)
 	VADDPS      Y3, Y1, Y1
 	ADDQ        $0x40, CX
@@ -15653,15 +15653,46 @@ expTail:
 	VMOVDQU     (BX), Y3
 	VMASKMOVPS  (AX)(CX*1), Y3, Y4
 	VSUBPS      Y2, Y4, Y4
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y4, Y6
 	VMOVUPS     avx2_42b20000<>+0(SB), Y5
 	VMINPS      Y4, Y5, Y4
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y5
-	VMAXPS      Y4, Y5, Y4
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y4, Y5
 	VADDPS      avx2_4b400000<>+0(SB), Y5, Y5
 	VSUBPS      avx2_4b400000<>+0(SB), Y5, Y5
 	VFMADD231PS avx2_bf317200<>+0(SB), Y5, Y4
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y5, Y4
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y7
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y4, Y7
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y4, Y7
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y4, Y7
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y4, Y7
+	VMULPS      Y4, Y4, Y8
+	VFMADD213PS Y4, Y8, Y7
+	VADDPS      avx2_3f800000<>+0(SB), Y7, Y7
+	VCVTTPS2DQ  Y5, Y5
+	VPSRAD      $0x01, Y5, Y4
+	VPSUBD      Y4, Y5, Y5
+	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VPADDD      avx2_0000007f<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y4, Y7, Y7
+	VMULPS      Y5, Y7, Y4
+	VANDPS      Y6, Y4, Y4
+	VMASKMOVPS  Y4, Y3, (AX)(CX*1)
+	VPAND       Y3, Y4, Y4
+	VADDPS      Y4, Y0, Y0
+	VMOVDQU     32(BX), Y3
+	VMASKMOVPS  32(AX)(CX*1), Y3, Y4
+	VSUBPS      Y2, Y4, Y4
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y4, Y5
+	VMOVUPS     avx2_42b20000<>+0(SB), Y2
+	VMINPS      Y4, Y2, Y4
+	VMULPS      avx2_3fb8aa3b<>+0(SB), Y4, Y2
+	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
+	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y4
+	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y4
 	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
 	VFMADD213PS avx2_3c091cf1<>+0(SB), Y4, Y6
 	VFMADD213PS avx2_3d2aac79<>+0(SB), Y4, Y6
@@ -15670,38 +15701,6 @@ expTail:
 	VMULPS      Y4, Y4, Y7
 	VFMADD213PS Y4, Y7, Y6
 	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
-	VCVTTPS2DQ  Y5, Y5
-	VPSRAD      $0x01, Y5, Y4
-	VPSUBD      Y4, Y5, Y5
-	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      avx2_0000007f<>+0(SB), Y5, Y5
-	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y4, Y6, Y6
-	VMULPS      Y5, Y6, Y4
-	VMASKMOVPS  Y4, Y3, (AX)(CX*1)
-	VPAND       Y3, Y4, Y4
-	VADDPS      Y4, Y0, Y0
-	VMOVDQU     32(BX), Y3
-	VMASKMOVPS  32(AX)(CX*1), Y3, Y4
-	VSUBPS      Y2, Y4, Y4
-	VMOVUPS     avx2_42b20000<>+0(SB), Y2
-	VMINPS      Y4, Y2, Y4
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
-	VMAXPS      Y4, Y2, Y4
-	VMULPS      avx2_3fb8aa3b<>+0(SB), Y4, Y2
-	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
-	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
-	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y4
-	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y4
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y4, Y5
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y4, Y5
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y4, Y5
-	VMULPS      Y4, Y4, Y6
-	VFMADD213PS Y4, Y6, Y5
-	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
 	VCVTTPS2DQ  Y2, Y2
 	VPSRAD      $0x01, Y2, Y4
 	VPSUBD      Y4, Y2, Y2
@@ -15709,8 +15708,9 @@ expTail:
 	VPSLLD      $0x17, Y4, Y4
 	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
 	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y4, Y5, Y5
-	VMULPS      Y2, Y5, Y4
+	VMULPS      Y4, Y6, Y6
+	VMULPS      Y2, Y6, Y4
+	VANDPS      Y5, Y4, Y4
 	VMASKMOVPS  Y4, Y3, 32(AX)(CX*1)
 	VPAND       Y3, Y4, Y4
 	VADDPS      Y4, Y1, Y1
@@ -15737,6 +15737,16 @@ DATA avx2_ff800000<>+24(SB)/4, $0xff800000
 DATA avx2_ff800000<>+28(SB)/4, $0xff800000
 GLOBL avx2_ff800000<>(SB), RODATA|NOPTR, $32
 
+DATA avx2_c2ae999a<>+0(SB)/4, $0xc2ae999a
+DATA avx2_c2ae999a<>+4(SB)/4, $0xc2ae999a
+DATA avx2_c2ae999a<>+8(SB)/4, $0xc2ae999a
+DATA avx2_c2ae999a<>+12(SB)/4, $0xc2ae999a
+DATA avx2_c2ae999a<>+16(SB)/4, $0xc2ae999a
+DATA avx2_c2ae999a<>+20(SB)/4, $0xc2ae999a
+DATA avx2_c2ae999a<>+24(SB)/4, $0xc2ae999a
+DATA avx2_c2ae999a<>+28(SB)/4, $0xc2ae999a
+GLOBL avx2_c2ae999a<>(SB), RODATA|NOPTR, $32
+
 DATA avx2_42b20000<>+0(SB)/4, $0x42b20000
 DATA avx2_42b20000<>+4(SB)/4, $0x42b20000
 DATA avx2_42b20000<>+8(SB)/4, $0x42b20000
@@ -15746,16 +15756,6 @@ DATA avx2_42b20000<>+20(SB)/4, $0x42b20000
 DATA avx2_42b20000<>+24(SB)/4, $0x42b20000
 DATA avx2_42b20000<>+28(SB)/4, $0x42b20000
 GLOBL avx2_42b20000<>(SB), RODATA|NOPTR, $32
-
-DATA avx2_c2d00000<>+0(SB)/4, $0xc2d00000
-DATA avx2_c2d00000<>+4(SB)/4, $0xc2d00000
-DATA avx2_c2d00000<>+8(SB)/4, $0xc2d00000
-DATA avx2_c2d00000<>+12(SB)/4, $0xc2d00000
-DATA avx2_c2d00000<>+16(SB)/4, $0xc2d00000
-DATA avx2_c2d00000<>+20(SB)/4, $0xc2d00000
-DATA avx2_c2d00000<>+24(SB)/4, $0xc2d00000
-DATA avx2_c2d00000<>+28(SB)/4, $0xc2d00000
-GLOBL avx2_c2d00000<>(SB), RODATA|NOPTR, $32
 
 DATA avx2_3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
 DATA avx2_3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
@@ -15884,23 +15884,22 @@ loop:
 	VMULPS      Y4, Y1, Y4
 	VFMADD213PS Y1, Y4, Y5
 	VADDPS      Y1, Y1, Y1
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y1, Y6
 	VMOVUPS     avx2_42b20000<>+0(SB), Y4
 	VMINPS      Y1, Y4, Y1
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
-	VMAXPS      Y1, Y4, Y1
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y4
 	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y1
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y1
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y6
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y6
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y6
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y6
-	VMULPS      Y1, Y1, Y7
-	VFMADD213PS Y1, Y7, Y6
-	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y7
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y7
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y7
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y7
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y7
+	VMULPS      Y1, Y1, Y8
+	VFMADD213PS Y1, Y8, Y7
+	VADDPS      avx2_3f800000<>+0(SB), Y7, Y7
 	VCVTTPS2DQ  Y4, Y4
 	VPSRAD      $0x01, Y4, Y1
 	VPSUBD      Y1, Y4, Y4
@@ -15908,8 +15907,9 @@ loop:
 	VPSLLD      $0x17, Y1, Y1
 	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y1, Y6, Y6
-	VMULPS      Y4, Y6, Y1
+	VMULPS      Y1, Y7, Y7
+	VMULPS      Y4, Y7, Y1
+	VANDPS      Y6, Y1, Y1
 	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
 	VMOVUPS     avx2_40000000<>+0(SB), Y4
 	VDIVPS      Y1, Y4, Y1
@@ -15935,23 +15935,22 @@ loop:
 	VMULPS      Y4, Y1, Y4
 	VFMADD213PS Y1, Y4, Y5
 	VADDPS      Y1, Y1, Y1
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y1, Y6
 	VMOVUPS     avx2_42b20000<>+0(SB), Y4
 	VMINPS      Y1, Y4, Y1
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y4
-	VMAXPS      Y1, Y4, Y1
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y4
 	VADDPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VSUBPS      avx2_4b400000<>+0(SB), Y4, Y4
 	VFMADD231PS avx2_bf317200<>+0(SB), Y4, Y1
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y4, Y1
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y6
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y6
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y6
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y6
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y6
-	VMULPS      Y1, Y1, Y7
-	VFMADD213PS Y1, Y7, Y6
-	VADDPS      avx2_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y7
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y7
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y7
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y7
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y7
+	VMULPS      Y1, Y1, Y8
+	VFMADD213PS Y1, Y8, Y7
+	VADDPS      avx2_3f800000<>+0(SB), Y7, Y7
 	VCVTTPS2DQ  Y4, Y4
 	VPSRAD      $0x01, Y4, Y1
 	VPSUBD      Y1, Y4, Y4
@@ -15959,8 +15958,9 @@ loop:
 	VPSLLD      $0x17, Y1, Y1
 	VPADDD      avx2_0000007f<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y1, Y6, Y6
-	VMULPS      Y4, Y6, Y1
+	VMULPS      Y1, Y7, Y7
+	VMULPS      Y4, Y7, Y1
+	VANDPS      Y6, Y1, Y1
 	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
 	VMOVUPS     avx2_40000000<>+0(SB), Y4
 	VDIVPS      Y1, Y4, Y1
@@ -15997,23 +15997,22 @@ loopTail:
 	VMULPS      Y5, Y2, Y5
 	VFMADD213PS Y2, Y5, Y6
 	VADDPS      Y2, Y2, Y2
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y2, Y7
 	VMOVUPS     avx2_42b20000<>+0(SB), Y5
 	VMINPS      Y2, Y5, Y2
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y5
-	VMAXPS      Y2, Y5, Y2
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y5
 	VADDPS      avx2_4b400000<>+0(SB), Y5, Y5
 	VSUBPS      avx2_4b400000<>+0(SB), Y5, Y5
 	VFMADD231PS avx2_bf317200<>+0(SB), Y5, Y2
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y5, Y2
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y7
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y7
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y7
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y7
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y7
-	VMULPS      Y2, Y2, Y8
-	VFMADD213PS Y2, Y8, Y7
-	VADDPS      avx2_3f800000<>+0(SB), Y7, Y7
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y8
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y8
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y8
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y8
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y8
+	VMULPS      Y2, Y2, Y9
+	VFMADD213PS Y2, Y9, Y8
+	VADDPS      avx2_3f800000<>+0(SB), Y8, Y8
 	VCVTTPS2DQ  Y5, Y5
 	VPSRAD      $0x01, Y5, Y2
 	VPSUBD      Y2, Y5, Y5
@@ -16021,8 +16020,9 @@ loopTail:
 	VPSLLD      $0x17, Y2, Y2
 	VPADDD      avx2_0000007f<>+0(SB), Y5, Y5
 	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y2, Y7, Y7
-	VMULPS      Y5, Y7, Y2
+	VMULPS      Y2, Y8, Y8
+	VMULPS      Y5, Y8, Y2
+	VANDPS      Y7, Y2, Y2
 	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
 	VMOVUPS     avx2_40000000<>+0(SB), Y5
 	VDIVPS      Y2, Y5, Y2
@@ -16049,23 +16049,22 @@ loopTail:
 	VMULPS      Y5, Y2, Y5
 	VFMADD213PS Y2, Y5, Y6
 	VADDPS      Y2, Y2, Y2
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y2, Y7
 	VMOVUPS     avx2_42b20000<>+0(SB), Y5
 	VMINPS      Y2, Y5, Y2
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y5
-	VMAXPS      Y2, Y5, Y2
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y5
 	VADDPS      avx2_4b400000<>+0(SB), Y5, Y5
 	VSUBPS      avx2_4b400000<>+0(SB), Y5, Y5
 	VFMADD231PS avx2_bf317200<>+0(SB), Y5, Y2
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y5, Y2
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y7
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y7
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y7
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y7
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y7
-	VMULPS      Y2, Y2, Y8
-	VFMADD213PS Y2, Y8, Y7
-	VADDPS      avx2_3f800000<>+0(SB), Y7, Y7
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y8
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y8
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y8
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y8
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y8
+	VMULPS      Y2, Y2, Y9
+	VFMADD213PS Y2, Y9, Y8
+	VADDPS      avx2_3f800000<>+0(SB), Y8, Y8
 	VCVTTPS2DQ  Y5, Y5
 	VPSRAD      $0x01, Y5, Y2
 	VPSUBD      Y2, Y5, Y5
@@ -16073,8 +16072,9 @@ loopTail:
 	VPSLLD      $0x17, Y2, Y2
 	VPADDD      avx2_0000007f<>+0(SB), Y5, Y5
 	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y2, Y7, Y7
-	VMULPS      Y5, Y7, Y2
+	VMULPS      Y2, Y8, Y8
+	VMULPS      Y5, Y8, Y2
+	VANDPS      Y7, Y2, Y2
 	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
 	VMOVUPS     avx2_40000000<>+0(SB), Y5
 	VDIVPS      Y2, Y5, Y2
@@ -16362,23 +16362,22 @@ TEXT ·avx2SiLU(SB), NOSPLIT, $0-16
 loop:
 	VMOVUPS     (AX)(CX*1), Y0
 	VPXOR       avx2_80000000<>+0(SB), Y0, Y1
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y1, Y3
 	VMOVUPS     avx2_42b20000<>+0(SB), Y2
 	VMINPS      Y1, Y2, Y1
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y2
 	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y1
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y1
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y3
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y3
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y3
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y3
-	VMULPS      Y1, Y1, Y4
-	VFMADD213PS Y1, Y4, Y3
-	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y4
+	VMULPS      Y1, Y1, Y5
+	VFMADD213PS Y1, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
 	VCVTTPS2DQ  Y2, Y2
 	VPSRAD      $0x01, Y2, Y1
 	VPSUBD      Y1, Y2, Y2
@@ -16386,30 +16385,30 @@ loop:
 	VPSLLD      $0x17, Y1, Y1
 	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
 	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y1
+	VMULPS      Y1, Y4, Y4
+	VMULPS      Y2, Y4, Y1
+	VANDPS      Y3, Y1, Y1
 	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
 	VDIVPS      Y1, Y0, Y0
 	VMOVUPS     Y0, (AX)(CX*1)
 	VMOVUPS     32(AX)(CX*1), Y0
 	VPXOR       avx2_80000000<>+0(SB), Y0, Y1
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y1, Y3
 	VMOVUPS     avx2_42b20000<>+0(SB), Y2
 	VMINPS      Y1, Y2, Y1
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y1, Y2
 	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y1
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y1
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y3
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y3
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y3
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y3
-	VMULPS      Y1, Y1, Y4
-	VFMADD213PS Y1, Y4, Y3
-	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y1, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y1, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y1, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y1, Y4
+	VMULPS      Y1, Y1, Y5
+	VFMADD213PS Y1, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
 	VCVTTPS2DQ  Y2, Y2
 	VPSRAD      $0x01, Y2, Y1
 	VPSUBD      Y1, Y2, Y2
@@ -16417,8 +16416,9 @@ loop:
 	VPSLLD      $0x17, Y1, Y1
 	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
 	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y1
+	VMULPS      Y1, Y4, Y4
+	VMULPS      Y2, Y4, Y1
+	VANDPS      Y3, Y1, Y1
 	VADDPS      avx2_3f800000<>+0(SB), Y1, Y1
 	VDIVPS      Y1, Y0, Y0
 	VMOVUPS     Y0, 32(AX)(CX*1)
@@ -16435,23 +16435,22 @@ loopTail:
 	VMOVDQU     (BX), Y0
 	VMASKMOVPS  (AX)(CX*1), Y0, Y1
 	VPXOR       avx2_80000000<>+0(SB), Y1, Y2
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y2, Y4
 	VMOVUPS     avx2_42b20000<>+0(SB), Y3
 	VMINPS      Y2, Y3, Y2
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS      avx2_4b400000<>+0(SB), Y3, Y3
 	VSUBPS      avx2_4b400000<>+0(SB), Y3, Y3
 	VFMADD231PS avx2_bf317200<>+0(SB), Y3, Y2
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y3, Y2
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y4
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y4
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y4
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y5
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y5
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y5
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y5
+	VMULPS      Y2, Y2, Y6
+	VFMADD213PS Y2, Y6, Y5
+	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
 	VCVTTPS2DQ  Y3, Y3
 	VPSRAD      $0x01, Y3, Y2
 	VPSUBD      Y2, Y3, Y3
@@ -16459,31 +16458,31 @@ loopTail:
 	VPSLLD      $0x17, Y2, Y2
 	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
 	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y2, Y4, Y4
-	VMULPS      Y3, Y4, Y2
+	VMULPS      Y2, Y5, Y5
+	VMULPS      Y3, Y5, Y2
+	VANDPS      Y4, Y2, Y2
 	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
 	VDIVPS      Y2, Y1, Y1
 	VMASKMOVPS  Y1, Y0, (AX)(CX*1)
 	VMOVDQU     32(BX), Y0
 	VMASKMOVPS  32(AX)(CX*1), Y0, Y1
 	VPXOR       avx2_80000000<>+0(SB), Y1, Y2
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y2, Y4
 	VMOVUPS     avx2_42b20000<>+0(SB), Y3
 	VMINPS      Y2, Y3, Y2
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS      avx2_4b400000<>+0(SB), Y3, Y3
 	VSUBPS      avx2_4b400000<>+0(SB), Y3, Y3
 	VFMADD231PS avx2_bf317200<>+0(SB), Y3, Y2
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y3, Y2
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y4
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y4
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y4
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y5
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y5
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y5
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y5
+	VMULPS      Y2, Y2, Y6
+	VFMADD213PS Y2, Y6, Y5
+	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
 	VCVTTPS2DQ  Y3, Y3
 	VPSRAD      $0x01, Y3, Y2
 	VPSUBD      Y2, Y3, Y3
@@ -16491,8 +16490,9 @@ loopTail:
 	VPSLLD      $0x17, Y2, Y2
 	VPADDD      avx2_0000007f<>+0(SB), Y3, Y3
 	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y2, Y4, Y4
-	VMULPS      Y3, Y4, Y2
+	VMULPS      Y2, Y5, Y5
+	VMULPS      Y3, Y5, Y2
+	VANDPS      Y4, Y2, Y2
 	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
 	VDIVPS      Y2, Y1, Y1
 	VMASKMOVPS  Y1, Y0, 32(AX)(CX*1)
@@ -16516,23 +16516,22 @@ loop:
 	VMOVUPS     avx2_bd922279<>+0(SB), Y1
 	VFMADD213PS avx2_bfcc422a<>+0(SB), Y1, Y2
 	VMULPS      Y0, Y2, Y2
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y2, Y3
 	VMOVUPS     avx2_42b20000<>+0(SB), Y1
 	VMINPS      Y2, Y1, Y2
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y1
-	VMAXPS      Y2, Y1, Y2
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y1
 	VADDPS      avx2_4b400000<>+0(SB), Y1, Y1
 	VSUBPS      avx2_4b400000<>+0(SB), Y1, Y1
 	VFMADD231PS avx2_bf317200<>+0(SB), Y1, Y2
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y1, Y2
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y3
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y3
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y3
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y3
-	VMULPS      Y2, Y2, Y4
-	VFMADD213PS Y2, Y4, Y3
-	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VFMADD213PS Y2, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
 	VCVTTPS2DQ  Y1, Y1
 	VPSRAD      $0x01, Y1, Y2
 	VPSUBD      Y2, Y1, Y1
@@ -16540,8 +16539,9 @@ loop:
 	VPSLLD      $0x17, Y2, Y2
 	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
 	VPSLLD      $0x17, Y1, Y1
-	VMULPS      Y2, Y3, Y3
-	VMULPS      Y1, Y3, Y2
+	VMULPS      Y2, Y4, Y4
+	VMULPS      Y1, Y4, Y2
+	VANDPS      Y3, Y2, Y2
 	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
 	VDIVPS      Y2, Y0, Y0
 	VMOVUPS     Y0, (AX)(CX*1)
@@ -16550,23 +16550,22 @@ loop:
 	VMOVUPS     avx2_bd922279<>+0(SB), Y1
 	VFMADD213PS avx2_bfcc422a<>+0(SB), Y1, Y2
 	VMULPS      Y0, Y2, Y2
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y2, Y3
 	VMOVUPS     avx2_42b20000<>+0(SB), Y1
 	VMINPS      Y2, Y1, Y2
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y1
-	VMAXPS      Y2, Y1, Y2
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y2, Y1
 	VADDPS      avx2_4b400000<>+0(SB), Y1, Y1
 	VSUBPS      avx2_4b400000<>+0(SB), Y1, Y1
 	VFMADD231PS avx2_bf317200<>+0(SB), Y1, Y2
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y1, Y2
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y3
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y3
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y3
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y3
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y3
-	VMULPS      Y2, Y2, Y4
-	VFMADD213PS Y2, Y4, Y3
-	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y2, Y4
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VFMADD213PS Y2, Y5, Y4
+	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
 	VCVTTPS2DQ  Y1, Y1
 	VPSRAD      $0x01, Y1, Y2
 	VPSUBD      Y2, Y1, Y1
@@ -16574,8 +16573,9 @@ loop:
 	VPSLLD      $0x17, Y2, Y2
 	VPADDD      avx2_0000007f<>+0(SB), Y1, Y1
 	VPSLLD      $0x17, Y1, Y1
-	VMULPS      Y2, Y3, Y3
-	VMULPS      Y1, Y3, Y2
+	VMULPS      Y2, Y4, Y4
+	VMULPS      Y1, Y4, Y2
+	VANDPS      Y3, Y2, Y2
 	VADDPS      avx2_3f800000<>+0(SB), Y2, Y2
 	VDIVPS      Y2, Y0, Y0
 	VMOVUPS     Y0, 32(AX)(CX*1)
@@ -16595,23 +16595,22 @@ loopTail:
 	VMOVUPS     avx2_bd922279<>+0(SB), Y2
 	VFMADD213PS avx2_bfcc422a<>+0(SB), Y2, Y3
 	VMULPS      Y1, Y3, Y3
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y3, Y4
 	VMOVUPS     avx2_42b20000<>+0(SB), Y2
 	VMINPS      Y3, Y2, Y3
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
-	VMAXPS      Y3, Y2, Y3
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y2
 	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y3
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y3
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y4
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y4
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y4
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y4
-	VMULPS      Y3, Y3, Y5
-	VFMADD213PS Y3, Y5, Y4
-	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
 	VCVTTPS2DQ  Y2, Y2
 	VPSRAD      $0x01, Y2, Y3
 	VPSUBD      Y3, Y2, Y2
@@ -16619,8 +16618,9 @@ loopTail:
 	VPSLLD      $0x17, Y3, Y3
 	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
 	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y3, Y4, Y4
-	VMULPS      Y2, Y4, Y3
+	VMULPS      Y3, Y5, Y5
+	VMULPS      Y2, Y5, Y3
+	VANDPS      Y4, Y3, Y3
 	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
 	VDIVPS      Y3, Y1, Y1
 	VMASKMOVPS  Y1, Y0, (AX)(CX*1)
@@ -16630,23 +16630,22 @@ loopTail:
 	VMOVUPS     avx2_bd922279<>+0(SB), Y2
 	VFMADD213PS avx2_bfcc422a<>+0(SB), Y2, Y3
 	VMULPS      Y1, Y3, Y3
+	VCMPPS      $0x05, avx2_c2ae999a<>+0(SB), Y3, Y4
 	VMOVUPS     avx2_42b20000<>+0(SB), Y2
 	VMINPS      Y3, Y2, Y3
-	VMOVUPS     avx2_c2d00000<>+0(SB), Y2
-	VMAXPS      Y3, Y2, Y3
 	VMULPS      avx2_3fb8aa3b<>+0(SB), Y3, Y2
 	VADDPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VSUBPS      avx2_4b400000<>+0(SB), Y2, Y2
 	VFMADD231PS avx2_bf317200<>+0(SB), Y2, Y3
 	VFMADD231PS avx2_b5bfbe8e<>+0(SB), Y2, Y3
-	VMOVUPS     avx2_3ab51217<>+0(SB), Y4
-	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y4
-	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y4
-	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y4
-	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y4
-	VMULPS      Y3, Y3, Y5
-	VFMADD213PS Y3, Y5, Y4
-	VADDPS      avx2_3f800000<>+0(SB), Y4, Y4
+	VMOVUPS     avx2_3ab51217<>+0(SB), Y5
+	VFMADD213PS avx2_3c091cf1<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3d2aac79<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3e2aaa49<>+0(SB), Y3, Y5
+	VFMADD213PS avx2_3efffffe<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      avx2_3f800000<>+0(SB), Y5, Y5
 	VCVTTPS2DQ  Y2, Y2
 	VPSRAD      $0x01, Y2, Y3
 	VPSUBD      Y3, Y2, Y2
@@ -16654,8 +16653,9 @@ loopTail:
 	VPSLLD      $0x17, Y3, Y3
 	VPADDD      avx2_0000007f<>+0(SB), Y2, Y2
 	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y3, Y4, Y4
-	VMULPS      Y2, Y4, Y3
+	VMULPS      Y3, Y5, Y5
+	VMULPS      Y2, Y5, Y3
+	VANDPS      Y4, Y3, Y3
 	VADDPS      avx2_3f800000<>+0(SB), Y3, Y3
 	VDIVPS      Y3, Y1, Y1
 	VMASKMOVPS  Y1, Y0, 32(AX)(CX*1)
@@ -16724,23 +16724,22 @@ loop:
 	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y3, Y2
 	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y3, Y2
 	VFNMADD231PS Y3, Y3, Y2
+	VCMPPS       $0x05, avx2_c2ae999a<>+0(SB), Y2, Y5
 	VMOVUPS      avx2_42b20000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y2
-	VMOVUPS      avx2_c2d00000<>+0(SB), Y3
-	VMAXPS       Y2, Y3, Y2
 	VMULPS       avx2_3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS       avx2_4b400000<>+0(SB), Y3, Y3
 	VSUBPS       avx2_4b400000<>+0(SB), Y3, Y3
 	VFMADD231PS  avx2_bf317200<>+0(SB), Y3, Y2
 	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y3, Y2
-	VMOVUPS      avx2_3ab51217<>+0(SB), Y5
-	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y2, Y5
-	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y2, Y5
-	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y2, Y5
-	VFMADD213PS  avx2_3efffffe<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y7
-	VFMADD213PS  Y2, Y7, Y5
-	VADDPS       avx2_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y7
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y2, Y7
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y2, Y7
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y2, Y7
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y2, Y7
+	VMULPS       Y2, Y2, Y8
+	VFMADD213PS  Y2, Y8, Y7
+	VADDPS       avx2_3f800000<>+0(SB), Y7, Y7
 	VCVTTPS2DQ   Y3, Y3
 	VPSRAD       $0x01, Y3, Y2
 	VPSUBD       Y2, Y3, Y3
@@ -16748,8 +16747,9 @@ loop:
 	VPSLLD       $0x17, Y2, Y2
 	VPADDD       avx2_0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y2, Y5, Y5
-	VMULPS       Y3, Y5, Y2
+	VMULPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y2
+	VANDPS       Y5, Y2, Y2
 	VMOVUPS      avx2_40000000<>+0(SB), Y3
 	VSUBPS       Y2, Y3, Y3
 	VBLENDVPS    Y1, Y2, Y3, Y2
@@ -16787,23 +16787,22 @@ loop:
 	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y3, Y2
 	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y3, Y2
 	VFNMADD231PS Y3, Y3, Y2
+	VCMPPS       $0x05, avx2_c2ae999a<>+0(SB), Y2, Y5
 	VMOVUPS      avx2_42b20000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y2
-	VMOVUPS      avx2_c2d00000<>+0(SB), Y3
-	VMAXPS       Y2, Y3, Y2
 	VMULPS       avx2_3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS       avx2_4b400000<>+0(SB), Y3, Y3
 	VSUBPS       avx2_4b400000<>+0(SB), Y3, Y3
 	VFMADD231PS  avx2_bf317200<>+0(SB), Y3, Y2
 	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y3, Y2
-	VMOVUPS      avx2_3ab51217<>+0(SB), Y5
-	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y2, Y5
-	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y2, Y5
-	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y2, Y5
-	VFMADD213PS  avx2_3efffffe<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y7
-	VFMADD213PS  Y2, Y7, Y5
-	VADDPS       avx2_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y7
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y2, Y7
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y2, Y7
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y2, Y7
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y2, Y7
+	VMULPS       Y2, Y2, Y8
+	VFMADD213PS  Y2, Y8, Y7
+	VADDPS       avx2_3f800000<>+0(SB), Y7, Y7
 	VCVTTPS2DQ   Y3, Y3
 	VPSRAD       $0x01, Y3, Y2
 	VPSUBD       Y2, Y3, Y3
@@ -16811,8 +16810,9 @@ loop:
 	VPSLLD       $0x17, Y2, Y2
 	VPADDD       avx2_0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y2, Y5, Y5
-	VMULPS       Y3, Y5, Y2
+	VMULPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y2
+	VANDPS       Y5, Y2, Y2
 	VMOVUPS      avx2_40000000<>+0(SB), Y3
 	VSUBPS       Y2, Y3, Y3
 	VBLENDVPS    Y1, Y2, Y3, Y2
@@ -16861,23 +16861,22 @@ loopTail:
 	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y4, Y3
 	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y4, Y3
 	VFNMADD231PS Y4, Y4, Y3
+	VCMPPS       $0x05, avx2_c2ae999a<>+0(SB), Y3, Y6
 	VMOVUPS      avx2_42b20000<>+0(SB), Y4
 	VMINPS       Y3, Y4, Y3
-	VMOVUPS      avx2_c2d00000<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y3
 	VMULPS       avx2_3fb8aa3b<>+0(SB), Y3, Y4
 	VADDPS       avx2_4b400000<>+0(SB), Y4, Y4
 	VSUBPS       avx2_4b400000<>+0(SB), Y4, Y4
 	VFMADD231PS  avx2_bf317200<>+0(SB), Y4, Y3
 	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y4, Y3
-	VMOVUPS      avx2_3ab51217<>+0(SB), Y6
-	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y3, Y6
-	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y3, Y6
-	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y3, Y6
-	VFMADD213PS  avx2_3efffffe<>+0(SB), Y3, Y6
-	VMULPS       Y3, Y3, Y8
-	VFMADD213PS  Y3, Y8, Y6
-	VADDPS       avx2_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y8
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y3, Y8
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y3, Y8
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y3, Y8
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y3, Y8
+	VMULPS       Y3, Y3, Y9
+	VFMADD213PS  Y3, Y9, Y8
+	VADDPS       avx2_3f800000<>+0(SB), Y8, Y8
 	VCVTTPS2DQ   Y4, Y4
 	VPSRAD       $0x01, Y4, Y3
 	VPSUBD       Y3, Y4, Y4
@@ -16885,8 +16884,9 @@ loopTail:
 	VPSLLD       $0x17, Y3, Y3
 	VPADDD       avx2_0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y3, Y6, Y6
-	VMULPS       Y4, Y6, Y3
+	VMULPS       Y3, Y8, Y8
+	VMULPS       Y4, Y8, Y3
+	VANDPS       Y6, Y3, Y3
 	VMOVUPS      avx2_40000000<>+0(SB), Y4
 	VSUBPS       Y3, Y4, Y4
 	VBLENDVPS    Y2, Y3, Y4, Y3
@@ -16925,23 +16925,22 @@ loopTail:
 	VFMADD213PS  avx2_bf8f71a5<>+0(SB), Y4, Y3
 	VFMADD213PS  avx2_bb0c8a3b<>+0(SB), Y4, Y3
 	VFNMADD231PS Y4, Y4, Y3
+	VCMPPS       $0x05, avx2_c2ae999a<>+0(SB), Y3, Y6
 	VMOVUPS      avx2_42b20000<>+0(SB), Y4
 	VMINPS       Y3, Y4, Y3
-	VMOVUPS      avx2_c2d00000<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y3
 	VMULPS       avx2_3fb8aa3b<>+0(SB), Y3, Y4
 	VADDPS       avx2_4b400000<>+0(SB), Y4, Y4
 	VSUBPS       avx2_4b400000<>+0(SB), Y4, Y4
 	VFMADD231PS  avx2_bf317200<>+0(SB), Y4, Y3
 	VFMADD231PS  avx2_b5bfbe8e<>+0(SB), Y4, Y3
-	VMOVUPS      avx2_3ab51217<>+0(SB), Y6
-	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y3, Y6
-	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y3, Y6
-	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y3, Y6
-	VFMADD213PS  avx2_3efffffe<>+0(SB), Y3, Y6
-	VMULPS       Y3, Y3, Y8
-	VFMADD213PS  Y3, Y8, Y6
-	VADDPS       avx2_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS      avx2_3ab51217<>+0(SB), Y8
+	VFMADD213PS  avx2_3c091cf1<>+0(SB), Y3, Y8
+	VFMADD213PS  avx2_3d2aac79<>+0(SB), Y3, Y8
+	VFMADD213PS  avx2_3e2aaa49<>+0(SB), Y3, Y8
+	VFMADD213PS  avx2_3efffffe<>+0(SB), Y3, Y8
+	VMULPS       Y3, Y3, Y9
+	VFMADD213PS  Y3, Y9, Y8
+	VADDPS       avx2_3f800000<>+0(SB), Y8, Y8
 	VCVTTPS2DQ   Y4, Y4
 	VPSRAD       $0x01, Y4, Y3
 	VPSUBD       Y3, Y4, Y4
@@ -16949,8 +16948,9 @@ loopTail:
 	VPSLLD       $0x17, Y3, Y3
 	VPADDD       avx2_0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y3, Y6, Y6
-	VMULPS       Y4, Y6, Y3
+	VMULPS       Y3, Y8, Y8
+	VMULPS       Y4, Y8, Y3
+	VANDPS       Y6, Y3, Y3
 	VMOVUPS      avx2_40000000<>+0(SB), Y4
 	VSUBPS       Y3, Y4, Y4
 	VBLENDVPS    Y2, Y3, Y4, Y3

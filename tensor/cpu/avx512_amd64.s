@@ -33929,7 +33929,7 @@ groups:
 	RET
 
 // func avx512Panelx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Panelx1(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -33944,6 +33944,7 @@ rows:
 	VMOVUPS 64(R8), Z1
 
 groups:
+	PREFETCHT0   (DI)(BX*1)
 	VPBROADCASTD 40(DI), Z2
 	VPBROADCASTD 40(DI), Z3
 	VMOVDQU64    (CX), Z4
@@ -34009,7 +34010,7 @@ groups:
 	RET
 
 // func avx512PanelMinimumx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelMinimumx1(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34024,6 +34025,7 @@ rows:
 	VMOVUPS 64(R8), Z1
 
 groups:
+	PREFETCHT0       (DI)(BX*1)
 	VPBROADCASTD     40(DI), Z2
 	VPBROADCASTD     40(DI), Z3
 	VMOVDQU64        (CX), Z4
@@ -34093,7 +34095,7 @@ groups:
 	RET
 
 // func avx512PanelHalvesx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelHalvesx1(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34108,6 +34110,7 @@ rows:
 	VMOVUPS 64(R8), Z1
 
 groups:
+	PREFETCHT0   (DI)(BX*1)
 	VPBROADCASTD 48(DI), Z2
 	VPBROADCASTD 48(DI), Z3
 	VMOVDQU64    (CX), Z4
@@ -34183,7 +34186,7 @@ groups:
 	RET
 
 // func avx512Panelx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Panelx2(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34193,14 +34196,18 @@ rows:
 	MOVQ    panel+16(FP), CX
 	MOVQ    groups+40(FP), SI
 	MOVQ    DX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
 
 groups:
+	PREFETCHT0   (DI)(BX*2)
+	PREFETCHT0   (R8)
 	VPBROADCASTD 40(DI), Z4
 	VPBROADCASTD 40(DI), Z5
 	VPBROADCASTD 40(DI)(BX*1), Z6
@@ -34284,6 +34291,7 @@ groups:
 	VCVTDQ2PS    Z7, Z7
 	VFMADD231PS  Z4, Z7, Z3
 	ADDQ         $+56, DI
+	ADDQ         $+56, R8
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -34303,7 +34311,7 @@ groups:
 	RET
 
 // func avx512PanelMinimumx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelMinimumx2(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34313,14 +34321,18 @@ rows:
 	MOVQ    panel+16(FP), CX
 	MOVQ    groups+40(FP), SI
 	MOVQ    DX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
 
 groups:
+	PREFETCHT0       (DI)(BX*2)
+	PREFETCHT0       (R8)
 	VPBROADCASTD     40(DI), Z4
 	VPBROADCASTD     40(DI), Z5
 	VPBROADCASTD     40(DI)(BX*1), Z6
@@ -34410,6 +34422,7 @@ groups:
 	VFMADD231PS.BCST 36(DI), Z4, Z1
 	VFMADD231PS.BCST 36(DI)(BX*1), Z4, Z3
 	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+1280, CX
 	DECQ             SI
 	JNE              groups
@@ -34429,7 +34442,7 @@ groups:
 	RET
 
 // func avx512PanelHalvesx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelHalvesx2(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34439,14 +34452,18 @@ rows:
 	MOVQ    panel+16(FP), CX
 	MOVQ    groups+40(FP), SI
 	MOVQ    DX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
 
 groups:
+	PREFETCHT0   (DI)(BX*2)
+	PREFETCHT0   (R8)
 	VPBROADCASTD 48(DI), Z4
 	VPBROADCASTD 48(DI), Z5
 	VPBROADCASTD 48(DI)(BX*1), Z6
@@ -34548,6 +34565,7 @@ groups:
 	VCVTDQ2PS    Z7, Z7
 	VFMADD231PS  Z4, Z7, Z3
 	ADDQ         $+56, DI
+	ADDQ         $+56, R8
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -34567,7 +34585,7 @@ groups:
 	RET
 
 // func avx512Panelx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Panelx3(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34577,17 +34595,22 @@ rows:
 	MOVQ    panel+16(FP), CX
 	MOVQ    groups+40(FP), SI
 	MOVQ    DX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
 
 groups:
+	PREFETCHT0   (R8)
+	PREFETCHT0   (R8)(BX*1)
+	PREFETCHT0   (R8)(BX*2)
 	VPBROADCASTD 40(DI), Z6
 	VPBROADCASTD 40(DI), Z7
 	VPBROADCASTD 40(DI)(BX*1), Z8
@@ -34703,6 +34726,7 @@ groups:
 	VCVTDQ2PS    Z11, Z11
 	VFMADD231PS  Z6, Z11, Z5
 	ADDQ         $+56, DI
+	ADDQ         $+56, R8
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -34727,7 +34751,7 @@ groups:
 	RET
 
 // func avx512PanelMinimumx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelMinimumx3(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34737,17 +34761,22 @@ rows:
 	MOVQ    panel+16(FP), CX
 	MOVQ    groups+40(FP), SI
 	MOVQ    DX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
 
 groups:
+	PREFETCHT0       (R8)
+	PREFETCHT0       (R8)(BX*1)
+	PREFETCHT0       (R8)(BX*2)
 	VPBROADCASTD     40(DI), Z6
 	VPBROADCASTD     40(DI), Z7
 	VPBROADCASTD     40(DI)(BX*1), Z8
@@ -34871,6 +34900,7 @@ groups:
 	VFMADD231PS.BCST 36(DI)(BX*1), Z6, Z3
 	VFMADD231PS.BCST 36(DI)(BX*2), Z6, Z5
 	ADDQ             $+56, DI
+	ADDQ             $+56, R8
 	ADDQ             $+1280, CX
 	DECQ             SI
 	JNE              groups
@@ -34895,7 +34925,7 @@ groups:
 	RET
 
 // func avx512PanelHalvesx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelHalvesx3(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -34905,17 +34935,22 @@ rows:
 	MOVQ    panel+16(FP), CX
 	MOVQ    groups+40(FP), SI
 	MOVQ    DX, DI
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-	ADDQ    accStride+8(FP), R8
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
+	LEAQ    (DI)(BX*2), R8
+	ADDQ    BX, R8
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    accStride+8(FP), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
 
 groups:
+	PREFETCHT0   (R8)
+	PREFETCHT0   (R8)(BX*1)
+	PREFETCHT0   (R8)(BX*2)
 	VPBROADCASTD 48(DI), Z6
 	VPBROADCASTD 48(DI), Z7
 	VPBROADCASTD 48(DI)(BX*1), Z8
@@ -35057,6 +35092,7 @@ groups:
 	VCVTDQ2PS    Z11, Z11
 	VFMADD231PS  Z6, Z11, Z5
 	ADDQ         $+56, DI
+	ADDQ         $+56, R8
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -35081,7 +35117,7 @@ groups:
 	RET
 
 // func avx512Panelx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Panelx4(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -35093,20 +35129,26 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
 
 groups:
+	PREFETCHT0   (R8)(BX*1)
+	PREFETCHT0   (R8)(BX*2)
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VPBROADCASTD 40(DI), Z8
 	VPBROADCASTD 40(DI), Z9
 	VPBROADCASTD 40(DI)(BX*1), Z10
@@ -35255,6 +35297,7 @@ groups:
 	VFMADD231PS  Z8, Z15, Z7
 	ADDQ         $+56, DI
 	ADDQ         $+56, R8
+	ADDQ         $+56, R9
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -35284,7 +35327,7 @@ groups:
 	RET
 
 // func avx512PanelMinimumx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelMinimumx4(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -35296,20 +35339,26 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
 
 groups:
+	PREFETCHT0       (R8)(BX*1)
+	PREFETCHT0       (R8)(BX*2)
+	PREFETCHT0       (R9)
+	PREFETCHT0       (R9)(BX*1)
 	VPBROADCASTD     40(DI), Z8
 	VPBROADCASTD     40(DI), Z9
 	VPBROADCASTD     40(DI)(BX*1), Z10
@@ -35468,6 +35517,7 @@ groups:
 	VFMADD231PS.BCST 36(R8), Z8, Z7
 	ADDQ             $+56, DI
 	ADDQ             $+56, R8
+	ADDQ             $+56, R9
 	ADDQ             $+1280, CX
 	DECQ             SI
 	JNE              groups
@@ -35497,7 +35547,7 @@ groups:
 	RET
 
 // func avx512PanelHalvesx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelHalvesx4(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -35509,20 +35559,26 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    accStride+8(FP), R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
 
 groups:
+	PREFETCHT0   (R8)(BX*1)
+	PREFETCHT0   (R8)(BX*2)
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VPBROADCASTD 48(DI), Z8
 	VPBROADCASTD 48(DI), Z9
 	VPBROADCASTD 48(DI)(BX*1), Z10
@@ -35705,6 +35761,7 @@ groups:
 	VFMADD231PS  Z8, Z15, Z7
 	ADDQ         $+56, DI
 	ADDQ         $+56, R8
+	ADDQ         $+56, R9
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -35734,7 +35791,7 @@ groups:
 	RET
 
 // func avx512Panelx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Panelx5(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -35746,23 +35803,32 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
 
 groups:
+	PREFETCHT0   (R8)(BX*2)
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R10)
 	VPBROADCASTD 40(DI), Z10
 	VPBROADCASTD 40(DI), Z11
 	VPBROADCASTD 40(DI)(BX*1), Z12
@@ -35943,6 +36009,8 @@ groups:
 	VFMADD231PS  Z10, Z19, Z9
 	ADDQ         $+56, DI
 	ADDQ         $+56, R8
+	ADDQ         $+56, R9
+	ADDQ         $+56, R10
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -35977,7 +36045,7 @@ groups:
 	RET
 
 // func avx512PanelMinimumx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelMinimumx5(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -35989,23 +36057,32 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
 
 groups:
+	PREFETCHT0       (R8)(BX*2)
+	PREFETCHT0       (R9)
+	PREFETCHT0       (R9)(BX*1)
+	PREFETCHT0       (R9)(BX*2)
+	PREFETCHT0       (R10)
 	VPBROADCASTD     40(DI), Z10
 	VPBROADCASTD     40(DI), Z11
 	VPBROADCASTD     40(DI)(BX*1), Z12
@@ -36198,6 +36275,8 @@ groups:
 	VFMADD231PS.BCST 36(R8)(BX*1), Z10, Z9
 	ADDQ             $+56, DI
 	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+56, R10
 	ADDQ             $+1280, CX
 	DECQ             SI
 	JNE              groups
@@ -36232,7 +36311,7 @@ groups:
 	RET
 
 // func avx512PanelHalvesx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelHalvesx5(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -36244,23 +36323,32 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
 
 groups:
+	PREFETCHT0   (R8)(BX*2)
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R10)
 	VPBROADCASTD 48(DI), Z10
 	VPBROADCASTD 48(DI), Z11
 	VPBROADCASTD 48(DI)(BX*1), Z12
@@ -36483,6 +36571,8 @@ groups:
 	VFMADD231PS  Z10, Z19, Z9
 	ADDQ         $+56, DI
 	ADDQ         $+56, R8
+	ADDQ         $+56, R9
+	ADDQ         $+56, R10
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -36517,7 +36607,7 @@ groups:
 	RET
 
 // func avx512Panelx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512Panelx6(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -36529,26 +36619,36 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z10
-	VMOVUPS 64(R9), Z11
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z10
+	VMOVUPS 64(R11), Z11
 
 groups:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R10)
+	PREFETCHT0   (R10)(BX*1)
+	PREFETCHT0   (R10)(BX*2)
 	VPBROADCASTD 40(DI), Z12
 	VPBROADCASTD 40(DI), Z13
 	VPBROADCASTD 40(DI)(BX*1), Z14
@@ -36761,6 +36861,8 @@ groups:
 	VFMADD231PS  Z12, Z23, Z11
 	ADDQ         $+56, DI
 	ADDQ         $+56, R8
+	ADDQ         $+56, R9
+	ADDQ         $+56, R10
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -36800,7 +36902,7 @@ groups:
 	RET
 
 // func avx512PanelMinimumx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelMinimumx6(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -36812,26 +36914,36 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z10
-	VMOVUPS 64(R9), Z11
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z10
+	VMOVUPS 64(R11), Z11
 
 groups:
+	PREFETCHT0       (R9)
+	PREFETCHT0       (R9)(BX*1)
+	PREFETCHT0       (R9)(BX*2)
+	PREFETCHT0       (R10)
+	PREFETCHT0       (R10)(BX*1)
+	PREFETCHT0       (R10)(BX*2)
 	VPBROADCASTD     40(DI), Z12
 	VPBROADCASTD     40(DI), Z13
 	VPBROADCASTD     40(DI)(BX*1), Z14
@@ -37058,6 +37170,8 @@ groups:
 	VFMADD231PS.BCST 36(R8)(BX*2), Z12, Z11
 	ADDQ             $+56, DI
 	ADDQ             $+56, R8
+	ADDQ             $+56, R9
+	ADDQ             $+56, R10
 	ADDQ             $+1280, CX
 	DECQ             SI
 	JNE              groups
@@ -37097,7 +37211,7 @@ groups:
 	RET
 
 // func avx512PanelHalvesx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int)
-// Requires: AVX, AVX512F, AVX512_VNNI
+// Requires: AVX, AVX512F, AVX512_VNNI, MMX+
 TEXT ·avx512PanelHalvesx6(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ x+24(FP), DX
@@ -37109,26 +37223,36 @@ rows:
 	MOVQ    DX, DI
 	LEAQ    (DI)(BX*2), R8
 	ADDQ    BX, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z0
-	VMOVUPS 64(R9), Z1
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
-	ADDQ    accStride+8(FP), R9
-	VMOVUPS (R9), Z10
-	VMOVUPS 64(R9), Z11
+	LEAQ    (R8)(BX*2), R9
+	ADDQ    BX, R9
+	LEAQ    (R9)(BX*2), R10
+	ADDQ    BX, R10
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
+	ADDQ    accStride+8(FP), R11
+	VMOVUPS (R11), Z10
+	VMOVUPS 64(R11), Z11
 
 groups:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R10)
+	PREFETCHT0   (R10)(BX*1)
+	PREFETCHT0   (R10)(BX*2)
 	VPBROADCASTD 48(DI), Z12
 	VPBROADCASTD 48(DI), Z13
 	VPBROADCASTD 48(DI)(BX*1), Z14
@@ -37391,6 +37515,8 @@ groups:
 	VFMADD231PS  Z12, Z23, Z11
 	ADDQ         $+56, DI
 	ADDQ         $+56, R8
+	ADDQ         $+56, R9
+	ADDQ         $+56, R10
 	ADDQ         $+1280, CX
 	DECQ         SI
 	JNE          groups
@@ -37998,7 +38124,7 @@ maxDone:
 	VBROADCASTSS  X1, Z0
 	MOVL          $0x42b20000, CX
 	VPBROADCASTD  CX, Z1
-	MOVL          $0xc2d00000, CX
+	MOVL          $0xc2ae999a, CX
 	VPBROADCASTD  CX, Z2
 	MOVL          $0x3fb8aa3b, CX
 	VPBROADCASTD  CX, Z4
@@ -38028,8 +38154,8 @@ maxDone:
 exp:
 	VMOVUPS     (AX)(CX*1), Z14
 	VSUBPS      Z0, Z14, Z14
+	VCMPPS      $0x05, Z2, Z14, K1
 	VMINPS      Z14, Z1, Z14
-	VMAXPS      Z14, Z2, Z14
 	VMULPS      Z4, Z14, Z15
 	VADDPS      Z5, Z15, Z15
 	VSUBPS      Z5, Z15, Z15
@@ -38043,7 +38169,7 @@ exp:
 	VMULPS      Z14, Z14, Z17
 	VFMADD213PS Z14, Z17, Z16
 	VADDPS      Z8, Z16, Z16
-	VSCALEFPS   Z15, Z16, Z14
+	VSCALEFPS.Z Z15, Z16, K1, Z14
 	VMOVUPS     Z14, (AX)(CX*1)
 	VADDPS      Z14, Z3, Z3
 	ADDQ        $0x40, CX
@@ -38059,8 +38185,8 @@ expTail:
 	KMOVW       BX, K1
 	VMOVUPS.Z   (AX)(CX*1), K1, Z14
 	VSUBPS      Z0, Z14, Z14
+	VCMPPS      $0x05, Z2, Z14, K2
 	VMINPS      Z14, Z1, Z14
-	VMAXPS      Z14, Z2, Z14
 	VMULPS      Z4, Z14, Z0
 	VADDPS      Z5, Z0, Z0
 	VSUBPS      Z5, Z0, Z0
@@ -38074,7 +38200,7 @@ expTail:
 	VMULPS      Z14, Z14, Z2
 	VFMADD213PS Z14, Z2, Z1
 	VADDPS      Z8, Z1, Z1
-	VSCALEFPS   Z0, Z1, Z14
+	VSCALEFPS.Z Z0, Z1, K2, Z14
 	VMOVUPS     Z14, K1, (AX)(CX*1)
 	VADDPS      Z14, Z3, K1, Z3
 
@@ -38098,7 +38224,7 @@ TEXT ·avx512Softcap(SB), NOSPLIT, $0-20
 	VBROADCASTSS limit+16(FP), Z0
 	MOVL         $0x42b20000, CX
 	VPBROADCASTD CX, Z1
-	MOVL         $0xc2d00000, CX
+	MOVL         $0xc2ae999a, CX
 	VPBROADCASTD CX, Z2
 	MOVL         $0x3fb8aa3b, CX
 	VPBROADCASTD CX, Z3
@@ -38156,8 +38282,8 @@ loop:
 	VMULPS       Z18, Z16, Z18
 	VFMADD213PS  Z16, Z18, Z19
 	VADDPS       Z16, Z16, Z16
+	VCMPPS       $0x05, Z2, Z16, K3
 	VMINPS       Z16, Z1, Z16
-	VMAXPS       Z16, Z2, Z16
 	VMULPS       Z3, Z16, Z18
 	VADDPS       Z4, Z18, Z18
 	VSUBPS       Z4, Z18, Z18
@@ -38171,7 +38297,7 @@ loop:
 	VMULPS       Z16, Z16, Z22
 	VFMADD213PS  Z16, Z22, Z20
 	VADDPS       Z7, Z20, Z20
-	VSCALEFPS    Z18, Z20, Z16
+	VSCALEFPS.Z  Z18, Z20, K3, Z16
 	VADDPS       Z7, Z16, Z16
 	VDIVPS       Z16, Z15, Z16
 	VSUBPS       Z16, Z7, Z16
@@ -38214,8 +38340,8 @@ loopTail:
 	VMULPS       Z14, Z16, Z14
 	VFMADD213PS  Z16, Z14, Z17
 	VADDPS       Z16, Z16, Z14
+	VCMPPS       $0x05, Z2, Z14, K4
 	VMINPS       Z14, Z1, Z14
-	VMAXPS       Z14, Z2, Z14
 	VMULPS       Z3, Z14, Z1
 	VADDPS       Z4, Z1, Z1
 	VSUBPS       Z4, Z1, Z1
@@ -38229,7 +38355,7 @@ loopTail:
 	VMULPS       Z14, Z14, Z3
 	VFMADD213PS  Z14, Z3, Z2
 	VADDPS       Z7, Z2, Z2
-	VSCALEFPS    Z1, Z2, Z14
+	VSCALEFPS.Z  Z1, Z2, K4, Z14
 	VADDPS       Z7, Z14, Z14
 	VDIVPS       Z14, Z15, Z14
 	VSUBPS       Z14, Z7, Z14
@@ -38393,7 +38519,7 @@ TEXT ·avx512SiLU(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVL         $0x42b20000, CX
 	VPBROADCASTD CX, Z0
-	MOVL         $0xc2d00000, CX
+	MOVL         $0xc2ae999a, CX
 	VPBROADCASTD CX, Z1
 	MOVL         $0x3fb8aa3b, CX
 	VPBROADCASTD CX, Z2
@@ -38425,8 +38551,8 @@ TEXT ·avx512SiLU(SB), NOSPLIT, $0-16
 loop:
 	VMOVUPS     (AX)(CX*1), Z13
 	VPXORD      Z12, Z13, Z14
+	VCMPPS      $0x05, Z1, Z14, K1
 	VMINPS      Z14, Z0, Z14
-	VMAXPS      Z14, Z1, Z14
 	VMULPS      Z2, Z14, Z15
 	VADDPS      Z3, Z15, Z15
 	VSUBPS      Z3, Z15, Z15
@@ -38440,7 +38566,7 @@ loop:
 	VMULPS      Z14, Z14, Z17
 	VFMADD213PS Z14, Z17, Z16
 	VADDPS      Z6, Z16, Z16
-	VSCALEFPS   Z15, Z16, Z14
+	VSCALEFPS.Z Z15, Z16, K1, Z14
 	VADDPS      Z6, Z14, Z14
 	VDIVPS      Z14, Z13, Z13
 	VMOVUPS     Z13, (AX)(CX*1)
@@ -38457,8 +38583,8 @@ loopTail:
 	KMOVW       BX, K1
 	VMOVUPS.Z   (AX)(CX*1), K1, Z13
 	VPXORD      Z12, Z13, Z12
+	VCMPPS      $0x05, Z1, Z12, K2
 	VMINPS      Z12, Z0, Z12
-	VMAXPS      Z12, Z1, Z12
 	VMULPS      Z2, Z12, Z0
 	VADDPS      Z3, Z0, Z0
 	VSUBPS      Z3, Z0, Z0
@@ -38472,7 +38598,7 @@ loopTail:
 	VMULPS      Z12, Z12, Z2
 	VFMADD213PS Z12, Z2, Z1
 	VADDPS      Z6, Z1, Z1
-	VSCALEFPS   Z0, Z1, Z12
+	VSCALEFPS.Z Z0, Z1, K2, Z12
 	VADDPS      Z6, Z12, Z12
 	VDIVPS      Z12, Z13, Z13
 	VMOVUPS     Z13, K1, (AX)(CX*1)
@@ -38487,7 +38613,7 @@ TEXT ·avx512GELUTanh(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVL         $0x42b20000, CX
 	VPBROADCASTD CX, Z0
-	MOVL         $0xc2d00000, CX
+	MOVL         $0xc2ae999a, CX
 	VPBROADCASTD CX, Z1
 	MOVL         $0x3fb8aa3b, CX
 	VPBROADCASTD CX, Z2
@@ -38523,8 +38649,8 @@ loop:
 	VMULPS      Z14, Z14, Z15
 	VFMADD213PS Z12, Z13, Z15
 	VMULPS      Z14, Z15, Z15
+	VCMPPS      $0x05, Z1, Z15, K1
 	VMINPS      Z15, Z0, Z15
-	VMAXPS      Z15, Z1, Z15
 	VMULPS      Z2, Z15, Z16
 	VADDPS      Z3, Z16, Z16
 	VSUBPS      Z3, Z16, Z16
@@ -38538,7 +38664,7 @@ loop:
 	VMULPS      Z15, Z15, Z18
 	VFMADD213PS Z15, Z18, Z17
 	VADDPS      Z6, Z17, Z17
-	VSCALEFPS   Z16, Z17, Z15
+	VSCALEFPS.Z Z16, Z17, K1, Z15
 	VADDPS      Z6, Z15, Z15
 	VDIVPS      Z15, Z14, Z14
 	VMOVUPS     Z14, (AX)(CX*1)
@@ -38557,8 +38683,8 @@ loopTail:
 	VMULPS      Z14, Z14, Z15
 	VFMADD213PS Z12, Z13, Z15
 	VMULPS      Z14, Z15, Z15
+	VCMPPS      $0x05, Z1, Z15, K2
 	VMINPS      Z15, Z0, Z15
-	VMAXPS      Z15, Z1, Z15
 	VMULPS      Z2, Z15, Z0
 	VADDPS      Z3, Z0, Z0
 	VSUBPS      Z3, Z0, Z0
@@ -38572,7 +38698,7 @@ loopTail:
 	VMULPS      Z15, Z15, Z2
 	VFMADD213PS Z15, Z2, Z1
 	VADDPS      Z6, Z1, Z1
-	VSCALEFPS   Z0, Z1, Z15
+	VSCALEFPS.Z Z0, Z1, K2, Z15
 	VADDPS      Z6, Z15, Z15
 	VDIVPS      Z15, Z14, Z14
 	VMOVUPS     Z14, K1, (AX)(CX*1)
@@ -38587,7 +38713,7 @@ TEXT ·avx512GELU(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVL         $0x42b20000, CX
 	VPBROADCASTD CX, Z0
-	MOVL         $0xc2d00000, CX
+	MOVL         $0xc2ae999a, CX
 	VPBROADCASTD CX, Z1
 	MOVL         $0x3fb8aa3b, CX
 	VPBROADCASTD CX, Z2
@@ -38683,8 +38809,8 @@ loop:
 	VPBROADCASTD BX, Z22
 	VFMADD213PS  Z22, Z19, Z21
 	VFNMADD231PS Z19, Z19, Z21
+	VCMPPS       $0x05, Z1, Z21, K3
 	VMINPS       Z21, Z0, Z21
-	VMAXPS       Z21, Z1, Z21
 	VMULPS       Z2, Z21, Z19
 	VADDPS       Z3, Z19, Z19
 	VSUBPS       Z3, Z19, Z19
@@ -38698,7 +38824,7 @@ loop:
 	VMULPS       Z21, Z21, Z24
 	VFMADD213PS  Z21, Z24, Z22
 	VADDPS       Z6, Z22, Z22
-	VSCALEFPS    Z19, Z22, Z21
+	VSCALEFPS.Z  Z19, Z22, K3, Z21
 	VSUBPS       Z21, Z14, Z19
 	VMOVAPS      Z21, K1, Z19
 	VMOVAPS      Z20, K2, Z19
@@ -38774,8 +38900,8 @@ loopTail:
 	VPBROADCASTD DX, Z18
 	VFMADD213PS  Z18, Z15, Z16
 	VFNMADD231PS Z15, Z15, Z16
+	VCMPPS       $0x05, Z1, Z16, K4
 	VMINPS       Z16, Z0, Z16
-	VMAXPS       Z16, Z1, Z16
 	VMULPS       Z2, Z16, Z0
 	VADDPS       Z3, Z0, Z0
 	VSUBPS       Z3, Z0, Z0
@@ -38789,7 +38915,7 @@ loopTail:
 	VMULPS       Z16, Z16, Z2
 	VFMADD213PS  Z16, Z2, Z1
 	VADDPS       Z6, Z1, Z1
-	VSCALEFPS    Z0, Z1, Z16
+	VSCALEFPS.Z  Z0, Z1, K4, Z16
 	VSUBPS       Z16, Z14, Z0
 	VMOVAPS      Z16, K2, Z0
 	VMOVAPS      Z12, K3, Z0

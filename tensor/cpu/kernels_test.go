@@ -145,7 +145,7 @@ func TestQuantKernels(t *testing.T) {
 var edges = func() []float32 {
 	inf := float32(math.Inf(1))
 	v := []float32{0, float32(math.Copysign(0, -1)), inf, -inf, float32(math.NaN()), 1, -1, math.Sqrt2, -math.Sqrt2,
-		89, -89, 88.72, -88.72, 88.73, -87.4, -103.9, -104, -105, 1e-30, -1e-30, 1e-44, -1e-44, 1e30, -1e30, math.MaxFloat32, -math.MaxFloat32, 14.3, -14.3, 15, -15}
+		89, -89, 88.72, -88.72, 88.73, -87.3, -87.31, -87.4, -103.9, -104, -105, 1e-30, -1e-30, 1e-44, -1e-44, 1e30, -1e30, math.MaxFloat32, -math.MaxFloat32, 14.3, -14.3, 15, -15}
 	for i := range 2000 {
 		v = append(v, float32(i-1000)*0.07)
 	}

@@ -25,12 +25,11 @@ func horner8(x reg.VecVirtual, c []float32) reg.VecVirtual {
 
 // exp8 replaces x by e^x, as exp32 does.
 func exp8(x reg.VecVirtual) {
-	// The clamps give x if it is a NaN: it is the second source.
-	limit, n := YMM(), YMM()
+	// Both are made for a NaN: the clamp gives x, its second source, and x is not less.
+	limit, n, normal := YMM(), YMM(), YMM()
+	VCMPPS(U8(notLessThan), number(expMin), x, normal)
 	VMOVUPS(number(expMax), limit)
 	VMINPS(x, limit, x)
-	VMOVUPS(number(expMin), limit)
-	VMAXPS(x, limit, x)
 	VMULPS(number(log2e), x, n)
 	VADDPS(number(rounder), n, n)
 	VSUBPS(number(rounder), n, n)
@@ -51,6 +50,7 @@ func exp8(x reg.VecVirtual) {
 	}
 	VMULPS(k, p, p)
 	VMULPS(n, p, x)
+	VANDPS(normal, x, x)
 }
 
 func avx2SoftmaxKernel() {

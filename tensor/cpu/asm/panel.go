@@ -52,11 +52,14 @@ func panelKernel(f panelForm, rows int) {
 	Label("rows")
 	MOVQ(paramMem("panel"), p)
 	MOVQ(paramMem("groups"), groups)
-	x := newRowPtrs(first, xStride, rows)
+	x := newRowPtrs(first, xStride, 2*rows)
 	moveTile(acc, paramMem("accStride"), tile, true)
 	part := func(b, disp int) Mem { return Mem{Base: p, Disp: b*panelGroupBytes + disp} }
 
 	Label("groups")
+	for r := range rows {
+		PREFETCHT0(x.at(rows+r, 0)) // the rows after these, which may have left the cache since the tile before
+	}
 	line := 0
 	for _, run := range f.parts {
 		sums := newTile(rows, blocks)

@@ -12,8 +12,10 @@ const (
 	ln2Hi   = 0.693145751953125
 	ln2Lo   = 1.42860682030941723e-6
 	expMax  = 89
-	expMin  = -104
+	expMin  = -87.3
 	rounder = 3 << 22
+
+	notLessThan = 5 // a comparison, true for a NaN
 
 	geluK0   = -2 * 0.7978845608028654
 	geluK1   = geluK0 * 0.044715
@@ -46,10 +48,10 @@ func newExp() expConsts {
 
 // exp replaces x by e^x.
 func (c expConsts) exp(x reg.VecVirtual) {
-	// The clamps give x if it is a NaN: it is the second source.
+	// Both are made for a NaN: the clamp gives x, its second source, and x is not less.
+	n, p, r2, normal := ZMM(), ZMM(), ZMM(), K()
+	VCMPPS(U8(notLessThan), c.min, x, normal)
 	VMINPS(x, c.max, x)
-	VMAXPS(x, c.min, x)
-	n, p, r2 := ZMM(), ZMM(), ZMM()
 	VMULPS(c.log2e, x, n)
 	VADDPS(c.rounder, n, n)
 	VSUBPS(c.rounder, n, n)
@@ -59,7 +61,7 @@ func (c expConsts) exp(x reg.VecVirtual) {
 	VMULPS(x, x, r2)
 	VFMADD213PS(x, r2, p) // p*r² + r
 	VADDPS(c.one, p, p)
-	VSCALEFPS(n, p, x) // p*2^n, rounded once: the same as two halves
+	VSCALEFPS_Z(n, p, normal, x) // p*2^n, rounded once: the same as two halves
 }
 
 // horner sets p to the polynomial in x, constant first.
