@@ -3314,7 +3314,7 @@ done:
 	RET
 
 // func avx2Q8_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·avx2Q8_0x1(SB), NOSPLIT, $0-64
 	MOVQ    acc+0(FP), AX
 	MOVQ    xStride+48(FP), CX
@@ -3331,6 +3331,15 @@ blocks:
 	MOVQ    groups+56(FP), SI
 
 groups:
+	PREFETCHT0   4096(CX)
+	PREFETCHT0   4160(CX)
+	PREFETCHT0   4224(CX)
+	PREFETCHT0   4288(CX)
+	PREFETCHT0   4352(CX)
+	PREFETCHT0   4416(CX)
+	PREFETCHT0   4480(CX)
+	PREFETCHT0   4544(CX)
+	PREFETCHT0   1024(DX)
 	VMOVDQU      (CX), Y3
 	VPXOR        avx2_80808080<>+0(SB), Y3, Y3
 	VPABSB       Y3, Y4

@@ -299,12 +299,10 @@ func avx2QuantKernel(f avx2Format, rows int) {
 	x := newRowPtrs(paramMem("x"), xStride, rows)
 	movePairs(acc, paramMem("accStride"), tile, true)
 	g.each(paramMem("groups"), func() {
-		if f.bits < 8 || rows > 1 {
-			for c := range f.lines() {
-				PREFETCHT0(Mem{Base: g.data, Disp: 64*c + prefetchAhead})
-			}
-			PREFETCHT0(Mem{Base: g.scale, Disp: prefetchAhead / 4})
+		for c := range f.lines() {
+			PREFETCHT0(Mem{Base: g.data, Disp: 64*c + prefetchAhead})
 		}
+		PREFETCHT0(Mem{Base: g.scale, Disp: prefetchAhead / 4})
 		for h := range 2 {
 			for i, part := range f.parts() {
 				sums := make([]reg.VecVirtual, rows)
