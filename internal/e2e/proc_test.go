@@ -58,6 +58,8 @@ type node struct {
 	done chan struct{} // closed when the process has ended
 	err  error         // of Wait, after done
 	log  *logBuffer
+
+	killed bool // by the test
 }
 
 // logBuffer collects a process's output for the test's log.
@@ -115,6 +117,9 @@ func launch(t *testing.T, args ...string) *node {
 			cmd.Process.Kill()
 			<-n.done
 		}
+		if n.err != nil && !n.killed {
+			t.Errorf("whorl %s ended with %v", args[0], n.err)
+		}
 		if t.Failed() {
 			t.Logf("whorl %s\n%s", strings.Join(args, " "), n.log)
 		}
@@ -157,6 +162,7 @@ func (n *node) signal(s syscall.Signal) {
 
 // kill ends the process at once and waits for it.
 func (n *node) kill() {
+	n.killed = true
 	n.signal(syscall.SIGKILL)
 	<-n.done
 }
