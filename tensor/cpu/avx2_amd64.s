@@ -19007,8 +19007,8 @@ blocks:
 	MOVQ groups+56(FP), SI
 
 groups:
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
 	PREFETCHT0 256(DX)
 	MOVQ       $0x00000008, DI
 
@@ -19162,10 +19162,10 @@ blocks:
 	MOVQ groups+56(FP), DI
 
 groups:
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
 	PREFETCHT0 256(DX)
 	MOVQ       $0x00000008, R8
 
@@ -19358,12 +19358,12 @@ blocks:
 	MOVQ groups+56(FP), DI
 
 groups:
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
 	PREFETCHT0 256(DX)
 	MOVQ       $0x00000008, R8
 
@@ -19597,14 +19597,14 @@ blocks:
 	MOVQ groups+56(FP), R8
 
 groups:
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	VPXOR      Y8, Y8, Y8
+	VPXOR      Y9, Y9, Y9
 	PREFETCHT0 256(DX)
 	MOVQ       $0x00000008, R9
 
@@ -19861,7 +19861,7 @@ lines:
 	RET
 
 // func avx2NF4Panelx1(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
-// Requires: AVX, FMA3
+// Requires: AVX, AVX2, FMA3
 TEXT ·avx2NF4Panelx1(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ panel+16(FP), CX
@@ -19871,9 +19871,9 @@ TEXT ·avx2NF4Panelx1(SB), NOSPLIT, $0-56
 	MOVQ x+32(FP), SI
 
 groups:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   $0x00000010, DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  $0x00000010, DI
 
 columns:
 	VMOVUPS      (CX), Y2
@@ -19914,7 +19914,7 @@ columns:
 	RET
 
 // func avx2NF4Panelx2(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
-// Requires: AVX, FMA3
+// Requires: AVX, AVX2, FMA3
 TEXT ·avx2NF4Panelx2(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ panel+16(FP), CX
@@ -19924,11 +19924,11 @@ TEXT ·avx2NF4Panelx2(SB), NOSPLIT, $0-56
 	MOVQ x+32(FP), DI
 
 groups:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   $0x00000010, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  $0x00000010, R8
 
 columns:
 	VMOVUPS      (CX), Y4
@@ -19988,7 +19988,7 @@ columns:
 	RET
 
 // func avx2NF4Panelx3(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
-// Requires: AVX, FMA3
+// Requires: AVX, AVX2, FMA3
 TEXT ·avx2NF4Panelx3(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ panel+16(FP), CX
@@ -19998,13 +19998,13 @@ TEXT ·avx2NF4Panelx3(SB), NOSPLIT, $0-56
 	MOVQ x+32(FP), DI
 
 groups:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	MOVQ   $0x00000010, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	MOVQ  $0x00000010, R8
 
 columns:
 	VMOVUPS      (CX), Y6
@@ -20083,7 +20083,7 @@ columns:
 	RET
 
 // func avx2NF4Panelx4(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
-// Requires: AVX, FMA3
+// Requires: AVX, AVX2, FMA3
 TEXT ·avx2NF4Panelx4(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ panel+16(FP), CX
@@ -20095,15 +20095,15 @@ TEXT ·avx2NF4Panelx4(SB), NOSPLIT, $0-56
 	ADDQ BX, R8
 
 groups:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   $0x00000010, R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  $0x00000010, R9
 
 columns:
 	VMOVUPS      (CX), Y8
@@ -20202,7 +20202,7 @@ columns:
 	RET
 
 // func avx2NF4Panelx5(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
-// Requires: AVX, FMA3
+// Requires: AVX, AVX2, FMA3
 TEXT ·avx2NF4Panelx5(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ panel+16(FP), CX
@@ -20214,17 +20214,17 @@ TEXT ·avx2NF4Panelx5(SB), NOSPLIT, $0-56
 	ADDQ BX, R8
 
 groups:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	MOVQ   $0x00000010, R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ  $0x00000010, R9
 
 columns:
 	VMOVUPS      (CX), Y10
@@ -20342,7 +20342,7 @@ columns:
 	RET
 
 // func avx2NF4Panelx6(acc *float32, accStride uintptr, panel *float32, scale *float32, x *float32, xStride uintptr, groups int)
-// Requires: AVX, FMA3
+// Requires: AVX, AVX2, FMA3
 TEXT ·avx2NF4Panelx6(SB), NOSPLIT, $0-56
 	MOVQ acc+0(FP), AX
 	MOVQ panel+16(FP), CX
@@ -20354,19 +20354,19 @@ TEXT ·avx2NF4Panelx6(SB), NOSPLIT, $0-56
 	ADDQ BX, R8
 
 groups:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	MOVQ   $0x00000010, R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	MOVQ  $0x00000010, R9
 
 columns:
 	VMOVUPS      (CX), Y12

@@ -71,6 +71,16 @@ func newPairs(rows, blocks int) [][]pair16 {
 	return tile
 }
 
+func zeroPairs(tile [][]pair16) {
+	for _, row := range tile {
+		for _, halves := range row {
+			for _, y := range halves {
+				VPXOR(y, y, y)
+			}
+		}
+	}
+}
+
 // movePairs is moveTile for pairs.
 func movePairs(acc reg.GPVirtual, stride Mem, tile [][]pair16, load bool) {
 	p := GP64()

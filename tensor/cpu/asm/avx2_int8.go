@@ -25,11 +25,7 @@ func avx2INT8Kernel(rows int) {
 	Label("blocks")
 	x := newRowPtrs(paramMem("q"), qStride, rows)
 	sums := newPairs(rows, 1)
-	for _, row := range sums {
-		for _, y := range row[0] {
-			VPXOR(y, y, y)
-		}
-	}
+	zeroPairs(sums)
 	turns := GP64()
 	MOVQ(paramMem("turns"), turns)
 	Label("turns")

@@ -89,16 +89,6 @@ func avx2NF4Kernel(rows int) {
 	RET()
 }
 
-func zeroPairs(tile [][]pair16) {
-	for _, row := range tile {
-		for _, halves := range row {
-			for _, y := range halves {
-				VXORPS(y, y, y)
-			}
-		}
-	}
-}
-
 // addScaledPairs is addScaled for one block.
 func addScaledPairs(acc reg.GPVirtual, stride Mem, sums [][]pair16, scale reg.GPVirtual) {
 	p := GP64()

@@ -38,47 +38,28 @@ func floatKernel(f floatFormat, rows, blocks int) {
 	Doc(fmt.Sprintf("%s continues the products of %d rows with n runs of %d blocks; strides are in bytes.", name, rows, blocks))
 	Pragma("noescape")
 	acc, w, wStride, xStride := param("acc"), param("w"), param("wStride"), param("xStride")
-	var wStride3 reg.GPVirtual
-	if blocks == 4 {
-		wStride3 = GP64()
-		LEAQ(Mem{Base: wStride, Index: wStride, Scale: 2}, wStride3)
-	}
-	n := paramMem("n")
+	run, n := newStrided(GP64(), wStride, blocks), paramMem("n")
 	tile := newTile(rows, blocks)
 
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
 	moveTile(acc, paramMem("accStride"), tile, true)
-	p, far, k := GP64(), GP64(), GP64()
-	MOVQ(w, p)
-	MOVQ(w, far)
-	ADDQ(paramMem("ahead"), far)
+	far, k := run, GP64()
+	far.base = GP64()
+	MOVQ(w, run.base)
+	MOVQ(w, far.base)
+	ADDQ(paramMem("ahead"), far.base)
 	column := func(i int, prefetch bool) {
 		var ws []reg.VecVirtual
 		for b := range blocks {
-			m := Mem{Base: p, Disp: i * f.bytes}
-			switch b {
-			case 1, 2:
-				m.Index, m.Scale = wStride, uint8(b)
-			case 3:
-				m.Index, m.Scale = wStride3, 1
-			}
 			if prefetch && i*f.bytes%64 == 0 { // once a cache line
-				m := m
-				m.Base = far
-				PREFETCHT0(m)
+				PREFETCHT0(far.at(b, i*f.bytes))
 			}
 			z := ZMM()
-			f.load(m, z)
+			f.load(run.at(b, i*f.bytes), z)
 			ws = append(ws, z)
 		}
-		for r := range rows {
-			v := ZMM()
-			VBROADCASTSS(x.at(r, 4*i), v)
-			for b := range blocks {
-				VFMADD231PS(v, ws[b], tile[r][b])
-			}
-		}
+		addColumn(x, i, ws, tile)
 	}
 	const unroll = 4
 	MOVQ(paramMem("k"), k)
@@ -89,8 +70,8 @@ func floatKernel(f floatFormat, rows, blocks int) {
 		column(i, true)
 	}
 	x.advance(4 * unroll)
-	ADDQ(I32(unroll*f.bytes), p)
-	ADDQ(I32(unroll*f.bytes), far)
+	ADDQ(I32(unroll*f.bytes), run.base)
+	ADDQ(I32(unroll*f.bytes), far.base)
 	SUBQ(Imm(unroll), k)
 	JGE(LabelRef("columns"))
 	Label("tail")
@@ -99,7 +80,7 @@ func floatKernel(f floatFormat, rows, blocks int) {
 	Label("column")
 	column(0, false)
 	x.advance(4)
-	ADDQ(I32(f.bytes), p)
+	ADDQ(I32(f.bytes), run.base)
 	DECQ(k)
 	JNE(LabelRef("column"))
 	Label("done")

@@ -39,11 +39,7 @@ func int8Kernel(rows int) {
 	Label("pairs")
 	x := newRowPtrs(paramMem("q"), qStride, rows)
 	sums := newTile(rows, 2*sets)
-	for _, row := range sums {
-		for _, z := range row {
-			VPXORD(z, z, z)
-		}
-	}
+	zeroTile(sums)
 	turns := GP64()
 	MOVQ(paramMem("turns"), turns)
 	Label("turns")

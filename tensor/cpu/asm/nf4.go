@@ -32,30 +32,6 @@ func nf4Levels() reg.VecVirtual {
 	return z
 }
 
-// strided is a run of blocks a stride apart.
-type strided struct{ base, stride, stride3 reg.GPVirtual }
-
-func newStrided(base, stride reg.GPVirtual, blocks int) strided {
-	s := strided{base, stride, nil}
-	if blocks == 4 {
-		s.stride3 = GP64()
-		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, s.stride3)
-	}
-	return s
-}
-
-// at addresses byte disp of block b.
-func (s strided) at(b, disp int) Mem {
-	m := Mem{Base: s.base, Disp: disp}
-	switch b {
-	case 1, 2:
-		m.Index, m.Scale = s.stride, uint8(b)
-	case 3:
-		m.Index, m.Scale = s.stride3, 1
-	}
-	return m
-}
-
 // addScaled ends the sums of a group: times the scales of their blocks they are added to
 // accumulators in memory, which are touched once in 64 columns and so take no registers.
 func addScaled(acc reg.GPVirtual, stride Mem, sums [][]reg.VecVirtual, scale strided) {
@@ -175,25 +151,6 @@ func nf4PanelKernel(rows int) {
 	JNE(LabelRef("groups"))
 	VZEROUPPER()
 	RET()
-}
-
-// addColumn adds the products of column i of all rows with that of each block to the sums.
-func addColumn(x rowPtrs, i int, w []reg.VecVirtual, sums [][]reg.VecVirtual) {
-	for r, row := range sums {
-		v := ZMM()
-		VBROADCASTSS(x.at(r, 4*i), v)
-		for b, z := range row {
-			VFMADD231PS(v, w[b], z)
-		}
-	}
-}
-
-func zeroTile(tile [][]reg.VecVirtual) {
-	for _, row := range tile {
-		for _, z := range row {
-			VPXORD(z, z, z)
-		}
-	}
 }
 
 // unpackNF4Kernel looks up the levels of lines of one block.
