@@ -67,12 +67,10 @@ func (ws *Workspace) ReserveLoRA(dev tensor.Device, s Spec, loras ...*LoRA) erro
 		}
 		ws.out = out
 	}
-	if !s.Ungated && s.Experts == 0 && ofWidth(l.gates, s.FFN) == nil {
-		gate, err := dev.NewBuffer(ws.MaxRows, s.FFN)
-		if err != nil {
+	if !s.Ungated && s.Experts == 0 {
+		if err := reserveBuffer(dev, &l.gates, ws.MaxRows, s.FFN); err != nil {
 			return fmt.Errorf("workspace for adapters: %w", err)
 		}
-		l.gates = append(l.gates, gate)
 	}
 	for _, lora := range loras {
 		for p, a := range lora.A {
@@ -87,12 +85,8 @@ func (ws *Workspace) ReserveLoRA(dev tensor.Device, s Spec, loras ...*LoRA) erro
 					return fmt.Errorf("workspace for adapters: %w", err)
 				}
 			}
-			if out := lora.B[p].Rows(); ofWidth(l.outs, out) == nil {
-				b, err := dev.NewBuffer(min(loraRows, ws.MaxRows), out)
-				if err != nil {
-					return fmt.Errorf("workspace for adapters: %w", err)
-				}
-				l.outs = append(l.outs, b)
+			if err := reserveBuffer(dev, &l.outs, min(loraRows, ws.MaxRows), lora.B[p].Rows()); err != nil {
+				return fmt.Errorf("workspace for adapters: %w", err)
 			}
 		}
 	}
@@ -119,6 +113,19 @@ func reserve(dev tensor.Device, list *[]source, rows, cols int) error {
 		return err
 	}
 	*list = append(*list, source{buf, act})
+	return nil
+}
+
+// reserveBuffer is reserve for rows that are only written.
+func reserveBuffer(dev tensor.Device, list *[]tensor.Buffer, rows, cols int) error {
+	if ofWidth(*list, cols) != nil {
+		return nil
+	}
+	buf, err := dev.NewBuffer(rows, cols)
+	if err != nil {
+		return err
+	}
+	*list = append(*list, buf)
 	return nil
 }
 
