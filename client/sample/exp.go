@@ -3,8 +3,9 @@ package sample
 import "math"
 
 // Our own exp rounds alike on every processor, so that a seed means the same ids (with
-// typical-p that hangs on the logarithm too), and several can be under way at once. Of the argument, a multiple of log(2)/256 is taken
-// by table and exponent, and the rest, at most log(2)/512, by a polynomial.
+// typical-p that hangs on the logarithm too), and several can be under way at once. Of the
+// argument, a multiple of log(2)/256 is taken by table and exponent, and the rest, at most
+// log(2)/512, by a polynomial.
 const (
 	steps = 256
 	// ln2High has few enough bits that its product with a number of steps is exact.
