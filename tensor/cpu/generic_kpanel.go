@@ -16,7 +16,7 @@ func expandValues(p *panelGroup, value func(i, j int) byte) {
 func genericExpandQ4_K(dst []panelGroup, data []byte, scale []uint16, groups int) {
 	for g := range groups {
 		p := &dst[2*g]
-		expandNibbles(p, data[g*256:], 128)
+		expandNibbles(p, data[g*256:], 0)
 		superOf(scale, layoutOf(tensor.Q4_K), g/superGroups).minima(&p.scale, &p.minimum, g%superGroups)
 	}
 }
@@ -24,7 +24,7 @@ func genericExpandQ4_K(dst []panelGroup, data []byte, scale []uint16, groups int
 func genericExpandQ5_K(dst []panelGroup, data []byte, scale []uint16, groups int) {
 	for g := range groups {
 		p, lines := &dst[2*g], data[g*320:]
-		expandValues(p, func(i, j int) byte { return fiveAt(lines, i, j) + 128 })
+		expandValues(p, func(i, j int) byte { return fiveAt(lines, i, j) })
 		superOf(scale, layoutOf(tensor.Q5_K), g/superGroups).minima(&p.scale, &p.minimum, g%superGroups)
 	}
 }

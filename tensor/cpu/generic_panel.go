@@ -2,24 +2,36 @@ package cpu
 
 import "whorl/tensor/quant"
 
-func genericBytePanel(acc []float32, accStride int, panel []panelGroup, form panelForm, x []quantGroup, xStride, rows int) {
-	for g := range len(panel) / 2 {
-		for r := range rows {
-			v := &x[r*xStride+g]
-			for b := range 2 {
-				p, a := &panel[2*g+b], (*[lanes]float32)(acc[r*accStride+b*lanes:])
-				if form == halfPanel {
-					dotHalves(a, p, v)
-					continue
-				}
-				s := splat(v.off8)
-				dot8(&s, p.lines[:], &v.q)
-				scaleAcc(a, &s, &p.scale, v.d)
-				if form == minimumPanel {
-					fmaLanes(a, &p.minimum, v.dsum)
-				}
+func genericBytePanel(a *panelArgs) {
+	for r := range a.rows {
+		for b := range 2 {
+			acc := (*[lanes]float32)(a.acc[r*a.accStride+b*lanes:])
+			for g := range len(a.panel) / 2 {
+				a.form.addGroup(acc, &a.panel[2*g+b], &a.x[r*a.xStride+g])
+			}
+			out := a.out[r*a.outStride+b*lanes:][:lanes]
+			if a.add {
+				genericAdd(out, out, acc[:])
+			} else {
+				copy(out, acc[:])
 			}
 		}
+	}
+}
+
+func (f panelForm) addGroup(acc *[lanes]float32, p *panelGroup, x *quantGroup) {
+	if f == halfPanel {
+		dotHalves(acc, p, x)
+		return
+	}
+	s := splat(x.off8)
+	if f == minimumPanel {
+		s = splat(0)
+	}
+	dot8(&s, p.lines[:], &x.q)
+	scaleAcc(acc, &s, &p.scale, x.d)
+	if f == minimumPanel {
+		fmaLanes(acc, &p.minimum, x.dsum)
 	}
 }
 
@@ -42,7 +54,7 @@ func genericExpandQ4_0(dst []panelGroup, data []byte, scale []uint16, groups int
 func genericExpandQ4_1(dst []panelGroup, data []byte, scale []uint16, groups int) {
 	for g := range groups {
 		p := &dst[2*g]
-		expandNibbles(p, data[g*256:], 128)
+		expandNibbles(p, data[g*256:], 0)
 		halves(&p.scale, scale[g*2*lanes:])
 		halves(&p.minimum, scale[g*2*lanes+lanes:])
 	}

@@ -81,7 +81,7 @@ func highPanels(t *testing.T, name string, d tensor.DType, x []quantGroup, rows,
 			copy(scales[(2*i+1)*lanes:], panel[i].minimum[:])
 		}
 		acc := fill(mem((rows-1)*stride+2*lanes), 3, 1)
-		k.panelling().bytePanel(acc, stride, panel, l.panelForm(), x, groups, rows)
+		k.panelling().bytePanel(&panelArgs{acc, stride, panel, l.panelForm(), x, groups, rows, acc, stride, false})
 		want = acc
 	})
 	acc := fill(make([]float32, (rows-1)*stride+2*lanes), 3, 1)

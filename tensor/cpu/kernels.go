@@ -31,9 +31,9 @@ type kernels struct {
 	// high are the kernels of the formats with super-blocks, or with bits above nibbles.
 	high highKernels
 
-	// bytePanel continues quantised products of rows, xStride groups apart, with a panel
-	// (panel.go); expandQ8_0 and so on fill one block of it. A tier may have none of them.
-	bytePanel                          func(acc []float32, accStride int, panel []panelGroup, form panelForm, x []quantGroup, xStride, rows int)
+	// bytePanel continues quantised products with a panel (panel.go); expandQ8_0 and so on
+	// fill one block of it. A tier may have none of them.
+	bytePanel                          func(a *panelArgs)
 	expandQ8_0, expandQ4_0, expandQ4_1 func(dst []panelGroup, data []byte, scale []uint16, groups int)
 
 	// widenF16 and widenBF16 turn 16-bit floats into float32; the length is a multiple of 16.

@@ -17,7 +17,7 @@ const (
 // panelGroup is a group of a block in a panel of bytes, whatever the format. The layout is
 // known to the assembly (asm/panel.go).
 type panelGroup struct {
-	lines   [group * lanes]uint8 // line c: columns 4c..4c+3 of each lane; value+128
+	lines   [group * lanes]uint8 // line c: columns 4c..4c+3 of each lane; for offsets see panelForm
 	scale   [lanes]float32
 	minimum [lanes]float32 // of formats with one
 }
@@ -26,8 +26,8 @@ type panelGroup struct {
 type panelForm uint8
 
 const (
-	plainPanel   panelForm = iota // one scale
-	minimumPanel                  // a minimum too
+	plainPanel   panelForm = iota // value+128, one scale
+	minimumPanel                  // value, and a minimum too
 	halfPanel                     // value+32, and for minimum the scale of columns from 16 on
 )
 
@@ -42,9 +42,26 @@ func (l layout) panelForm() panelForm {
 	return plainPanel
 }
 
+// panelArgs describes a product of two blocks with quantised rows: for every row r, block b
+// and lane j, the sum acc[r*accStride+b*16+j] continues over the groups of the panel. Then
+// it is stored to out[r*outStride+b*16+j], or added to what is there.
+type panelArgs struct {
+	acc       []float32
+	accStride int
+	panel     []panelGroup // [group][2]
+	form      panelForm
+	x         []quantGroup
+	xStride   int // groups
+	rows      int
+	out       []float32 // acc, or memory apart from it
+	outStride int
+	add       bool
+}
+
 // panels are the panels of a thread.
 type panels struct {
 	bytes  []panelGroup // [group][2]
+	args   panelArgs
 	floats []float32    // [2][column][16]
 	nf4    nf4PanelArgs
 }
@@ -69,8 +86,8 @@ func (l layout) equalRuns(groups, most int) int {
 }
 
 // multiplyBytes continues the quantised product of blocks [b0, b0+nb) with rows
-// [r0, r0+rows).
-func (op *productOp) multiplyBytes(p *panels, acc []float32, w *weight, b0, nb, r0, rows int) {
+// [r0, r0+rows). The sums stay in acc unless they go to a buffer.
+func (op *productOp) multiplyBytes(p *panels, acc []float32, w *weight, b0, nb, r0, rows int, to outcome) {
 	k, groups, stride := op.d.k, w.cols/group, nb*lanes
 	step, expand := w.layout.equalRuns(groups, byteGroups), k.expander(w.layout.kind)
 	for g := 0; g < groups; g += step {
@@ -81,7 +98,15 @@ func (op *productOp) multiplyBytes(p *panels, acc []float32, w *weight, b0, nb, 
 				data, scale := w.groupsOf(b0+b+i, g)
 				expand(panel[i:], data, scale, n)
 			}
-			k.bytePanel(acc[b*lanes:], stride, panel, w.layout.panelForm(), op.a.eight[r0*groups+g:], groups, rows)
+			p.args = panelArgs{
+				acc: acc[b*lanes:], accStride: stride, panel: panel, form: w.layout.panelForm(),
+				x: op.a.eight[r0*groups+g:], xStride: groups, rows: rows,
+				out: acc[b*lanes:], outStride: stride,
+			}
+			if g+n == groups && to.dst != nil {
+				p.args.out, p.args.outStride, p.args.add = to.dst.data[r0*to.dst.cols+(b0+b)*lanes:], to.dst.cols, to.add
+			}
+			k.bytePanel(&p.args)
 		}
 	}
 }

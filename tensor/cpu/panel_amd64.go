@@ -8,7 +8,7 @@ import "unsafe"
 const maxPanelRows = 6
 
 // panelKernels holds the kernels of panels of bytes by rows, from 1.
-type panelKernels [maxPanelRows]func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int)
+type panelKernels [maxPanelRows]func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool)
 
 var avx512Panels = [...]panelKernels{
 	plainPanel: {
@@ -25,13 +25,13 @@ var avx512Panels = [...]panelKernels{
 	},
 }
 
-func avx512BytePanel(acc []float32, accStride int, panel []panelGroup, form panelForm, x []quantGroup, xStride, rows int) {
-	together := equalParts(rows, maxPanelRows)
-	for r := 0; r < rows; {
-		n := min(rows-r, together)
-		times := (rows - r) / n
-		avx512Panels[form][n-1](&acc[r*accStride], uintptr(4*accStride), bytesOf(panel), (*byte)(unsafe.Pointer(&x[r*xStride])),
-			uintptr(xStride)*unsafe.Sizeof(quantGroup{}), len(panel)/2, times)
+func avx512BytePanel(a *panelArgs) {
+	together := equalParts(a.rows, maxPanelRows)
+	for r := 0; r < a.rows; {
+		n := min(a.rows-r, together)
+		times := (a.rows - r) / n
+		avx512Panels[a.form][n-1](&a.acc[r*a.accStride], uintptr(4*a.accStride), bytesOf(a.panel), (*byte)(unsafe.Pointer(&a.x[r*a.xStride])),
+			uintptr(a.xStride)*unsafe.Sizeof(quantGroup{}), len(a.panel)/2, times, &a.out[r*a.outStride], uintptr(4*a.outStride), a.add)
 		r += n * times
 	}
 }

@@ -60,8 +60,16 @@ func TestPanelKernels(t *testing.T) {
 				generic.quantise(x, fill(make([]float32, len(x)*group), 7, 2))
 				twins(t, fmt.Sprintf("panel of %v, %d groups, %d rows", format, groups, rows), func(k *kernels, mem func(int) []float32) {
 					acc := fill(mem((rows-1)*stride+2*lanes), 3, 1)
-					k.panelling().bytePanel(acc, stride, panelOf(k), l.panelForm(), x, groups+1, rows)
+					k.panelling().bytePanel(&panelArgs{acc, stride, panelOf(k), l.panelForm(), x, groups + 1, rows, acc, stride, false})
 				})
+				for _, add := range []bool{false, true} {
+					twins(t, fmt.Sprintf("panel of %v, %d groups, %d rows, elsewhere, added %t", format, groups, rows, add), func(k *kernels, mem func(int) []float32) {
+						const apart = stride + 2
+						acc := fill(make([]float32, (rows-1)*stride+2*lanes), 3, 1)
+						out := fill(mem((rows-1)*apart+2*lanes), 4, 1)
+						k.panelling().bytePanel(&panelArgs{acc, stride, panelOf(k), l.panelForm(), x, groups + 1, rows, out, apart, add})
+					})
+				}
 			}
 		}
 	}
@@ -82,7 +90,7 @@ func TestPanelIsDirect(t *testing.T) {
 			generic.expander(format)(panel[i:], data[i*groups*l.lineBytes:], scale[i*groups*l.scales:], groups)
 		}
 		acc := make([]float32, rows*stride)
-		generic.bytePanel(acc, stride, panel, l.panelForm(), x, groups, rows)
+		generic.bytePanel(&panelArgs{acc, stride, panel, l.panelForm(), x, groups, rows, acc, stride, false})
 		for i := range acc {
 			if acc[i] != q.acc[i] {
 				t.Fatalf("%v: product %d is %v by a panel, %v without", format, i, acc[i], q.acc[i])

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"runtime"
+	"unsafe"
 
 	"whorl/tensor"
 )
@@ -23,6 +24,8 @@ const (
 	// tilesPerThread is how many tiles a thread should find at least, so that the threads
 	// end together although one may be slower.
 	tilesPerThread = 6
+	// rowsAhead is how many rows before a row of results is written its memory is asked for.
+	rowsAhead = 8
 )
 
 // productOp is the task of MatMul.
@@ -157,24 +160,44 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 	if from >= to {
 		return // padding only
 	}
-	y := s.acc[:rows*stride]
-	op.multiply(s, y, w, b0, nb, r0, rows)
-	op.add(y, stride, p.Bias, from, to)
+	y, dst := s.acc[:rows*stride], p.Dst.(*buffer)
+	// Where nothing is done to the sums, the kernel itself brings them to their place: the
+	// lines are asked for while it works, and a second walk over the sums is spared.
+	if w.panelled(op.a.mode, rows, k) && to-from == stride && plain(p) {
+		op.multiply(s, y, w, b0, nb, r0, rows, outcome{dst, p.Residual != nil})
+		return
+	}
+	op.multiply(s, y, w, b0, nb, r0, rows, outcome{})
+	var g []float32
 	if p.Gate != nil {
-		g := s.gate[:rows*stride]
-		op.multiply(s, g, p.Gate.(*weight), b0, nb, r0, rows)
-		op.add(g, stride, p.GateBias, from, to)
-		k.activate(p.Act, g)
-		k.mul(y, g, y)
-	} else {
-		k.activate(p.Act, y)
+		g = s.gate[:rows*stride]
+		op.multiply(s, g, p.Gate.(*weight), b0, nb, r0, rows, outcome{})
 	}
-	if p.Scale != 0 {
-		k.scale(y, y, p.Scale)
-	}
-	dst := p.Dst.(*buffer)
 	for r := range rows {
 		y, out := y[r*stride:][:to-from], dst.row(r0 + r)[from:to]
+		if r+rowsAhead < rows {
+			fetch(uintptr(unsafe.Pointer(&dst.row(r0 + r + rowsAhead)[from])), 4*len(out))
+		}
+		if p.Bias != nil {
+			k.add(y, y, floatsOf(p.Bias)[from:to])
+		}
+		if p.Gate != nil {
+			g := g[r*stride:][:to-from]
+			if p.GateBias != nil {
+				k.add(g, g, floatsOf(p.GateBias)[from:to])
+			}
+			k.activate(p.Act, g)
+			if p.Scale == 0 && p.Residual == nil {
+				k.mul(out, g, y)
+				continue
+			}
+			k.mul(y, g, y)
+		} else {
+			k.activate(p.Act, y)
+		}
+		if p.Scale != 0 {
+			k.scale(y, y, p.Scale)
+		}
 		if p.Residual != nil {
 			k.add(out, p.Residual.(*buffer).row(r0 + r)[from:to], y)
 		} else {
@@ -183,15 +206,17 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 	}
 }
 
-// add adds elements [from, to) of a bias, if there is one, to each row of y.
-func (op *productOp) add(y []float32, stride int, bias tensor.Vector, from, to int) {
-	if bias == nil {
-		return
-	}
-	b := floatsOf(bias)[from:to]
-	for ; len(y) > 0; y = y[stride:] {
-		op.d.k.add(y[:len(b)], y[:len(b)], b)
-	}
+// outcome is where a kernel stores the sums of a tile, or to what it adds them: rows of a
+// buffer, or if dst is nil nowhere but the thread's scratch.
+type outcome struct {
+	dst *buffer
+	add bool
+}
+
+// plain tells whether a product's results are its sums, or these added to what is there.
+func plain(p *tensor.Product) bool {
+	return p.Bias == nil && p.Gate == nil && p.Act == tensor.NoActivation && p.Scale == 0 &&
+		(p.Residual == nil || p.Residual == p.Dst)
 }
 
 func (k *kernels) activate(a tensor.Activation, x []float32) {
@@ -205,13 +230,14 @@ func (k *kernels) activate(a tensor.Activation, x []float32) {
 	}
 }
 
-// multiply writes the products of blocks [b0, b0+nb) with rows [r0, r0+rows) to acc.
-func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, rows int) {
+// multiply writes the products of blocks [b0, b0+nb) with rows [r0, r0+rows) to acc, or, of
+// panelled weights, where they are to go; acc is its scratch then.
+func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, rows int, to outcome) {
 	clear(acc)
 	a, k := op.a, op.d.k
 	stride, block := nb*lanes, w.cols*lanes
 	x := a.x[r0*a.cols:]
-	eight, few := w.layout.quantised() && a.mode == tensor.Act8, rows <= fewRows
+	few := rows <= fewRows
 	switch {
 	case w.layout.kind == tensor.INT8 && a.mode == tensor.Act8:
 		op.multiplyINT8(&s.int8, acc, w, b0, nb, r0, rows)
@@ -219,10 +245,10 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 		op.multiplyNF4(&s.nf4, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.NF4:
 		op.multiplyNF4Panels(&s.panels, acc, w, b0, nb, r0, rows)
-	case eight && (few || k.expander(w.layout.kind) == nil):
+	case w.panelled(a.mode, rows, k):
+		op.multiplyBytes(&s.panels, acc, w, b0, nb, r0, rows, to)
+	case w.layout.quantised() && a.mode == tensor.Act8:
 		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
-	case eight:
-		op.multiplyBytes(&s.panels, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.F32:
 		for b, n := 0, together(rows, nb); b < nb; b += n {
 			k.f32(acc[b*lanes:], stride, w.f32[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
@@ -238,6 +264,11 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	default:
 		op.multiplyFloats(&s.panels, acc, w, b0, nb, r0, rows)
 	}
+}
+
+// panelled tells whether so many rows meet the weights in panels of bytes.
+func (w *weight) panelled(mode tensor.Activations, rows int, k *kernels) bool {
+	return w.layout.quantised() && mode == tensor.Act8 && rows > fewRows && k.expander(w.layout.kind) != nil
 }
 
 // together is how many of nb blocks rows meet before they turn to the next: all, or where

@@ -319,8 +319,8 @@ func expandHighKernel(f highFormat) {
 	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
 	u := newUnpacker(f.high, data)
 	var offset reg.VecVirtual
-	if f.scales != halves {
-		offset = broadcast(map[scaleKind]uint32{minima: 0x80808080, plain: 0x70707070}[f.scales])
+	if f.scales == plain {
+		offset = broadcast(0x70707070) // 128, less 16
 	}
 	f.each(groups, data, scale, func(d, m reg.VecVirtual) {
 		VMOVUPS(f.scale(scale, d, false), Mem{Base: dst, Disp: panelScale})

@@ -132,7 +132,7 @@ func (p rowPtrs) advance(n int) {
 
 // moveTile loads (or stores) accumulators from (to) rows of memory at acc, stride bytes
 // apart.
-func moveTile(acc reg.GPVirtual, stride Mem, tile [][]reg.VecVirtual, load bool) {
+func moveTile(acc Op, stride Mem, tile [][]reg.VecVirtual, load bool) {
 	p := GP64()
 	MOVQ(acc, p)
 	for r, row := range tile {

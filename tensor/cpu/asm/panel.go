@@ -28,90 +28,131 @@ type panelForm struct {
 
 type panelPart struct {
 	lines int // of them
-	off   int // where a group of activations keeps what undoes the offset
+	off   int // where a group of activations keeps what undoes the offset, 0 if there is none
 	scale int
 }
 
 var panelForms = []panelForm{
 	{"Panel", []panelPart{{8, groupOff8, panelScale}}, false},
-	{"PanelMinimum", []panelPart{{8, groupOff8, panelScale}}, true},
+	{"PanelMinimum", []panelPart{{8, 0, panelScale}}, true},
 	{"PanelHalves", []panelPart{{4, groupOff32, panelScale}, {4, groupOff32 + 4, panelMinimum}}, false},
 }
 
 // panelKernel continues quantised products of a number of rows with two blocks of an
-// expanded panel. A broadcast of activations serves both blocks, which leaves the loads
-// far below the arithmetic: per row, block and group 8 dot products and 3 or 4 more.
+// expanded panel: per row, block and group 8 dot products and 3 or 4 more, which keep both
+// vector ports busy. All else is kept small, since a thread that shares its core with
+// another's gets half of the decoder: dot products broadcast activations themselves, and
+// every row has a register, which spares an instruction to add an index.
 func panelKernel(f panelForm, rows int) {
 	const blocks = 2
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int)")
-	Doc(fmt.Sprintf("%s continues the products of so many times %d rows with a panel; strides are in bytes.", name, rows))
+	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool)")
+	Doc(fmt.Sprintf("%s continues the products of so many times %d rows with a panel and stores the sums to out, or adds them; strides are in bytes.", name, rows))
 	Pragma("noescape")
-	acc, p, first, xStride, groups := param("acc"), GP64(), param("x"), param("xStride"), GP64()
+	acc, p, first, xStride, groups, next := param("acc"), GP64(), param("x"), param("xStride"), GP64(), GP64()
+	IMUL3Q(U8(rows), xStride, next)
 	tile := newTile(rows, blocks)
 	Label("rows")
+	out := GP64()
+	MOVQ(paramMem("out"), out)
+	for range rows {
+		for b := range blocks {
+			PREFETCHT0(Mem{Base: out, Disp: 64 * b})
+		}
+		ADDQ(paramMem("outStride"), out)
+	}
 	MOVQ(paramMem("panel"), p)
 	MOVQ(paramMem("groups"), groups)
-	x := newRowPtrs(first, xStride, 2*rows)
+	x := []reg.GPVirtual{GP64()}
+	MOVQ(first, x[0])
+	for r := 1; r < rows; r++ {
+		x = append(x, GP64())
+		LEAQ(Mem{Base: x[r-1], Index: xStride, Scale: 1}, x[r])
+	}
 	moveTile(acc, paramMem("accStride"), tile, true)
-	part := func(b, disp int) Mem { return Mem{Base: p, Disp: b*panelGroupBytes + disp} }
+	at := func(r, disp int) Mem { return Mem{Base: x[r], Disp: disp} }
+	part := func(disp int) (v [blocks]reg.VecVirtual) {
+		for b := range v {
+			v[b] = ZMM()
+			VMOVDQU64(Mem{Base: p, Disp: b*panelGroupBytes + disp}, v[b])
+		}
+		return v
+	}
 
 	Label("groups")
-	for r := range rows {
-		PREFETCHT0(x.at(rows+r, 0)) // the rows after these, which may have left the cache since the tile before
+	for _, base := range x {
+		PREFETCHT0(Mem{Base: base, Index: next, Scale: 1}) // the rows after these, which may have left the cache since the tile before
 	}
 	line := 0
 	for _, run := range f.parts {
 		sums := newTile(rows, blocks)
-		for r := range rows {
-			for b := range blocks {
-				VPBROADCASTD(x.at(r, run.off), sums[r][b])
+		if run.off == 0 {
+			zeroTile(sums)
+		} else {
+			for r, row := range sums {
+				for _, z := range row {
+					VPBROADCASTD(at(r, run.off), z)
+				}
 			}
 		}
 		for range run.lines {
-			var w [blocks]reg.VecVirtual
-			for b := range w {
-				w[b] = ZMM()
-				VMOVDQU64(part(b, 64*line), w[b])
-			}
-			for r := range rows {
-				v := ZMM()
-				VPBROADCASTD(x.at(r, 4*line), v)
-				for b := range w {
-					vpdpbusdReg(v, w[b], sums[r][b])
+			w := part(64 * line)
+			for r, row := range sums {
+				for b, z := range row {
+					vpdpbusd(at(r, 4*line), w[b], z)
 				}
 			}
 			line++
 		}
+		dw := part(run.scale)
 		for b := range blocks {
-			dw := ZMM()
-			VMOVUPS(part(b, run.scale), dw)
 			for r := range rows {
 				d := ZMM()
-				VMULPS_BCST(x.at(r, groupScale), dw, d)
+				VMULPS_BCST(at(r, groupScale), dw[b], d)
 				VCVTDQ2PS(sums[r][b], sums[r][b])
 				VFMADD231PS(d, sums[r][b], tile[r][b])
 			}
 		}
 	}
 	if f.minimum {
-		for b := range blocks {
-			mw := ZMM()
-			VMOVUPS(part(b, panelMinimum), mw)
-			for r := range rows {
-				VFMADD231PS_BCST(x.at(r, groupSum), mw, tile[r][b])
+		mw := part(panelMinimum)
+		for r, row := range tile {
+			sum := ZMM()
+			VBROADCASTSS(at(r, groupSum), sum)
+			for b, z := range row {
+				VFMADD231PS(mw[b], sum, z)
 			}
 		}
 	}
-	x.advance(groupBytes)
+	for _, base := range x {
+		ADDQ(I32(groupBytes), base)
+	}
 	ADDQ(I32(blocks*panelGroupBytes), p)
 	DECQ(groups)
 	JNE(LabelRef("groups"))
-	moveTile(acc, paramMem("accStride"), tile, false)
+	CMPB(paramMem("add"), Imm(0))
+	JE(LabelRef("store"))
+	old := GP64()
+	MOVQ(paramMem("out"), old)
+	for r, row := range tile {
+		if r > 0 {
+			ADDQ(paramMem("outStride"), old)
+		}
+		for b, z := range row {
+			v := ZMM()
+			VMOVUPS(Mem{Base: old, Disp: 64 * b}, v)
+			VADDPS(z, v, z)
+		}
+	}
+	Label("store")
+	moveTile(paramMem("out"), paramMem("outStride"), tile, false)
+	ADDQ(next, first)
 	for range rows {
-		ADDQ(xStride, first)
 		ADDQ(paramMem("accStride"), acc)
 	}
+	MOVQ(paramMem("outStride"), out)
+	IMUL3Q(U8(rows), out, out)
+	ADDQ(out, paramMem("out"))
 	DECQ(paramMem("times"))
 	JNE(LabelRef("rows"))
 	VZEROUPPER()
@@ -129,12 +170,16 @@ func expandKernel(f quantFormat) {
 	var mask, offset reg.VecVirtual
 	if f.nibbles {
 		mask = nibbleMask()
-		offset = broadcast(map[bool]uint32{false: 0x78787878, true: 0x80808080}[f.minimum]) // 128, less 8 for Q4_0
+	}
+	if f.nibbles && !f.minimum {
+		offset = broadcast(0x78787878) // 128, less the 8 of Q4_0
 	}
 	Label("groups")
 	line := func(v reg.VecVirtual, c int) {
 		if f.nibbles {
 			VPANDD(mask, v, v)
+		}
+		if offset != nil {
 			VPADDB(offset, v, v)
 		}
 		VMOVDQU64(v, Mem{Base: dst, Disp: 64 * c})
