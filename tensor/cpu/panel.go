@@ -62,7 +62,7 @@ type panelArgs struct {
 type panels struct {
 	bytes  []panelGroup // [group][2]
 	args   panelArgs
-	floats []float32    // [2][column][16]
+	floats []float32 // [2][column][16]
 	nf4    nf4PanelArgs
 }
 
