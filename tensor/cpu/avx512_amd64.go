@@ -27,6 +27,8 @@ var avx512 = kernels{
 	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		floatRows(&avx512BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
+	eightRows: wideTileRows,
+
 	q8_0: func(q *quantArgs) { groupRows(&avx512Q8_0, q) },
 	q4_0: func(q *quantArgs) { groupRows(&avx512Q4_0, q) },
 	q4_1: func(q *quantArgs) { groupRows(&avx512Q4_1, q) },
@@ -148,7 +150,7 @@ type quantKernels []func(acc *float32, accStride uintptr, data *byte, scale *uin
 // groupKernels holds the kernels of a format without super-blocks by rows, from 1.
 type groupKernels struct {
 	line, scale int // bytes of a group
-	rows        [maxTileRows]groupKernel
+	rows        [wideTileRows]groupKernel
 }
 
 type groupKernel = func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)
@@ -157,14 +159,17 @@ var (
 	avx512Q8_0 = groupKernels{512, 32, [...]groupKernel{
 		avx512Q8_0x1, avx512Q8_0x2, avx512Q8_0x3, avx512Q8_0x4, avx512Q8_0x5, avx512Q8_0x6,
 		avx512Q8_0x7, avx512Q8_0x8, avx512Q8_0x9, avx512Q8_0x10, avx512Q8_0x11, avx512Q8_0x12,
+		avx512Q8_0x13, avx512Q8_0x14, avx512Q8_0x15, avx512Q8_0x16,
 	}}
 	avx512Q4_0 = groupKernels{256, 32, [...]groupKernel{
 		avx512Q4_0x1, avx512Q4_0x2, avx512Q4_0x3, avx512Q4_0x4, avx512Q4_0x5, avx512Q4_0x6,
 		avx512Q4_0x7, avx512Q4_0x8, avx512Q4_0x9, avx512Q4_0x10, avx512Q4_0x11, avx512Q4_0x12,
+		avx512Q4_0x13, avx512Q4_0x14, avx512Q4_0x15, avx512Q4_0x16,
 	}}
 	avx512Q4_1 = groupKernels{256, 64, [...]groupKernel{
 		avx512Q4_1x1, avx512Q4_1x2, avx512Q4_1x3, avx512Q4_1x4, avx512Q4_1x5, avx512Q4_1x6,
 		avx512Q4_1x7, avx512Q4_1x8, avx512Q4_1x9, avx512Q4_1x10, avx512Q4_1x11, avx512Q4_1x12,
+		avx512Q4_1x13, avx512Q4_1x14, avx512Q4_1x15, avx512Q4_1x16,
 	}}
 )
 
@@ -174,7 +179,7 @@ const groupsAhead = 32
 // groupRows is quantRows for kernels that are told what to ask for. Where rows take turns on
 // the same blocks, all but the first find these in the cache and ask for what follows.
 func groupRows(f *groupKernels, q *quantArgs) {
-	together, ahead := equalParts(q.rows, maxTileRows), groupsAhead
+	together, ahead := equalParts(q.rows, wideTileRows), groupsAhead
 	for r := 0; r < q.rows; {
 		n := min(q.rows-r, together)
 		f.rows[n-1](&q.acc[r*q.accStride], uintptr(4*q.accStride), &q.data[0], &q.scale[0], q.blocks,

@@ -4,36 +4,6 @@
 
 package cpu
 
-// avx512F32x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F32x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512BF16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512BF16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
 // avx512Q8_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
@@ -68,6 +38,561 @@ func avx512Q6_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, bl
 //
 //go:noescape
 func avx512Q5_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q8_0x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q8_0x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_Kx16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512F32x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512BF16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512BF16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512INT8x1 sets the products of 1 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -119,41 +644,6 @@ func avx512BF16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 //go:noescape
 func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512Q8_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512INT8x2 sets the products of 2 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -204,41 +694,6 @@ func avx512BF16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 //go:noescape
 func avx512BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512Q8_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512INT8x3 sets the products of 3 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -274,41 +729,6 @@ func avx512F16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, 
 //go:noescape
 func avx512BF16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512Q8_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512INT8x4 sets the products of 4 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -338,41 +758,6 @@ func avx512F16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, 
 //
 //go:noescape
 func avx512BF16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512Q8_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x5 sets the products of 5 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -404,41 +789,6 @@ func avx512F16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, 
 //go:noescape
 func avx512BF16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512Q8_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512INT8x6 sets the products of 6 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -468,41 +818,6 @@ func avx512F16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, 
 //
 //go:noescape
 func avx512BF16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512Q8_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x7 sets the products of 7 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -534,41 +849,6 @@ func avx512F16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, 
 //go:noescape
 func avx512BF16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512Q8_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512INT8x8 sets the products of 8 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -599,41 +879,6 @@ func avx512F16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, 
 //go:noescape
 func avx512BF16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512Q8_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512INT8x9 sets the products of 9 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -658,41 +903,6 @@ func avx512F16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 //
 //go:noescape
 func avx512BF16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512Q8_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x10 sets the products of 10 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
@@ -719,41 +929,6 @@ func avx512F16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 //go:noescape
 func avx512BF16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512Q8_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512INT8x11 sets the products of 11 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
@@ -778,41 +953,6 @@ func avx512F16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 //
 //go:noescape
 func avx512BF16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512Q8_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q8_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512INT8x12 sets the products of 12 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //

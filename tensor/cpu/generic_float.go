@@ -11,6 +11,7 @@ var generic = kernels{
 	bf16Then:   genericBF16Then,
 	f16:        genericF16,
 	bf16:       genericBF16,
+	eightRows:  maxTileRows,
 	q8_0:       genericQ8_0,
 	q4_0:       genericQ4_0,
 	q4_1:       genericQ4_1,

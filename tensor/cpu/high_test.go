@@ -37,7 +37,7 @@ func randomHigh(t tensor.DType, blocks, groups int) (data []byte, scale []uint16
 }
 
 func TestHighKernels(t *testing.T) {
-	for rows := 1; rows <= 14; rows++ {
+	for rows := 1; rows <= 18; rows++ {
 		for _, groups := range []int{1, 5, 8, 24} {
 			for _, d := range highTypes {
 				if layoutOf(d).super && groups%superGroups != 0 {

@@ -22,6 +22,10 @@ type kernels struct {
 	f32Then  func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32)
 	bf16Then func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, next *uint16)
 
+	// eightRows is how many rows the kernels of quantised products take at once; more take
+	// turns at the same blocks.
+	eightRows int
+
 	// q8_0, q4_0 and q4_1 continue quantised products.
 	q8_0, q4_0, q4_1 func(q *quantArgs)
 

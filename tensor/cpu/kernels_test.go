@@ -69,7 +69,7 @@ func fill(x []float32, seed uint64, scale float32) []float32 {
 }
 
 func TestFloatKernels(t *testing.T) {
-	for rows := 1; rows <= 14; rows++ {
+	for rows := 1; rows <= 18; rows++ {
 		for _, blocks := range []int{2, 4, 6} {
 			for _, k := range []int{1, 3, 4, 37} {
 				w := fill(make([]float32, blocks*k*lanes), 1, 1)
@@ -104,7 +104,7 @@ func TestFloatKernels(t *testing.T) {
 }
 
 func TestQuantKernels(t *testing.T) {
-	for rows := 1; rows <= 14; rows++ {
+	for rows := 1; rows <= 18; rows++ {
 		for _, groups := range []int{1, 2, 5} {
 			const blocks = 3
 			r := rand.New(rand.NewPCG(uint64(rows), uint64(groups)))

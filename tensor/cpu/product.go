@@ -11,6 +11,9 @@ const (
 	// maxTileRows is how many activation rows a kernel multiplies at once: it keeps their
 	// accumulators in registers.
 	maxTileRows = 12
+	// wideTileRows is as much where weights and rows are in 8 bits or fewer: reading these
+	// weights once is worth a way to memory for the accumulators.
+	wideTileRows = 16
 	// maxTileCols is how many output features a tile has at most.
 	maxTileCols = 256
 	// fewRows is up to how many rows weights are multiplied as they lie, so that reading them
@@ -250,15 +253,15 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	case w.layout.quantised() && a.mode == tensor.Act8:
 		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.F32:
-		for b, n := 0, together(rows, nb); b < nb; b += n {
+		for b, n := 0, together(rows, maxTileRows, nb); b < nb; b += n {
 			k.f32(acc[b*lanes:], stride, w.f32[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
 		}
 	case few && w.layout.kind == tensor.F16:
-		for b, n := 0, together(rows, nb); b < nb; b += n {
+		for b, n := 0, together(rows, maxTileRows, nb); b < nb; b += n {
 			k.f16(acc[b*lanes:], stride, w.half[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
 		}
 	case few && w.layout.kind == tensor.BF16:
-		for b, n := 0, together(rows, nb); b < nb; b += n {
+		for b, n := 0, together(rows, maxTileRows, nb); b < nb; b += n {
 			k.bf16(acc[b*lanes:], stride, w.half[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
 		}
 	default:
@@ -272,9 +275,9 @@ func (w *weight) panelled(mode tensor.Activations, rows int, k *kernels) bool {
 }
 
 // together is how many of nb blocks rows meet before they turn to the next: all, or where
-// rows are too many for a kernel and take turns, two, which stay in a cache meanwhile.
-func together(rows, nb int) int {
-	if rows > maxTileRows {
+// they are more than a kernel takes and take turns, two, which stay in a cache meanwhile.
+func together(rows, most, nb int) int {
+	if rows > most {
 		return 2
 	}
 	return nb
@@ -284,7 +287,7 @@ func together(rows, nb int) int {
 // [r0, r0+rows), on weights as they lie.
 func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, nb, r0, rows int) {
 	l, groups := w.layout, w.cols/group
-	for b, n := 0, together(rows, nb); b < nb; b += n {
+	for b, n := 0, together(rows, op.d.k.eightRows, nb); b < nb; b += n {
 		data, scale := w.groupsOf(b0+b, 0)
 		*q = quantArgs{
 			acc: acc[b*lanes:], accStride: nb * lanes, data: data, scale: scale, blocks: min(n, nb-b),

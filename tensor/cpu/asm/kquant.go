@@ -100,27 +100,27 @@ func (f highFormat) scale(scale reg.GPVirtual, d reg.VecVirtual, second bool) re
 // highKernel continues quantised products of a number of rows with blocks of weights.
 func highKernel(f highFormat, rows int) {
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
+	TEXT(name, textFlags(rows), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
 	blocks := paramMem("blocks")
-	tile := newTile(rows, 1)
+	t := newTotals(rows)
 	u := newUnpacker(f.high, data)
 
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
-	moveTile(acc, paramMem("accStride"), tile, true)
+	t.move(acc, paramMem("accStride"), rows, true)
 	f.each(paramMem("groups"), data, scale, func(d, m reg.VecVirtual) {
 		PREFETCHT1(Mem{Base: scale, Disp: outerAhead / 8})
 		if f.scales == halves {
-			f.addHalves(u, x, tile, scale, d)
+			f.addHalves(u, x, t, rows, scale, d)
 		} else {
-			f.add(u, x, tile, scale, d, m)
+			f.add(u, x, t, rows, scale, d, m)
 		}
 		x.advance(groupBytes)
 	})
-	moveTile(acc, paramMem("accStride"), tile, false)
+	t.move(acc, paramMem("accStride"), rows, false)
 	ADDQ(I32(64), acc)
 	DECQ(blocks)
 	JNE(LabelRef("blocks"))
@@ -128,51 +128,53 @@ func highKernel(f highFormat, rows int) {
 	RET()
 }
 
-// add adds the products of a group with one scale to the tile.
-func (f highFormat) add(u unpacker, x rowPtrs, tile [][]reg.VecVirtual, scale reg.GPVirtual, d, m reg.VecVirtual) {
-	sums := newTile(len(tile), 1)
-	for r, s := range sums {
+// add adds the products of a group with one scale to the totals.
+func (f highFormat) add(u unpacker, x rowPtrs, t totals, rows int, scale reg.GPVirtual, d, m reg.VecVirtual) {
+	sums := make([]reg.VecVirtual, rows)
+	for r := range sums {
+		s := ZMM()
 		if f.scales == minima {
-			VPXORD(s[0], s[0], s[0])
+			VPXORD(s, s, s)
 		} else { // 16 is twice 8
-			VPBROADCASTD(x.at(r, groupOff4), s[0])
-			VPADDD(s[0], s[0], s[0])
+			VPBROADCASTD(x.at(r, groupOff4), s)
+			VPADDD(s, s, s)
 		}
+		sums[r] = s
 	}
 	for c := range 4 {
 		v := u.load(c, true)
 		x.dot(u.value(v, c, 0), 4*c, sums)
 		x.dot(u.value(v, c, 1), 16+4*c, sums)
 	}
-	x.scaled(f.scale(scale, d, false), sums, tile)
+	var mw reg.VecVirtual
+	dw := f.scale(scale, d, false)
 	if f.scales == minima {
-		mw := f.scale(scale, m, true)
-		for r := range tile {
-			VFMADD231PS_BCST(x.at(r, groupSum), mw, tile[r][0])
-		}
+		mw = f.scale(scale, m, true)
 	}
+	t.add(x, sums, dw, mw)
 }
 
-// addHalves adds the products of a group with two scales to the tile: both sums together
+// addHalves adds the products of a group with two scales to the totals: both sums together
 // where there are registers for them, otherwise one after the other.
-func (f highFormat) addHalves(u unpacker, x rowPtrs, tile [][]reg.VecVirtual, scale reg.GPVirtual, d reg.VecVirtual) {
+func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, rows int, scale reg.GPVirtual, d reg.VecVirtual) {
 	var v [4]reg.VecVirtual
-	sums := func(half int) [][]reg.VecVirtual {
-		s := newTile(len(tile), 1)
+	sums := func(half int) []reg.VecVirtual {
+		s := make([]reg.VecVirtual, rows)
 		for r := range s {
-			VPBROADCASTD(x.at(r, groupOff32+4*half), s[r][0])
+			s[r] = ZMM()
+			VPBROADCASTD(x.at(r, groupOff32+4*half), s[r])
 		}
 		return s
 	}
-	if 3*len(tile)+7 <= 32 {
+	if 3*rows+7 <= 32 {
 		lo, hi := sums(0), sums(1)
 		for c := range v {
 			v[c] = u.load(c, true)
 			x.dot(u.value(v[c], c, 0), 4*c, lo)
 			x.dot(u.value(v[c], c, 1), 16+4*c, hi)
 		}
-		x.scaled(f.scale(scale, d, false), lo, tile)
-		x.scaled(f.scale(scale, d, true), hi, tile)
+		t.add(x, lo, f.scale(scale, d, false), nil)
+		t.add(x, hi, f.scale(scale, d, true), nil)
 		return
 	}
 	for half := range 2 {
@@ -180,26 +182,14 @@ func (f highFormat) addHalves(u unpacker, x rowPtrs, tile [][]reg.VecVirtual, sc
 		for c := range v {
 			x.dot(u.value(u.load(c, half == 0), c, half), 16*half+4*c, s)
 		}
-		x.scaled(f.scale(scale, d, half == 1), s, tile)
+		t.add(x, s, f.scale(scale, d, half == 1), nil)
 	}
 }
 
 // dot adds the products of four columns of weights with those of all rows.
-func (p rowPtrs) dot(w reg.VecVirtual, column int, sums [][]reg.VecVirtual) {
+func (p rowPtrs) dot(w reg.VecVirtual, column int, sums []reg.VecVirtual) {
 	for r, s := range sums {
-		vpdpbusd(p.at(r, column), w, s[0])
-	}
-}
-
-// scaled ends the sums of a group: they are added, times both scales, to the tile.
-func (p rowPtrs) scaled(dw reg.VecVirtual, sums, tile [][]reg.VecVirtual) {
-	for r, row := range sums {
-		for b, s := range row {
-			d := ZMM()
-			VMULPS_BCST(p.at(r, groupScale), dw, d)
-			VCVTDQ2PS(s, s)
-			VFMADD231PS(d, s, tile[r][b])
-		}
+		vpdpbusd(p.at(r, column), w, s)
 	}
 }
 

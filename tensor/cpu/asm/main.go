@@ -15,8 +15,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// maxRows is the greatest number of activation rows of a kernel: with two blocks of
-// weights, 24 of the 32 registers are accumulators.
+// maxRows is the greatest number of activation rows whose accumulators a kernel keeps in
+// registers: with two blocks of weights, or with sums of integers beside those of floats,
+// they are 24 of the 32.
 const maxRows = 12
 
 func main() {
@@ -35,6 +36,14 @@ func main() {
 }
 
 func avx512Kernels() {
+	for rows := 1; rows <= wideRows; rows++ {
+		for _, f := range quantFormats {
+			quantKernel(f, rows)
+		}
+		for _, f := range highFormats {
+			highKernel(f, rows)
+		}
+	}
 	for rows := 1; rows <= maxRows; rows++ {
 		for _, f := range floatFormats {
 			if rows <= 3 {
@@ -42,12 +51,6 @@ func avx512Kernels() {
 				floatKernel(f, rows, 4)
 			}
 			floatKernel(f, rows, 2)
-		}
-		for _, f := range quantFormats {
-			quantKernel(f, rows)
-		}
-		for _, f := range highFormats {
-			highKernel(f, rows)
 		}
 		int8Kernel(rows)
 		if rows <= 3 {
@@ -91,7 +94,7 @@ func avx512Kernels() {
 	ceilingKernels()
 }
 
-// rowPtrs addresses up to 12 rows a fixed stride apart through a register for every third.
+// rowPtrs addresses rows a fixed stride apart through a register for every third.
 type rowPtrs struct {
 	base   []reg.GPVirtual
 	stride reg.GPVirtual // bytes

@@ -79,12 +79,12 @@ const (
 // asks for the values that lie ahead bytes further on, and for scales scaleAhead bytes on.
 func quantKernel(f quantFormat, rows int) {
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)")
+	TEXT(name, textFlags(rows), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
 	ahead, scaleAhead, blocks := param("ahead"), param("scaleAhead"), paramMem("blocks")
-	tile := newTile(rows, 1)
+	t := newTotals(rows)
 	var mask reg.VecVirtual
 	if f.nibbles {
 		mask = nibbleMask()
@@ -92,7 +92,7 @@ func quantKernel(f quantFormat, rows int) {
 
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
-	moveTile(acc, paramMem("accStride"), tile, true)
+	t.move(acc, paramMem("accStride"), rows, true)
 	g := GP64()
 	MOVQ(paramMem("groups"), g)
 	Label("groups")
@@ -105,49 +105,37 @@ func quantKernel(f quantFormat, rows int) {
 			VPXORD(sums[r], sums[r], sums[r])
 		}
 	}
-	dot := func(w reg.VecVirtual, column int) {
-		for r := range rows {
-			vpdpbusd(x.at(r, column), w, sums[r])
-		}
-	}
 	for c := range f.lines {
 		v := ZMM()
 		PREFETCHT1(Mem{Base: data, Index: ahead, Scale: 1, Disp: 64 * c})
 		PREFETCHT0(Mem{Base: data, Disp: 64*c + innerAhead})
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
 		if !f.nibbles {
-			dot(v, 4*c)
+			x.dot(v, 4*c, sums)
 			continue
 		}
 		lo, hi := ZMM(), ZMM()
 		VPANDD(mask, v, lo)
-		dot(lo, 4*c)
+		x.dot(lo, 4*c, sums)
 		VPSRLW(U8(4), v, hi)
 		VPANDD(mask, hi, hi)
-		dot(hi, 16+4*c)
+		x.dot(hi, 16+4*c, sums)
 	}
 	dw := ZMM()
 	PREFETCHT1(Mem{Base: scale, Index: scaleAhead, Scale: 1})
 	VCVTPH2PS(Mem{Base: scale}, dw)
-	for r := range rows {
-		d := ZMM()
-		VMULPS_BCST(x.at(r, groupScale), dw, d)
-		VCVTDQ2PS(sums[r], sums[r])
-		VFMADD231PS(d, sums[r], tile[r][0])
-	}
+	var mw reg.VecVirtual
 	if f.minimum {
-		mw := ZMM()
+		mw = ZMM()
 		VCVTPH2PS(Mem{Base: scale, Disp: 32}, mw)
-		for r := range rows {
-			VFMADD231PS_BCST(x.at(r, groupSum), mw, tile[r][0])
-		}
 	}
+	t.add(x, sums, dw, mw)
 	x.advance(groupBytes)
 	ADDQ(I32(64*f.lines), data)
 	ADDQ(I32(f.scaleBytes()), scale)
 	DECQ(g)
 	JNE(LabelRef("groups"))
-	moveTile(acc, paramMem("accStride"), tile, false)
+	t.move(acc, paramMem("accStride"), rows, false)
 	ADDQ(I32(64), acc)
 	DECQ(blocks)
 	JNE(LabelRef("blocks"))

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// wideRows is the greatest number of activation rows of a kernel of quantised weights.
+const wideRows = 16
+
+// totals are the float accumulators of a kernel that goes through its weights a block at a
+// time: one for each row, in registers, or where rows are more than maxRows in the frame,
+// since the sums of integers take the registers then. That costs a load and a store for
+// each group and row; going through the weights twice costs more.
+type totals struct {
+	regs [][]reg.VecVirtual // [row][1]
+	mem  reg.GPVirtual      // aligned to a line
+}
+
+func newTotals(rows int) totals {
+	if rows <= maxRows {
+		return totals{regs: newTile(rows, 1)}
+	}
+	t := totals{mem: GP64()}
+	LEAQ(AllocLocal(64*rows+64), t.mem)
+	ADDQ(Imm(63), t.mem)
+	ANDQ(I8(-64), t.mem)
+	return t
+}
+
+// textFlags are those of a kernel of so many rows: the frame of a wide one is too large for
+// a function that does not look whether the stack has room.
+func textFlags(rows int) attr.Attribute {
+	if rows <= maxRows {
+		return attr.NOSPLIT
+	}
+	return 0
+}
+
+func (t totals) at(r int) Mem { return Mem{Base: t.mem, Disp: 64 * r} }
+
+// move loads (or stores) the totals of rows from (to) memory at acc, stride bytes apart.
+func (t totals) move(acc reg.GPVirtual, stride Mem, rows int, load bool) {
+	if t.mem == nil {
+		moveTile(acc, stride, t.regs, load)
+		return
+	}
+	p := GP64()
+	MOVQ(acc, p)
+	for r := range rows {
+		if r > 0 {
+			ADDQ(stride, p)
+		}
+		from, to := Mem{Base: p}, t.at(r)
+		if !load {
+			from, to = to, from
+		}
+		z := ZMM()
+		VMOVUPS(from, z)
+		VMOVUPS(z, to)
+	}
+}
+
+// add ends the sums of a group: they are added, times both scales, to the totals, and then
+// if there are minima the sum of the row's group times these.
+func (t totals) add(x rowPtrs, sums []reg.VecVirtual, dw, mw reg.VecVirtual) {
+	for r, s := range sums {
+		d := ZMM()
+		VMULPS_BCST(x.at(r, groupScale), dw, d)
+		VCVTDQ2PS(s, s)
+		if t.mem == nil {
+			VFMADD231PS(d, s, t.regs[r][0])
+			continue
+		}
+		VFMADD213PS(t.at(r), d, s) // s*d + total
+		if mw != nil {
+			VFMADD231PS_BCST(x.at(r, groupSum), mw, s)
+		}
+		VMOVUPS(s, t.at(r))
+	}
+	if t.mem == nil && mw != nil {
+		for r := range sums {
+			VFMADD231PS_BCST(x.at(r, groupSum), mw, t.regs[r][0])
+		}
+	}
+}
