@@ -39,12 +39,12 @@ type aheadRun struct {
 // notes them as what followed the products before.
 func (op *productOp) expect() {
 	d := op.d
-	if op.a.n > fewRows || d.pool.threads == 1 { // arithmetic rules
+	w, gated := op.products[0].W.(*weight), op.products[0].Gate != nil
+	if op.a.n > op.fewRows(w) || d.pool.threads == 1 { // arithmetic rules
 		d.before = nil
 		d.pool.ahead.Store(nil)
 		return
 	}
-	w, gated := op.products[0].W.(*weight), op.products[0].Gate != nil
 	f := w.forecast
 	if f == nil || f.products != len(op.products) || f.gated != gated {
 		f = op.forecast()

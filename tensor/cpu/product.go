@@ -16,9 +16,9 @@ const (
 	wideTileRows = 16
 	// maxTileCols is how many output features a tile has at most.
 	maxTileCols = 256
-	// fewRows is up to how many rows weights are multiplied as they lie, so that reading them
-	// overlaps with the arithmetic. For more, panels of them are made first (panel.go).
-	fewRows = 4 * maxTileRows
+	// fewTurns is how often the rows of a kernel may take turns at weights as they lie, which
+	// lets reading overlap with the arithmetic. For more, panels are made first (panel.go).
+	fewTurns = 4
 	// maxPanelCols is how many output features a tile has at most then.
 	maxPanelCols = 128
 	// rowPanel is how many activation rows a tile covers at most: the sums of a tile and a
@@ -112,7 +112,7 @@ func (op *productOp) share() int {
 	}
 	op.panels = (op.a.n + rowPanel - 1) / rowPanel
 	want, most := op.d.pool.threads*tilesPerThread, maxTileCols/lanes
-	if op.a.n > fewRows {
+	if op.a.n > op.fewRows(op.products[0].W.(*weight)) {
 		most = maxPanelCols / lanes
 	}
 	blocks := total * op.panels / want &^ 1
@@ -166,7 +166,7 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 	y, dst := s.acc[:rows*stride], p.Dst.(*buffer)
 	// Where nothing is done to the sums, the kernel itself brings them to their place: the
 	// lines are asked for while it works, and a second walk over the sums is spared.
-	if w.panelled(op.a.mode, rows, k) && to-from == stride && plain(p) {
+	if op.panelled(w, rows) && to-from == stride && plain(p) {
 		op.multiply(s, y, w, b0, nb, r0, rows, outcome{dst, p.Residual != nil})
 		return
 	}
@@ -240,7 +240,7 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	a, k := op.a, op.d.k
 	stride, block := nb*lanes, w.cols*lanes
 	x := a.x[r0*a.cols:]
-	few := rows <= fewRows
+	few := rows <= op.fewRows(w)
 	switch {
 	case w.layout.kind == tensor.INT8 && a.mode == tensor.Act8:
 		op.multiplyINT8(&s.int8, acc, w, b0, nb, r0, rows)
@@ -248,7 +248,7 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 		op.multiplyNF4(&s.nf4, acc, w, b0, nb, r0, rows)
 	case w.layout.kind == tensor.NF4:
 		op.multiplyNF4Panels(&s.panels, acc, w, b0, nb, r0, rows)
-	case w.panelled(a.mode, rows, k):
+	case op.panelled(w, rows):
 		op.multiplyBytes(&s.panels, acc, w, b0, nb, r0, rows, to)
 	case w.layout.quantised() && a.mode == tensor.Act8:
 		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
@@ -269,9 +269,17 @@ func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, 
 	}
 }
 
+// fewRows is up to how many rows the weights are multiplied as they lie.
+func (op *productOp) fewRows(w *weight) int {
+	if w.layout.quantised() && op.a.mode == tensor.Act8 {
+		return fewTurns * op.d.k.eightRows
+	}
+	return fewTurns * maxTileRows
+}
+
 // panelled tells whether so many rows meet the weights in panels of bytes.
-func (w *weight) panelled(mode tensor.Activations, rows int, k *kernels) bool {
-	return w.layout.quantised() && mode == tensor.Act8 && rows > fewRows && k.expander(w.layout.kind) != nil
+func (op *productOp) panelled(w *weight, rows int) bool {
+	return w.layout.quantised() && op.a.mode == tensor.Act8 && rows > op.fewRows(w) && op.d.k.expander(w.layout.kind) != nil
 }
 
 // together is how many of nb blocks rows meet before they turn to the next: all, or where
