@@ -33,13 +33,13 @@ func TestReadsAheadWhatComesNext(t *testing.T) {
 		q, k := testWeight(t, d, dt, 1000, cols), testWeight(t, d, dt, 96, cols)
 		up, gate := testWeight(t, d, dt, 704, cols), testWeight(t, d, dt, 704, cols)
 		buf := func(n int) tensor.Buffer {
-			b, err := d.NewBuffer(64, n)
+			b, err := d.NewBuffer(80, n)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return b
 		}
-		a, err := d.NewAct(64, cols)
+		a, err := d.NewAct(80, cols)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestReadsAheadWhatComesNext(t *testing.T) {
 		if chunks != f.reads[1][0].chunks || r.read(f, 1) {
 			t.Errorf("%v: read %d chunks of %d", dt, chunks, f.reads[1][0].chunks)
 		}
-		step(64) // a prompt
+		step(80) // a prompt
 		if f := d.pool.ahead.Load(); f != nil {
 			t.Errorf("%v: a prompt is followed by a forecast", dt)
 		}
