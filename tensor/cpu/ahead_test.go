@@ -8,13 +8,22 @@ import (
 	"whorl/tensor/quant"
 )
 
-func testWeight(t *testing.T, d *Device, dt tensor.DType, rows, cols int) *weight {
+// testWeight loads a matrix of these values, or of zeros.
+func testWeight(t *testing.T, d *Device, dt tensor.DType, rows, cols int, values []float32) *weight {
 	t.Helper()
 	n, err := quant.RowBytes(dt, cols)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := d.Load(tensor.Matrix{DType: dt, Rows: rows, Cols: cols, Data: make([]byte, n*rows)})
+	data := make([]byte, n*rows)
+	if values != nil {
+		f, ok := quant.Of(dt)
+		if !ok {
+			t.Fatalf("no format %v", dt)
+		}
+		f.Pack(data, values)
+	}
+	w, err := d.Load(tensor.Matrix{DType: dt, Rows: rows, Cols: cols, Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +39,8 @@ func TestReadsAheadWhatComesNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		const cols = 512
-		q, k := testWeight(t, d, dt, 1000, cols), testWeight(t, d, dt, 96, cols)
-		up, gate := testWeight(t, d, dt, 704, cols), testWeight(t, d, dt, 704, cols)
+		q, k := testWeight(t, d, dt, 1000, cols, nil), testWeight(t, d, dt, 96, cols, nil)
+		up, gate := testWeight(t, d, dt, 704, cols, nil), testWeight(t, d, dt, 704, cols, nil)
 		buf := func(n int) tensor.Buffer {
 			b, err := d.NewBuffer(80, n)
 			if err != nil {

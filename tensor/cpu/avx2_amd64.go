@@ -28,6 +28,7 @@ var avx2 = kernels{
 	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		avx2FloatRows(&avx2BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
+	opaque:    true,
 	eightRows: maxTileRows,
 
 	q8_0: func(q *quantArgs) { quantRows(avx2Q8_0, q) },

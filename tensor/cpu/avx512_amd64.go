@@ -27,6 +27,7 @@ var avx512 = kernels{
 	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
 		floatRows(&avx512BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
 	},
+	opaque:    true,
 	eightRows: wideTileRows,
 
 	q8_0: func(q *quantArgs) { groupRows(&avx512Q8_0, q) },

@@ -34,14 +34,15 @@ type Device struct {
 	closed  bool
 	scratch []scratch // per thread
 	slab    *slab     // where small weights go
-	product productOp
 	before  *forecast // of the last products
-	quant   quantOp
-	runs    runsOp
-	norm    normOp
-	point   pointOp
-	attend  attendOp
 	experts expertsOp
+
+	products []productOp // by slots of the pool
+	quant    quantOp
+	runs     runsOp
+	norm     normOp
+	point    pointOp
+	attend   attendOp
 }
 
 var _ tensor.Device = (*Device)(nil)
@@ -49,6 +50,7 @@ var _ tensor.Device = (*Device)(nil)
 // scratch is what one thread works in.
 type scratch struct {
 	acc, gate []float32 // tiles of products: [rowPanel][maxPanelCols]
+	tile      tilePlace // whose products acc and gate hold
 	panels    panels
 	quant     quantArgs
 	int8      int8Args
@@ -92,7 +94,7 @@ func Open(o Options) (*Device, error) {
 }
 
 func open1(t namedTier, threads int) *Device {
-	d := &Device{tier: t.name, k: t.k, pool: newPool(threads), scratch: make([]scratch, threads)}
+	d := &Device{tier: t.name, k: t.k, pool: newPool(threads), scratch: make([]scratch, threads), products: make([]productOp, threads)}
 	for i := range d.scratch {
 		d.scratch[i] = scratch{
 			acc:    make([]float32, rowPanel*maxPanelCols),
@@ -100,7 +102,10 @@ func open1(t namedTier, threads int) *Device {
 			panels: newPanels(),
 		}
 	}
-	d.product.d, d.quant.d, d.norm.d, d.attend.d, d.experts.d = d, d, d, d, d
+	for i := range d.products {
+		d.products[i].d = d
+	}
+	d.quant.d, d.norm.d, d.attend.d, d.experts.d = d, d, d, d
 	return d
 }
 

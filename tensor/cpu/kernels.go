@@ -22,6 +22,10 @@ type kernels struct {
 	f32Then  func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32)
 	bf16Then func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, next *uint16)
 
+	// opaque tells that products are in assembly: a tile then takes less time than waiting for
+	// its thread does, and may read rows that others have begun to write.
+	opaque bool
+
 	// eightRows is how many rows the kernels of quantised products take at once; more take
 	// turns at the same blocks.
 	eightRows int

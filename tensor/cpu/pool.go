@@ -12,6 +12,19 @@ type task interface {
 	tile(worker, i int)
 }
 
+// stepTask is a task whose tiles are done in two steps, so that a tile whose thread lost its
+// core can be done by another (takeOver).
+type stepTask interface {
+	task
+	// compute brings the results of tile i to the worker's scratch and changes nothing else.
+	compute(worker, i int)
+	// store brings them from there to their place, after compute on the same worker.
+	store(worker, i int)
+	// patience is for how many rounds of spinning a thread may be busy with a tile before it
+	// seems to have lost its core.
+	patience() int
+}
+
 // pool runs tasks on the calling goroutine and its workers. Tiles are taken one by one
 // from both ends, the caller from the last on and the workers from the first on, so that it
 // is known what each begins with. A run ends when all tiles are done: a worker that sleeps,
@@ -25,6 +38,12 @@ type pool struct {
 	ticket atomic.Uint64
 	left   atomic.Int64 // tiles not yet done
 	task   task         // written before ticket, read after a tile is won
+	steps  stepTask     // the same, if it is one that may be taken over
+	slot   int          // of steps
+	held   []hold       // per thread
+	home   atomic.Int64 // the core of the caller
+	stale  atomic.Int64 // threads busy with tiles that were taken over
+	hasty  bool         // take over without patience, for tests
 
 	parked  atomic.Int64  // workers asleep and not yet claimed by a waker
 	wake    chan struct{} // one token per claimed worker
@@ -54,7 +73,7 @@ const (
 func newPool(threads int) *pool {
 	p := &pool{
 		threads: threads, wake: make(chan struct{}, threads), done: make(chan struct{}, 1),
-		readers: make([]reader, threads),
+		readers: make([]reader, threads), held: make([]hold, threads),
 	}
 	for w := 1; w < threads; w++ {
 		p.exit.Add(1)
@@ -72,6 +91,15 @@ func (p *pool) run(t task, n int) {
 		return
 	}
 	p.task = t
+	p.start(n)
+	p.take(0)
+	p.await()
+	p.task = nil
+}
+
+// start lets workers take n tiles.
+func (p *pool) start(n int) {
+	p.home.Store(core())
 	p.left.Store(int64(n))
 	p.ticket.Store(uint64(n) << 32)
 	for range min(n, p.threads) - 1 {
@@ -80,9 +108,6 @@ func (p *pool) run(t task, n int) {
 		}
 		p.wake <- struct{}{}
 	}
-	p.take(0)
-	p.await()
-	p.task = nil
 }
 
 // take does tiles until none is left to take.
@@ -92,10 +117,19 @@ func (p *pool) take(worker int) {
 		if !ok {
 			return
 		}
-		p.task.tile(worker, i)
-		if p.left.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
-			p.done <- struct{}{}
+		if p.steps != nil {
+			p.step(worker, i)
+			continue
 		}
+		p.task.tile(worker, i)
+		p.finish()
+	}
+}
+
+// finish counts a tile as done.
+func (p *pool) finish() {
+	if p.left.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
+		p.done <- struct{}{}
 	}
 }
 
@@ -152,6 +186,7 @@ func (p *pool) work(worker int) {
 		if p.spin(worker, workerRounds, ready) {
 			continue
 		}
+		p.spread()
 		p.parked.Add(1)
 		// Work that came in between saw no sleeper: look again. If a waker claimed us after
 		// all, its token must be used up.

@@ -31,10 +31,11 @@ const (
 	rowsAhead = 8
 )
 
-// productOp is the task of MatMul.
+// productOp is the task of MatMul. Of few rows its tiles may be taken over.
 type productOp struct {
 	d        *Device
 	a        *act
+	in       act // what a points to in MatMul: the caller's may be prepared anew meanwhile
 	products []tensor.Product
 	cuts     []cut
 	panels   int // of rows
@@ -61,12 +62,22 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	if missing := forms.under(a.mode) &^ a.quantised; missing != 0 {
 		d.fill(a, missing)
 	}
-	op := &d.product
-	op.a, op.products = a, products
-	tiles := op.share()
+	slot := d.pool.freeSlot()
+	op := &d.products[slot]
+	op.in = *a
+	op.a, op.products = &op.in, append(op.products[:0], products...)
+	tiles := op.share() * op.panels
 	op.expect()
-	d.pool.run(op, tiles*op.panels)
-	op.a, op.products = nil, nil
+	over := true
+	if a.n <= fewTurns*maxTileRows && d.k.opaque {
+		over = d.pool.runSteps(op, slot, tiles)
+	} else {
+		d.pool.run(op, tiles)
+	}
+	if over { // else a thread may still read what these say; they are forgotten with the next
+		clear(op.products)
+		op.in = act{}
+	}
 	runtime.KeepAlive(products)
 }
 
@@ -144,48 +155,86 @@ func (op *productOp) place(i int) (p *tensor.Product, b0, nb int) {
 	return p, b0, min(op.cuts[c].blocks, p.W.(*weight).blocks-b0)
 }
 
-func (op *productOp) tile(worker, i int) {
+// tilePlace is where a tile lies: outputs [from, to) of rows [r0, r0+rows), which are blocks
+// [b0, b0+nb) of the weight. It has no rows where there is nothing but padding.
+type tilePlace struct {
+	p                          *tensor.Product
+	b0, nb, from, to, r0, rows int
+
+	// direct tells that the kernel itself brings sums to their place, where nothing else is
+	// done to them: the lines are asked for while it works, and a walk over them is spared.
+	direct bool
+}
+
+func (op *productOp) tileAt(i int) (t tilePlace) {
 	perPanel := op.perPanel()
 	panel, i := i/perPanel, i%perPanel
-	p, b0, nb := op.place(i)
-	rows := (op.a.n + op.panels - 1) / op.panels
-	r0 := panel * rows
-	if rows = min(rows, op.a.n-r0); rows > 0 {
-		op.block(&op.d.scratch[worker], p, p.W.(*weight), b0, nb, r0, rows)
+	t.p, t.b0, t.nb = op.place(i)
+	w := t.p.W.(*weight)
+	t.from, t.to = t.b0*lanes, min((t.b0+t.nb)*lanes, w.rows)
+	if rows := (op.a.n + op.panels - 1) / op.panels; t.from < t.to {
+		t.r0 = panel * rows
+		t.rows = max(min(rows, op.a.n-t.r0), 0)
+		t.direct = op.panelled(w, t.rows) && t.to-t.from == t.nb*lanes && plain(t.p)
+	}
+	return t
+}
+
+func (op *productOp) tile(worker, i int) {
+	op.compute(worker, i)
+	op.store(worker, i)
+}
+
+// patience supposes memory at 8 GB/s for a thread, and rounds of a microsecond.
+func (op *productOp) patience() int {
+	most := 0
+	for i := range op.products {
+		p := &op.products[i]
+		bytes := int(p.W.Bytes()) / p.W.(*weight).blocks * op.cuts[i].blocks
+		if p.Gate != nil {
+			bytes *= 2
+		}
+		most = max(most, bytes)
+	}
+	return most/(8<<10)*(8+op.a.n)/8 + callerRounds
+}
+
+// compute makes the products of a tile, before all else that is done to them.
+func (op *productOp) compute(worker, i int) {
+	s, to := &op.d.scratch[worker], outcome{}
+	t := &s.tile
+	*t = op.tileAt(i)
+	if t.rows == 0 {
+		return
+	}
+	if t.direct {
+		to = outcome{t.p.Dst.(*buffer), t.p.Residual != nil}
+	}
+	op.multiply(s, s.acc[:t.rows*t.nb*lanes], t.p.W.(*weight), t.b0, t.nb, t.r0, t.rows, to)
+	if t.p.Gate != nil {
+		op.multiply(s, s.gate[:t.rows*t.nb*lanes], t.p.Gate.(*weight), t.b0, t.nb, t.r0, t.rows, outcome{})
 	}
 }
 
-// block computes outputs [b0*16, (b0+nb)*16) of rows [r0, r0+rows) and their epilogue.
-func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0, rows int) {
-	k := op.d.k
-	stride := nb * lanes
-	from, to := b0*lanes, min((b0+nb)*lanes, w.rows)
-	if from >= to {
-		return // padding only
-	}
-	y, dst := s.acc[:rows*stride], p.Dst.(*buffer)
-	// Where nothing is done to the sums, the kernel itself brings them to their place: the
-	// lines are asked for while it works, and a second walk over the sums is spared.
-	if op.panelled(w, rows) && to-from == stride && plain(p) {
-		op.multiply(s, y, w, b0, nb, r0, rows, outcome{dst, p.Residual != nil})
+// store does to the products that the thread has computed what is to be done to them, and writes the results.
+func (op *productOp) store(worker, _ int) {
+	s, k := &op.d.scratch[worker], op.d.k
+	t := &s.tile
+	if t.direct || t.rows == 0 {
 		return
 	}
-	op.multiply(s, y, w, b0, nb, r0, rows, outcome{})
-	var g []float32
-	if p.Gate != nil {
-		g = s.gate[:rows*stride]
-		op.multiply(s, g, p.Gate.(*weight), b0, nb, r0, rows, outcome{})
-	}
-	for r := range rows {
-		y, out := y[r*stride:][:to-from], dst.row(r0 + r)[from:to]
-		if r+rowsAhead < rows {
-			fetch(uintptr(unsafe.Pointer(&dst.row(r0 + r + rowsAhead)[from])), 4*len(out))
+	p := t.p
+	from, to, stride, dst := t.from, t.to, t.nb*lanes, p.Dst.(*buffer)
+	for r := range t.rows {
+		y, out := s.acc[r*stride:][:to-from], dst.row(t.r0 + r)[from:to]
+		if r+rowsAhead < t.rows {
+			fetch(uintptr(unsafe.Pointer(&dst.row(t.r0 + r + rowsAhead)[from])), 4*len(out))
 		}
 		if p.Bias != nil {
 			k.add(y, y, floatsOf(p.Bias)[from:to])
 		}
 		if p.Gate != nil {
-			g := g[r*stride:][:to-from]
+			g := s.gate[r*stride:][:to-from]
 			if p.GateBias != nil {
 				k.add(g, g, floatsOf(p.GateBias)[from:to])
 			}
@@ -202,7 +251,7 @@ func (op *productOp) block(s *scratch, p *tensor.Product, w *weight, b0, nb, r0,
 			k.scale(y, y, p.Scale)
 		}
 		if p.Residual != nil {
-			k.add(out, p.Residual.(*buffer).row(r0 + r)[from:to], y)
+			k.add(out, p.Residual.(*buffer).row(t.r0 + r)[from:to], y)
 		} else {
 			copy(out, y)
 		}
