@@ -186,7 +186,6 @@ func (p *pool) work(worker int) {
 		if p.spin(worker, workerRounds, ready) {
 			continue
 		}
-		p.spread()
 		p.parked.Add(1)
 		// Work that came in between saw no sleeper: look again. If a waker claimed us after
 		// all, its token must be used up.
