@@ -117,7 +117,7 @@ func (p *pool) take(worker int) {
 		if !ok {
 			return
 		}
-		if p.steps != nil {
+		if p.steps != nil && worker > 0 { // nobody goes on without the caller
 			p.step(worker, i)
 			continue
 		}

@@ -68,6 +68,7 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	tiles := op.share() * op.panels
 	op.expect()
 	over := true
+	// No kernel stores what few rows give, so that a tile may be computed twice.
 	if a.n <= fewTurns*maxTileRows && d.k.opaque {
 		over = d.pool.runSteps(op, slot, tiles)
 	} else {

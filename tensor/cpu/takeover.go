@@ -26,9 +26,6 @@ func holdOf(slot, tile int) uint64 { return uint64(slot)<<33 | uint64(tile)<<1 |
 
 // freeSlot gives a slot, of as many as there are threads, that no thread is still busy with.
 func (p *pool) freeSlot() int {
-	if p.stale.Load() == 0 {
-		return 0
-	}
 	for slot := range p.threads - 1 {
 		if !p.slotHeld(slot) {
 			return slot
@@ -38,6 +35,9 @@ func (p *pool) freeSlot() int {
 }
 
 func (p *pool) slotHeld(slot int) bool {
+	if p.stale.Load() == 0 {
+		return false
+	}
 	for w := range p.held {
 		if h := p.held[w].Load(); h != 0 && int(h>>33) == slot {
 			return true
@@ -65,18 +65,13 @@ func (p *pool) runSteps(t stepTask, slot, n int) (over bool) {
 	}
 	p.await()
 	p.task, p.steps = nil, nil
-	return p.stale.Load() == 0
+	return !p.slotHeld(slot)
 }
 
-// step does a tile that was won of the current task. Until the hold is set the task cannot
+// step does a tile that a worker won of the current task. Until the hold is set the task cannot
 // end, so what is read before belongs to it.
 func (p *pool) step(worker, i int) {
 	t, h := p.steps, holdOf(p.slot, i)
-	if worker == 0 { // nobody goes on without the caller
-		t.tile(worker, i)
-		p.finish()
-		return
-	}
 	p.held[worker].Store(h)
 	t.compute(worker, i)
 	if !p.held[worker].CompareAndSwap(h, 0) {

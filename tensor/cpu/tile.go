@@ -67,7 +67,8 @@ func (op *productOp) compute(worker, i int) {
 	}
 }
 
-// store does to the products that the thread has computed what is to be done to them, and writes the results.
+// store does to the products that the thread has computed what is to be done to them, and
+// writes the results.
 func (op *productOp) store(worker, _ int) {
 	s, k := &op.d.scratch[worker], op.d.k
 	t := &s.tile

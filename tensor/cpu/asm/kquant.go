@@ -110,17 +110,17 @@ func highKernel(f highFormat, rows int) {
 
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
-	t.move(acc, paramMem("accStride"), rows, true)
+	t.move(acc, paramMem("accStride"), true)
 	f.each(paramMem("groups"), data, scale, func(d, m reg.VecVirtual) {
 		PREFETCHT1(Mem{Base: scale, Disp: outerAhead / 8})
 		if f.scales == halves {
-			f.addHalves(u, x, t, rows, scale, d)
+			f.addHalves(u, x, t, scale, d)
 		} else {
-			f.add(u, x, t, rows, scale, d, m)
+			f.add(u, x, t, scale, d, m)
 		}
 		x.advance(groupBytes)
 	})
-	t.move(acc, paramMem("accStride"), rows, false)
+	t.move(acc, paramMem("accStride"), false)
 	ADDQ(I32(64), acc)
 	DECQ(blocks)
 	JNE(LabelRef("blocks"))
@@ -129,8 +129,8 @@ func highKernel(f highFormat, rows int) {
 }
 
 // add adds the products of a group with one scale to the totals.
-func (f highFormat) add(u unpacker, x rowPtrs, t totals, rows int, scale reg.GPVirtual, d, m reg.VecVirtual) {
-	sums := make([]reg.VecVirtual, rows)
+func (f highFormat) add(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d, m reg.VecVirtual) {
+	sums := make([]reg.VecVirtual, t.rows)
 	for r := range sums {
 		s := ZMM()
 		if f.scales == minima {
@@ -156,17 +156,17 @@ func (f highFormat) add(u unpacker, x rowPtrs, t totals, rows int, scale reg.GPV
 
 // addHalves adds the products of a group with two scales to the totals: both sums together
 // where there are registers for them, otherwise one after the other.
-func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, rows int, scale reg.GPVirtual, d reg.VecVirtual) {
+func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d reg.VecVirtual) {
 	var v [4]reg.VecVirtual
 	sums := func(half int) []reg.VecVirtual {
-		s := make([]reg.VecVirtual, rows)
+		s := make([]reg.VecVirtual, t.rows)
 		for r := range s {
 			s[r] = ZMM()
 			VPBROADCASTD(x.at(r, groupOff32+4*half), s[r])
 		}
 		return s
 	}
-	if 3*rows+7 <= 32 {
+	if 3*t.rows+7 <= 32 {
 		lo, hi := sums(0), sums(1)
 		for c := range v {
 			v[c] = u.load(c, true)

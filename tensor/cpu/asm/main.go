@@ -94,22 +94,29 @@ func avx512Kernels() {
 	ceilingKernels()
 }
 
-// rowPtrs addresses rows a fixed stride apart through a register for every third.
+// rowPtrs addresses rows a fixed stride apart through a register for each few of them.
 type rowPtrs struct {
 	base   []reg.GPVirtual
+	each   int           // rows to a register, 1 or 3
 	stride reg.GPVirtual // bytes
 }
 
-// newRowPtrs points at rows from first on; stride stays in its register.
+// newRowPtrs points at rows from first on, three to a register; stride stays in its register.
 func newRowPtrs(first Op, stride reg.GPVirtual, rows int) rowPtrs {
-	p := rowPtrs{stride: stride}
-	for r := 0; r < rows; r += 3 {
+	return newRowPtrsEach(first, stride, rows, 3)
+}
+
+func newRowPtrsEach(first Op, stride reg.GPVirtual, rows, each int) rowPtrs {
+	p := rowPtrs{each: each, stride: stride}
+	for r := 0; r < rows; r += each {
 		b := GP64()
-		if r == 0 {
+		switch {
+		case r == 0:
 			MOVQ(first, b)
-		} else {
-			last := p.base[len(p.base)-1]
-			LEAQ(Mem{Base: last, Index: stride, Scale: 2}, b)
+		case each == 1:
+			LEAQ(Mem{Base: p.base[len(p.base)-1], Index: stride, Scale: 1}, b)
+		default:
+			LEAQ(Mem{Base: p.base[len(p.base)-1], Index: stride, Scale: 2}, b)
 			ADDQ(stride, b)
 		}
 		p.base = append(p.base, b)
@@ -119,9 +126,9 @@ func newRowPtrs(first Op, stride reg.GPVirtual, rows int) rowPtrs {
 
 // at addresses byte disp of row r.
 func (p rowPtrs) at(r, disp int) Mem {
-	m := Mem{Base: p.base[r/3], Disp: disp}
-	if r%3 > 0 {
-		m.Index, m.Scale = p.stride, uint8(r%3)
+	m := Mem{Base: p.base[r/p.each], Disp: disp}
+	if r%p.each > 0 {
+		m.Index, m.Scale = p.stride, uint8(r%p.each)
 	}
 	return m
 }

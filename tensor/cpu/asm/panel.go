@@ -63,14 +63,8 @@ func panelKernel(f panelForm, rows int) {
 	}
 	MOVQ(paramMem("panel"), p)
 	MOVQ(paramMem("groups"), groups)
-	x := []reg.GPVirtual{GP64()}
-	MOVQ(first, x[0])
-	for r := 1; r < rows; r++ {
-		x = append(x, GP64())
-		LEAQ(Mem{Base: x[r-1], Index: xStride, Scale: 1}, x[r])
-	}
+	x := newRowPtrsEach(first, xStride, rows, 1)
 	moveTile(acc, paramMem("accStride"), tile, true)
-	at := func(r, disp int) Mem { return Mem{Base: x[r], Disp: disp} }
 	part := func(disp int) (v [blocks]reg.VecVirtual) {
 		for b := range v {
 			v[b] = ZMM()
@@ -80,7 +74,7 @@ func panelKernel(f panelForm, rows int) {
 	}
 
 	Label("groups")
-	for _, base := range x {
+	for _, base := range x.base {
 		PREFETCHT0(Mem{Base: base, Index: next, Scale: 1}) // the rows after these, which may have left the cache since the tile before
 	}
 	line := 0
@@ -91,7 +85,7 @@ func panelKernel(f panelForm, rows int) {
 		} else {
 			for r, row := range sums {
 				for _, z := range row {
-					VPBROADCASTD(at(r, run.off), z)
+					VPBROADCASTD(x.at(r, run.off), z)
 				}
 			}
 		}
@@ -99,7 +93,7 @@ func panelKernel(f panelForm, rows int) {
 			w := part(64 * line)
 			for r, row := range sums {
 				for b, z := range row {
-					vpdpbusd(at(r, 4*line), w[b], z)
+					vpdpbusd(x.at(r, 4*line), w[b], z)
 				}
 			}
 			line++
@@ -108,7 +102,7 @@ func panelKernel(f panelForm, rows int) {
 		for b := range blocks {
 			for r := range rows {
 				d := ZMM()
-				VMULPS_BCST(at(r, groupScale), dw[b], d)
+				VMULPS_BCST(x.at(r, groupScale), dw[b], d)
 				VCVTDQ2PS(sums[r][b], sums[r][b])
 				VFMADD231PS(d, sums[r][b], tile[r][b])
 			}
@@ -118,15 +112,13 @@ func panelKernel(f panelForm, rows int) {
 		mw := part(panelMinimum)
 		for r, row := range tile {
 			sum := ZMM()
-			VBROADCASTSS(at(r, groupSum), sum)
+			VBROADCASTSS(x.at(r, groupSum), sum)
 			for b, z := range row {
 				VFMADD231PS(mw[b], sum, z)
 			}
 		}
 	}
-	for _, base := range x {
-		ADDQ(I32(groupBytes), base)
-	}
+	x.advance(groupBytes)
 	ADDQ(I32(blocks*panelGroupBytes), p)
 	DECQ(groups)
 	JNE(LabelRef("groups"))

@@ -92,7 +92,7 @@ func quantKernel(f quantFormat, rows int) {
 
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
-	t.move(acc, paramMem("accStride"), rows, true)
+	t.move(acc, paramMem("accStride"), true)
 	g := GP64()
 	MOVQ(paramMem("groups"), g)
 	Label("groups")
@@ -135,7 +135,7 @@ func quantKernel(f quantFormat, rows int) {
 	ADDQ(I32(f.scaleBytes()), scale)
 	DECQ(g)
 	JNE(LabelRef("groups"))
-	t.move(acc, paramMem("accStride"), rows, false)
+	t.move(acc, paramMem("accStride"), false)
 	ADDQ(I32(64), acc)
 	DECQ(blocks)
 	JNE(LabelRef("blocks"))

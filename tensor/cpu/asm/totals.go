@@ -15,15 +15,16 @@ const wideRows = 16
 // since the sums of integers take the registers then. That costs a load and a store for
 // each group and row; going through the weights twice costs more.
 type totals struct {
+	rows int
 	regs [][]reg.VecVirtual // [row][1]
 	mem  reg.GPVirtual      // aligned to a line
 }
 
 func newTotals(rows int) totals {
 	if rows <= maxRows {
-		return totals{regs: newTile(rows, 1)}
+		return totals{rows: rows, regs: newTile(rows, 1)}
 	}
-	t := totals{mem: GP64()}
+	t := totals{rows: rows, mem: GP64()}
 	LEAQ(AllocLocal(64*rows+64), t.mem)
 	ADDQ(Imm(63), t.mem)
 	ANDQ(I8(-64), t.mem)
@@ -42,14 +43,14 @@ func textFlags(rows int) attr.Attribute {
 func (t totals) at(r int) Mem { return Mem{Base: t.mem, Disp: 64 * r} }
 
 // move loads (or stores) the totals of rows from (to) memory at acc, stride bytes apart.
-func (t totals) move(acc reg.GPVirtual, stride Mem, rows int, load bool) {
+func (t totals) move(acc reg.GPVirtual, stride Mem, load bool) {
 	if t.mem == nil {
 		moveTile(acc, stride, t.regs, load)
 		return
 	}
 	p := GP64()
 	MOVQ(acc, p)
-	for r := range rows {
+	for r := range t.rows {
 		if r > 0 {
 			ADDQ(stride, p)
 		}
