@@ -22,14 +22,15 @@
 //     per group amax = max|x|, d = amax/127, id = 127/amax, q = round-half-even(x*id);
 //     below amax = 2^-120, where id would overflow, d and q are 0; a group with an
 //     infinity or a NaN makes the row's results NaN. For groups in rising order, with the
-//     exact integer s = sum(qw*qx) and the exact integer t = sum(qx):
-//     acc = fma(float(s), dw*d, acc), and for formats with a minimum
-//     acc = fma(mw, d*float(t), acc) after it. In Q4_K and Q5_K, whose groups have scales
-//     sc and minima m of 6 bits, dw = d'*float(sc) and mw = -(dmin'*float(m)) with the
-//     block's own d' and dmin'. Q6_K has a scale sc for each half of a group: with the exact
-//     sums s1, s2 of the halves acc = fma(float(s1), dw1*d, acc), then
-//     acc = fma(float(s2), dw2*d, acc), where dw = d'*float(sc). All of these dw and mw are
-//     exact. Formats without such a form are unpacked and take the float product.
+//     exact integer s = sum(qw*qx) and the exact integer t = sum(qx): p = fma(float(s), dw, 0),
+//     acc = fma(p, d, acc), and for formats with a minimum acc = fma(mw, d*float(t), acc)
+//     after it. In Q4_K and Q5_K, whose groups have scales sc and minima m of 6 bits,
+//     dw = d'*float(sc) and mw = -(dmin'*float(m)) with the block's own d' and dmin'. Q6_K
+//     has a scale sc for each half of a group: with the exact sums s1, s2 of the halves
+//     p = fma(float(s1), dw1, 0), p = fma(float(s2), dw2, p), acc = fma(p, d, acc), where
+//     dw = d'*float(sc). All of these dw and mw are exact, and finite: what other scales
+//     give is not promised. Formats without such a form are unpacked and take the float
+//     product.
 //   - INT8 product ([Act8] with INT8 weights, LLM.int8() decided for each row by itself): the
 //     columns with |x| >= 6 are outliers. Of the others amax = max|x|, q =
 //     round-half-even(x*(127/amax)); below amax = 2^-120, amax and q are 0; a NaN is no

@@ -1044,90 +1044,85 @@ func avx512ExpandQ5_0(dst *byte, data *byte, scale *uint16, groups int)
 //go:noescape
 func avx512Panelx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
-// avx512PanelMinimumx1 continues the products of so many times 1 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelMinimumx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
-// avx512PanelHalvesx1 continues the products of so many times 1 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelHalvesx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
 // avx512Panelx2 continues the products of so many times 2 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
 //go:noescape
 func avx512Panelx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
-// avx512PanelMinimumx2 continues the products of so many times 2 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelMinimumx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
-// avx512PanelHalvesx2 continues the products of so many times 2 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelHalvesx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
 // avx512Panelx3 continues the products of so many times 3 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
 //go:noescape
 func avx512Panelx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
-// avx512PanelMinimumx3 continues the products of so many times 3 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelMinimumx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
-// avx512PanelHalvesx3 continues the products of so many times 3 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelHalvesx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
 // avx512Panelx4 continues the products of so many times 4 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
 //go:noescape
 func avx512Panelx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
-// avx512PanelMinimumx4 continues the products of so many times 4 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelMinimumx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
-// avx512PanelHalvesx4 continues the products of so many times 4 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelHalvesx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
 // avx512Panelx5 continues the products of so many times 5 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
 //go:noescape
 func avx512Panelx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
-// avx512PanelMinimumx5 continues the products of so many times 5 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelMinimumx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
-// avx512PanelHalvesx5 continues the products of so many times 5 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
-//
-//go:noescape
-func avx512PanelHalvesx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
-
 // avx512Panelx6 continues the products of so many times 6 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
 //go:noescape
 func avx512Panelx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelMinimumx1 continues the products of so many times 1 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelMinimumx2 continues the products of so many times 2 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelMinimumx3 continues the products of so many times 3 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelMinimumx4 continues the products of so many times 4 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelMinimumx5 continues the products of so many times 5 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelMinimumx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
 // avx512PanelMinimumx6 continues the products of so many times 6 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
 //go:noescape
 func avx512PanelMinimumx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
-// avx512PanelHalvesx6 continues the products of so many times 6 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+// avx512PanelHalvesx1 continues the products of so many times 1 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
 //go:noescape
-func avx512PanelHalvesx6(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+func avx512PanelHalvesx1(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelHalvesx2 continues the products of so many times 2 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx2(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelHalvesx3 continues the products of so many times 3 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx3(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelHalvesx4 continues the products of so many times 4 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx4(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
+
+// avx512PanelHalvesx5 continues the products of so many times 5 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
+//
+//go:noescape
+func avx512PanelHalvesx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
 // avx512ExpandQ8_0 expands groups of one block to a panel.
 //

@@ -45,15 +45,16 @@ func genericExpandQ6_K(dst []panelGroup, data []byte, scale []uint16, groups int
 	}
 }
 
-// dotHalves ends the two halves of a group one after the other.
+// dotHalves continues sums with the two halves of a group.
 func dotHalves(acc *[lanes]float32, p *panelGroup, x *quantGroup) {
-	for half, dw := range [...]*[lanes]float32{&p.scale, &p.minimum} {
-		s := splat(x.off32[half])
+	var s [2][lanes]int32
+	for half := range s {
+		s[half] = splat(x.off32[half])
 		for i := 16 * half; i < 16*half+16; i++ {
-			for j := range s {
-				s[j] += int32(p.lines[i/4*4*lanes+4*j+i%4]) * int32(x.q[i])
+			for j := range lanes {
+				s[half][j] += int32(p.lines[i/4*4*lanes+4*j+i%4]) * int32(x.q[i])
 			}
 		}
-		scaleAcc(acc, &s, dw, x.d)
 	}
+	scaleHalves(acc, &s, &p.scale, &p.minimum, x.d)
 }

@@ -88,7 +88,7 @@ func genericMinima(a *quantArgs, l layout, dot func(*[lanes]int32, []byte, *[gro
 			superOf(a.scale, l, at/superGroups).minima(&dw, &mw, g%superGroups)
 			for r := range a.rows {
 				x := &a.x[r*a.groups+g]
-				var s [lanes]int32
+				s := splat(biased)
 				dot(&s, a.data[at*l.lineBytes:], &x.q)
 				acc := (*[lanes]float32)(a.acc[r*a.accStride+b*lanes:])
 				scaleAcc(acc, &s, &dw, x.d)
@@ -102,7 +102,7 @@ func genericQ4_K(a *quantArgs) { genericMinima(a, layoutOf(tensor.Q4_K), dot4) }
 func genericQ5_K(a *quantArgs) { genericMinima(a, layoutOf(tensor.Q5_K), dot5) }
 
 func genericQ5_0(a *quantArgs) {
-	genericOffset(a, 320, dot5, func(x *quantGroup) int32 { return 2 * x.off4 })
+	genericOffset(a, 320, dot5, func(x *quantGroup) int32 { return x.off5 })
 }
 
 func genericQ6_K(a *quantArgs) {
@@ -115,14 +115,25 @@ func genericQ6_K(a *quantArgs) {
 			for r := range a.rows {
 				x := &a.x[r*a.groups+g]
 				acc := (*[lanes]float32)(a.acc[r*a.accStride+b*lanes:])
-				for half := range dw {
-					s := splat(x.off32[half])
-					dotHigh(&s, a.data[at*l.lineBytes:], 2, half, &x.q)
-					scaleAcc(acc, &s, &dw[half], x.d)
+				var s [2][lanes]int32
+				for half := range s {
+					s[half] = splat(x.off32[half])
+					dotHigh(&s[half], a.data[at*l.lineBytes:], 2, half, &x.q)
 				}
+				scaleHalves(acc, &s, &dw[0], &dw[1], x.d)
 			}
 		}
 	}
+}
+
+// scaleHalves is scaleAcc for the sums of two halves of a group, of which the first is
+// biased. Their products are added by fma before the row's scale.
+func scaleHalves(acc *[lanes]float32, s *[2][lanes]int32, lo, hi *[lanes]float32, d float32) {
+	p := products(&s[0], lo)
+	for j, v := range s[1] {
+		p[j] = fma32(float32(v), hi[j], p[j])
+	}
+	fmaLanes(acc, &p, d)
 }
 
 func splat(v int32) (s [lanes]int32) {

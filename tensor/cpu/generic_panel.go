@@ -26,7 +26,7 @@ func (f panelForm) addGroup(acc *[lanes]float32, p *panelGroup, x *quantGroup) {
 	}
 	s := splat(x.off8)
 	if f == minimumPanel {
-		s = splat(0)
+		s = splat(biased)
 	}
 	dot8(&s, p.lines[:], &x.q)
 	scaleAcc(acc, &s, &p.scale, x.d)

@@ -38,16 +38,26 @@ func genericQuantise(q []quantGroup, x []float32) {
 		}
 		sum := sums[0] + sums[1]
 		out.d, out.dsum = d, d*float32(sum)
-		out.off8, out.off4 = -128*sum, -8*sum
-		out.off32 = [2]int32{-32 * sums[0], -32 * sums[1]}
+		out.off8, out.off4, out.off5 = biased-128*sum, biased-8*sum, biased-16*sum
+		out.off32 = [2]int32{biased - 32*sums[0], -32 * sums[1]}
 	}
 }
 
-// scaleAcc ends a group: acc by fma of the integer sums with the product of both scales.
+// scaleAcc ends a group: biased integer sums times the scales of weights, then times that
+// of the row by fma.
 func scaleAcc(acc *[lanes]float32, s *[lanes]int32, dw *[lanes]float32, d float32) {
-	for j := range acc {
-		acc[j] = fma32(float32(s[j]), float32(dw[j]*d), acc[j])
+	p := products(s, dw)
+	fmaLanes(acc, &p, d)
+}
+
+// products are biased integer sums times the scales of weights; no zero is negative.
+func products(s *[lanes]int32, dw *[lanes]float32) (p [lanes]float32) {
+	for j, v := range s {
+		if v != biased {
+			p[j] = float32(v-biased) * dw[j]
+		}
 	}
+	return p
 }
 
 func halves(dst *[lanes]float32, src []uint16) {
@@ -90,10 +100,7 @@ func genericOffset(a *quantArgs, lineBytes int, dot func(*[lanes]int32, []byte, 
 			lines := a.data[(b*a.groups+g)*lineBytes:]
 			for r := range a.rows {
 				x := &a.x[r*a.groups+g]
-				var s [lanes]int32
-				for j, o := 0, off(x); j < lanes; j++ {
-					s[j] = o
-				}
+				s := splat(off(x))
 				dot(&s, lines, &x.q)
 				scaleAcc((*[lanes]float32)(a.acc[r*a.accStride+b*lanes:]), &s, &dw, x.d)
 			}
@@ -119,7 +126,7 @@ func genericQ4_1(a *quantArgs) {
 			lines := a.data[(b*a.groups+g)*256:]
 			for r := range a.rows {
 				x := &a.x[r*a.groups+g]
-				var s [lanes]int32
+				s := splat(biased)
 				dot4(&s, lines, &x.q)
 				acc := (*[lanes]float32)(a.acc[r*a.accStride+b*lanes:])
 				scaleAcc(acc, &s, &dw, x.d)

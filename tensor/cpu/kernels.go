@@ -89,11 +89,21 @@ type quantGroup struct {
 	q    [group]int8
 	d    float32 // value of a unit of q
 	dsum float32 // d*sum(q)
-	off8 int32   // -128*sum(q) and -8*sum(q): they undo the unsigned storage of weights
-	off4 int32
-	// off32 is -32*sum of the first and of the second half of q.
-	off32 [2]int32
+	// What sums of products start with: biased, to which is added what undoes the unsigned
+	// storage of weights: -128*sum(q), -8*sum(q), or -32*sum of the first half of q. The sum
+	// over the second half has no bias.
+	off8, off4 int32
+	off32      [2]int32
+	off5       int32 // as off8, -16*sum(q)
 }
+
+// A sum of integers of magnitude below 2^22 that starts with biased has the bits of a
+// float32 that is sumBias greater. So one fma gives its exact value times a scale of up to
+// 20 bits, rounded once: fma(sumBias+s, scale, -sumBias*scale), where a zero is positive.
+const (
+	sumBias = 3 << 22
+	biased  = 0x4b400000
+)
 
 // quantArgs describes a product of blocks of quantised weights with quantised rows:
 // for every row r, block b and lane j, acc[r*accStride+b*16+j] continues over groups.

@@ -4,11 +4,8 @@ package cpu
 
 import "unsafe"
 
-// maxPanelRows is how many rows a kernel of panels of bytes takes at once.
-const maxPanelRows = 6
-
 // panelKernels holds the kernels of panels of bytes by rows, from 1.
-type panelKernels [maxPanelRows]func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool)
+type panelKernels []func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool)
 
 var avx512Panels = [...]panelKernels{
 	plainPanel: {
@@ -21,16 +18,17 @@ var avx512Panels = [...]panelKernels{
 	},
 	halfPanel: {
 		avx512PanelHalvesx1, avx512PanelHalvesx2, avx512PanelHalvesx3,
-		avx512PanelHalvesx4, avx512PanelHalvesx5, avx512PanelHalvesx6,
+		avx512PanelHalvesx4, avx512PanelHalvesx5,
 	},
 }
 
 func avx512BytePanel(a *panelArgs) {
-	together := equalParts(a.rows, maxPanelRows)
+	kernels := avx512Panels[a.form]
+	together := equalParts(a.rows, len(kernels))
 	for r := 0; r < a.rows; {
 		n := min(a.rows-r, together)
 		times := (a.rows - r) / n
-		avx512Panels[a.form][n-1](&a.acc[r*a.accStride], uintptr(4*a.accStride), bytesOf(a.panel), (*byte)(unsafe.Pointer(&a.x[r*a.xStride])),
+		kernels[n-1](&a.acc[r*a.accStride], uintptr(4*a.accStride), bytesOf(a.panel), (*byte)(unsafe.Pointer(&a.x[r*a.xStride])),
 			uintptr(a.xStride)*unsafe.Sizeof(quantGroup{}), len(a.panel)/2, times, &a.out[r*a.outStride], uintptr(4*a.outStride), a.add)
 		r += n * times
 	}

@@ -87,9 +87,11 @@ func quantProduct(f quant.Format, row []byte, x []float32) float32 {
 			dots[i*len(dots)/32] += q * w.q[i]
 			sum += q
 		}
+		product := float32(0)
 		for i, s := range dots {
-			acc = fma(float32(s), float32(w.scales[i]*d), acc)
+			product = fma(float32(s), w.scales[i], product)
 		}
+		acc = fma(product, d, acc)
 		if w.offset {
 			acc = fma(w.minimum, float32(d*float32(sum)), acc)
 		}

@@ -109,7 +109,7 @@ var constants = map[uint32]Mem{}
 func constant(bits uint32) Mem {
 	m, ok := constants[bits]
 	if !ok {
-		m = GLOBL(fmt.Sprintf("avx2_%08x", bits), RODATA|NOPTR)
+		m = GLOBL(fmt.Sprintf("lanes_%08x", bits), RODATA|NOPTR)
 		for i := range 8 {
 			DATA(4*i, U32(bits))
 		}

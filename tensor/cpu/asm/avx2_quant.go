@@ -51,7 +51,8 @@ func (f avx2Format) lowered() bool { return f.minimum || f.scales == minima }
 type avx2Group struct {
 	avx2Format
 	data, scale, head reg.GPVirtual
-	mask, ones        Op // 15 in each byte; 1 in each 16 bits
+	mask, ones        Op  // 15 in each byte; 1 in each 16 bits
+	waiting           Mem // 8 lanes a row: products of one part while the next is made
 }
 
 // each runs body for groups, whose number is at n, and leaves the pointers behind them.
@@ -241,18 +242,30 @@ func (w byteWeights) dot(v reg.VecVirtual, ones Op, sum reg.VecVirtual, set bool
 // end continues the sums of rows with those of integers over a part of the columns.
 func (g avx2Group) end(sums []reg.VecVirtual, x rowPtrs, tile [][]pair16, part, h int) {
 	dw := g.scaleOf(h, part == 1)
+	c := YMM()
+	if part == 0 {
+		VMULPS(number(-sumBias), dw, c)
+	}
 	for r, sum := range sums {
 		v := YMM()
 		if off := g.off(part); off != 0 {
 			VPBROADCASTD(x.at(r, off), v)
-			if g.bits == 5 {
-				VPADDD(v, v, v) // 16 is twice 8
-			}
 			VPADDD(v, sum, sum)
+		} else {
+			VPADDD(number(sumBias), sum, sum)
+		}
+		waits := g.waiting.Offset(32 * r)
+		if part == 0 {
+			VFMADD213PS(c, dw, sum) // dw*sum + c
+		} else {
+			VCVTDQ2PS(sum, sum)
+			VFMADD213PS(waits, dw, sum)
+		}
+		if part < len(g.parts())-1 {
+			VMOVUPS(sum, waits)
+			continue
 		}
 		VBROADCASTSS(x.at(r, groupScale), v)
-		VMULPS(dw, v, v)
-		VCVTDQ2PS(sum, sum)
 		VFMADD231PS(v, sum, tile[r][0][h])
 	}
 }
@@ -260,8 +273,10 @@ func (g avx2Group) end(sums []reg.VecVirtual, x rowPtrs, tile [][]pair16, part, 
 // off is where a group of activations keeps the sum that undoes the offset, if any.
 func (f avx2Format) off(part int) int {
 	switch f.offset {
-	case 8, 16:
+	case 8:
 		return groupOff4
+	case 16:
+		return groupOff5
 	case 32:
 		return groupOff32 + 4*part
 	}
@@ -289,7 +304,10 @@ func avx2QuantKernel(f avx2Format, rows int) {
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, xStride, blocks := param("acc"), param("xStride"), paramMem("blocks")
-	g := avx2Group{f, param("data"), param("scale"), GP64(), constant(0x0f0f0f0f), constant(0x00010001)}
+	g := avx2Group{f, param("data"), param("scale"), GP64(), constant(0x0f0f0f0f), constant(0x00010001), Mem{}}
+	if f.scales == halves {
+		g.waiting = AllocLocal(32 * rows)
+	}
 	if rows <= 2 {
 		g.mask, g.ones = inRegister(g.mask), inRegister(g.ones)
 	}
@@ -333,7 +351,7 @@ func avx2UnpackKernel(f avx2Format) {
 	Doc(name + " dequantises groups of one block, super-blocks whole.")
 	Pragma("noescape")
 	dst := param("dst")
-	g := avx2Group{f, param("data"), param("scale"), GP64(), constant(0x0f0f0f0f), nil}
+	g := avx2Group{f, param("data"), param("scale"), GP64(), constant(0x0f0f0f0f), nil, Mem{}}
 	low := inRegister(constant(0xff))
 	g.each(paramMem("groups"), func() {
 		for h := range 2 {

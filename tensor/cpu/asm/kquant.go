@@ -99,13 +99,19 @@ func (f highFormat) scale(scale reg.GPVirtual, d reg.VecVirtual, second bool) re
 
 // highKernel continues quantised products of a number of rows with blocks of weights.
 func highKernel(f highFormat, rows int) {
-	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, textFlags(rows), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
+	name, inRegs, spare := fmt.Sprintf("avx512%sx%d", f.name, rows), maxRows, 0
+	if f.scales == halves {
+		inRegs = halvesRows
+		if rows > maxRows {
+			spare = 1
+		}
+	}
+	TEXT(name, textFlags(rows, inRegs), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
 	blocks := paramMem("blocks")
-	t := newTotals(rows)
+	t := newTotals(rows, inRegs, spare)
 	u := newUnpacker(f.high, data)
 
 	Label("blocks")
@@ -132,14 +138,12 @@ func highKernel(f highFormat, rows int) {
 func (f highFormat) add(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d, m reg.VecVirtual) {
 	sums := make([]reg.VecVirtual, t.rows)
 	for r := range sums {
-		s := ZMM()
+		sums[r] = ZMM()
 		if f.scales == minima {
-			VPXORD(s, s, s)
-		} else { // 16 is twice 8
-			VPBROADCASTD(x.at(r, groupOff4), s)
-			VPADDD(s, s, s)
+			x.start(r, 0, sums[r])
+		} else {
+			x.start(r, groupOff5, sums[r])
 		}
-		sums[r] = s
 	}
 	for c := range 4 {
 		v := u.load(c, true)
@@ -151,38 +155,70 @@ func (f highFormat) add(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d,
 	if f.scales == minima {
 		mw = f.scale(scale, m, true)
 	}
-	t.add(x, sums, dw, mw)
+	product(sums, dw)
+	t.add(x, sums, mw)
 }
 
+// halvesRows is the greatest number of rows for which totals and the sums of both halves of
+// a group have registers.
+const halvesRows = 8
+
 // addHalves adds the products of a group with two scales to the totals: both sums together
-// where there are registers for them, otherwise one after the other.
+// where there are registers for them, otherwise one after the other. Where even the products
+// of one half take too many, they wait in the frame for those of the other.
 func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d reg.VecVirtual) {
 	var v [4]reg.VecVirtual
 	sums := func(half int) []reg.VecVirtual {
 		s := make([]reg.VecVirtual, t.rows)
 		for r := range s {
 			s[r] = ZMM()
-			VPBROADCASTD(x.at(r, groupOff32+4*half), s[r])
+			x.start(r, groupOff32+4*half, s[r])
 		}
 		return s
 	}
-	if 3*t.rows+7 <= 32 {
+	if t.rows <= halvesRows {
 		lo, hi := sums(0), sums(1)
 		for c := range v {
 			v[c] = u.load(c, true)
 			x.dot(u.value(v[c], c, 0), 4*c, lo)
 			x.dot(u.value(v[c], c, 1), 16+4*c, hi)
 		}
-		t.add(x, lo, f.scale(scale, d, false), nil)
-		t.add(x, hi, f.scale(scale, d, true), nil)
+		product(lo, f.scale(scale, d, false))
+		addProduct(lo, hi, f.scale(scale, d, true))
+		t.add(x, lo, nil)
 		return
 	}
-	for half := range 2 {
-		s := sums(half)
+	half := func(i int) []reg.VecVirtual {
+		s := sums(i)
 		for c := range v {
-			x.dot(u.value(u.load(c, half == 0), c, half), 16*half+4*c, s)
+			x.dot(u.value(u.load(c, i == 0), c, i), 16*i+4*c, s)
 		}
-		t.add(x, s, f.scale(scale, d, half == 1), nil)
+		return s
+	}
+	lo := half(0)
+	product(lo, f.scale(scale, d, false))
+	if t.rows <= maxRows {
+		addProduct(lo, half(1), f.scale(scale, d, true))
+		t.add(x, lo, nil)
+		return
+	}
+	for r, s := range lo {
+		VMOVUPS(s, t.at(t.rows+r))
+	}
+	hi := half(1)
+	dw := f.scale(scale, d, true)
+	for r, s := range hi {
+		VCVTDQ2PS(s, s)
+		VFMADD213PS(t.at(t.rows+r), dw, s) // dw*s + product
+	}
+	t.add(x, hi, nil)
+}
+
+// addProduct adds sums of integers without a bias, times the scales of weights, to products.
+func addProduct(products, sums []reg.VecVirtual, dw reg.VecVirtual) {
+	for r, s := range sums {
+		VCVTDQ2PS(s, s)
+		VFMADD231PS(dw, s, products[r])
 	}
 }
 

@@ -72,8 +72,8 @@ func avx512Kernels() {
 		unpackHighKernel(f)
 		expandHighKernel(f)
 	}
-	for rows := 1; rows <= maxPanelRows; rows++ {
-		for _, f := range panelForms {
+	for _, f := range panelForms {
+		for rows := 1; rows <= f.rows; rows++ {
 			panelKernel(f, rows)
 		}
 	}

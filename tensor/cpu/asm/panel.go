@@ -10,6 +10,7 @@ import (
 
 // maxPanelRows is the greatest number of activation rows of a panel kernel: for each of
 // two blocks a row holds a sum of integers and one of floats, in 24 of the 32 registers.
+// Halves take one more sum each, and so 30 for a row less.
 const maxPanelRows = 6
 
 // A group of a panel (cpu.panelGroup): 8 lines of unsigned bytes, then these of 16 lanes.
@@ -24,6 +25,7 @@ type panelForm struct {
 	name    string
 	parts   []panelPart
 	minimum bool
+	rows    int // most of them
 }
 
 type panelPart struct {
@@ -33,13 +35,13 @@ type panelPart struct {
 }
 
 var panelForms = []panelForm{
-	{"Panel", []panelPart{{8, groupOff8, panelScale}}, false},
-	{"PanelMinimum", []panelPart{{8, 0, panelScale}}, true},
-	{"PanelHalves", []panelPart{{4, groupOff32, panelScale}, {4, groupOff32 + 4, panelMinimum}}, false},
+	{"Panel", []panelPart{{8, groupOff8, panelScale}}, false, maxPanelRows},
+	{"PanelMinimum", []panelPart{{8, 0, panelScale}}, true, maxPanelRows},
+	{"PanelHalves", []panelPart{{4, groupOff32, panelScale}, {4, groupOff32 + 4, panelMinimum}}, false, maxPanelRows - 1},
 }
 
 // panelKernel continues quantised products of a number of rows with two blocks of an
-// expanded panel: per row, block and group 8 dot products and 3 or 4 more, which keep both
+// expanded panel: per row, block and group 8 dot products and 2 to 4 more, which keep both
 // vector ports busy. All else is kept small, since a thread that shares its core with
 // another's gets half of the decoder: dot products broadcast activations themselves, and
 // every row has a register, which spares an instruction to add an index.
@@ -78,15 +80,12 @@ func panelKernel(f panelForm, rows int) {
 		PREFETCHT0(Mem{Base: base, Index: next, Scale: 1}) // the rows after these, which may have left the cache since the tile before
 	}
 	line := 0
-	for _, run := range f.parts {
+	var products [][]reg.VecVirtual // [block][row]
+	for i, run := range f.parts {
 		sums := newTile(rows, blocks)
-		if run.off == 0 {
-			zeroTile(sums)
-		} else {
-			for r, row := range sums {
-				for _, z := range row {
-					VPBROADCASTD(x.at(r, run.off), z)
-				}
+		for r, row := range sums {
+			for _, z := range row {
+				x.start(r, run.off, z)
 			}
 		}
 		for range run.lines {
@@ -98,14 +97,22 @@ func panelKernel(f panelForm, rows int) {
 			}
 			line++
 		}
-		dw := part(run.scale)
-		for b := range blocks {
-			for r := range rows {
-				d := ZMM()
-				VMULPS_BCST(x.at(r, groupScale), dw[b], d)
-				VCVTDQ2PS(sums[r][b], sums[r][b])
-				VFMADD231PS(d, sums[r][b], tile[r][b])
+		for b, dw := range part(run.scale) {
+			column := make([]reg.VecVirtual, rows)
+			for r := range column {
+				column[r] = sums[r][b]
 			}
+			if i == 0 {
+				product(column, dw)
+				products = append(products, column)
+			} else {
+				addProduct(products[b], column, dw)
+			}
+		}
+	}
+	for b, column := range products {
+		for r, z := range column {
+			VFMADD231PS_BCST(x.at(r, groupScale), z, tile[r][b])
 		}
 	}
 	if f.minimum {

@@ -25,7 +25,15 @@ const (
 	groupOff8  = 40
 	groupOff4  = 44
 	groupOff32 = 48 // two: of the halves
-	groupBytes = 56
+	groupOff5  = 56
+	groupBytes = 60
+)
+
+// sumBias is the float32 whose bits sums of integers start with (cpu.sumBias): read as
+// floats, they are sumBias greater than what they stand for.
+const (
+	sumBias = 3 << 22
+	biased  = 0x4b400000 // its bits
 )
 
 var quantFormats = []quantFormat{
@@ -79,12 +87,12 @@ const (
 // asks for the values that lie ahead bytes further on, and for scales scaleAhead bytes on.
 func quantKernel(f quantFormat, rows int) {
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, textFlags(rows), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)")
+	TEXT(name, textFlags(rows, maxRows), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
 	ahead, scaleAhead, blocks := param("ahead"), param("scaleAhead"), paramMem("blocks")
-	t := newTotals(rows)
+	t := newTotals(rows, maxRows, 0)
 	var mask reg.VecVirtual
 	if f.nibbles {
 		mask = nibbleMask()
@@ -99,11 +107,7 @@ func quantKernel(f quantFormat, rows int) {
 	sums := make([]reg.VecVirtual, rows)
 	for r := range sums {
 		sums[r] = ZMM()
-		if f.off != 0 {
-			VPBROADCASTD(x.at(r, f.off), sums[r])
-		} else {
-			VPXORD(sums[r], sums[r], sums[r])
-		}
+		x.start(r, f.off, sums[r])
 	}
 	for c := range f.lines {
 		v := ZMM()
@@ -129,7 +133,8 @@ func quantKernel(f quantFormat, rows int) {
 		mw = ZMM()
 		VCVTPH2PS(Mem{Base: scale, Disp: 32}, mw)
 	}
-	t.add(x, sums, dw, mw)
+	product(sums, dw)
+	t.add(x, sums, mw)
 	x.advance(groupBytes)
 	ADDQ(I32(64*f.lines), data)
 	ADDQ(I32(f.scaleBytes()), scale)
@@ -141,6 +146,25 @@ func quantKernel(f quantFormat, rows int) {
 	JNE(LabelRef("blocks"))
 	VZEROUPPER()
 	RET()
+}
+
+// start sets a sum of row r to what undoes an offset, kept at off, or 0 if there is none.
+func (p rowPtrs) start(r, off int, sum reg.VecVirtual) {
+	if off == 0 {
+		VBROADCASTSS(number(sumBias), sum)
+		return
+	}
+	VPBROADCASTD(p.at(r, off), sum)
+}
+
+// product turns sums of integers into floats, times the scales of weights: as the bias
+// times a scale is exact, one fma takes the bias off and rounds the product.
+func product(sums []reg.VecVirtual, dw reg.VecVirtual) {
+	c := ZMM()
+	VMULPS_BCST(number(-sumBias), dw, c)
+	for _, s := range sums {
+		VFMADD213PS(c, dw, s) // dw*s + c
+	}
 }
 
 // nibbleMask has 15 in every byte.

@@ -16,25 +16,27 @@ const wideRows = 16
 // each group and row; going through the weights twice costs more.
 type totals struct {
 	rows int
-	regs [][]reg.VecVirtual // [row][1]
-	mem  reg.GPVirtual      // aligned to a line
+	regs [][]reg.VecVirtual // [row][1], or none
+	mem  reg.GPVirtual      // aligned to a line; with spare lines behind the totals
 }
 
-func newTotals(rows int) totals {
-	if rows <= maxRows {
+// newTotals makes totals in registers if rows are at most inRegs. In the frame there are
+// spare lines for each row behind them.
+func newTotals(rows, inRegs, spare int) totals {
+	if rows <= inRegs {
 		return totals{rows: rows, regs: newTile(rows, 1)}
 	}
 	t := totals{rows: rows, mem: GP64()}
-	LEAQ(AllocLocal(64*rows+64), t.mem)
+	LEAQ(AllocLocal(64*rows*(1+spare)+64), t.mem)
 	ADDQ(Imm(63), t.mem)
 	ANDQ(I8(-64), t.mem)
 	return t
 }
 
-// textFlags are those of a kernel of so many rows: the frame of a wide one is too large for
-// a function that does not look whether the stack has room.
-func textFlags(rows int) attr.Attribute {
-	if rows <= maxRows {
+// textFlags are those of a kernel of so many rows: the frame of one whose totals have no
+// registers is too large for a function that does not look whether the stack has room.
+func textFlags(rows, inRegs int) attr.Attribute {
+	if rows <= inRegs {
 		return attr.NOSPLIT
 	}
 	return 0
@@ -64,17 +66,16 @@ func (t totals) move(acc reg.GPVirtual, stride Mem, load bool) {
 	}
 }
 
-// add ends the sums of a group: they are added, times both scales, to the totals, and then
-// if there are minima the sum of the row's group times these.
-func (t totals) add(x rowPtrs, sums []reg.VecVirtual, dw, mw reg.VecVirtual) {
-	for r, s := range sums {
-		d := ZMM()
-		VMULPS_BCST(x.at(r, groupScale), dw, d)
-		VCVTDQ2PS(s, s)
+// add ends the products of a group: they are added, times the scales of rows, to the
+// totals, and then if there are minima the sum of the row's group times these.
+func (t totals) add(x rowPtrs, products []reg.VecVirtual, mw reg.VecVirtual) {
+	for r, s := range products {
 		if t.mem == nil {
-			VFMADD231PS(d, s, t.regs[r][0])
+			VFMADD231PS_BCST(x.at(r, groupScale), s, t.regs[r][0])
 			continue
 		}
+		d := ZMM()
+		VBROADCASTSS(x.at(r, groupScale), d)
 		VFMADD213PS(t.at(r), d, s) // s*d + total
 		if mw != nil {
 			VFMADD231PS_BCST(x.at(r, groupSum), mw, s)
@@ -82,7 +83,7 @@ func (t totals) add(x rowPtrs, sums []reg.VecVirtual, dw, mw reg.VecVirtual) {
 		VMOVUPS(s, t.at(r))
 	}
 	if t.mem == nil && mw != nil {
-		for r := range sums {
+		for r := range products {
 			VFMADD231PS_BCST(x.at(r, groupSum), mw, t.regs[r][0])
 		}
 	}
