@@ -3478,7 +3478,7 @@ groups:
 	VFMADD213PS  Y5, Y4, Y3
 	VBROADCASTSS 32(BX), Y4
 	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $+60, BX
+	ADDQ         $+56, BX
 	ADDQ         $+512, CX
 	ADDQ         $+32, DX
 	DECQ         SI
@@ -3796,7 +3796,7 @@ groups:
 	VFMADD213PS  Y8, Y7, Y6
 	VBROADCASTSS 32(SI)(CX*1), Y5
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+512, DX
 	ADDQ         $+32, BX
 	DECQ         DI
@@ -4154,7 +4154,7 @@ groups:
 	VFMADD213PS  Y10, Y9, Y8
 	VBROADCASTSS 32(SI)(CX*2), Y6
 	VFMADD231PS  Y6, Y8, Y5
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+512, DX
 	ADDQ         $+32, BX
 	DECQ         DI
@@ -4606,8 +4606,8 @@ groups:
 	VFMADD213PS  Y13, Y12, Y11
 	VBROADCASTSS 32(DI), Y8
 	VFMADD231PS  Y8, Y11, Y7
-	ADDQ         $+60, SI
-	ADDQ         $+60, DI
+	ADDQ         $+56, SI
+	ADDQ         $+56, DI
 	ADDQ         $+512, DX
 	ADDQ         $+32, BX
 	DECQ         R8
@@ -5195,7 +5195,7 @@ groups:
 	VFMADD213PS  Y6, Y5, Y4
 	VBROADCASTSS 32(BX), Y7
 	VFMADD231PS  Y7, Y4, Y3
-	ADDQ         $+60, BX
+	ADDQ         $+56, BX
 	ADDQ         $+256, CX
 	ADDQ         $+32, DX
 	DECQ         SI
@@ -5395,7 +5395,7 @@ groups:
 	VFMADD213PS  Y9, Y8, Y7
 	VBROADCASTSS 32(SI)(CX*1), Y6
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+256, DX
 	ADDQ         $+32, BX
 	DECQ         DI
@@ -5657,7 +5657,7 @@ groups:
 	VFMADD213PS  Y10, Y9, Y8
 	VBROADCASTSS 32(SI)(CX*2), Y6
 	VFMADD231PS  Y6, Y8, Y5
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+256, DX
 	ADDQ         $+32, BX
 	DECQ         DI
@@ -5985,8 +5985,8 @@ groups:
 	VFMADD213PS  Y13, Y12, Y11
 	VBROADCASTSS 32(DI), Y8
 	VFMADD231PS  Y8, Y11, Y7
-	ADDQ         $+60, SI
-	ADDQ         $+60, DI
+	ADDQ         $+56, SI
+	ADDQ         $+56, DI
 	ADDQ         $+256, DX
 	ADDQ         $+32, BX
 	DECQ         R8
@@ -6592,7 +6592,7 @@ groups:
 	VCVTPH2PS    48(DX), Y4
 	VBROADCASTSS 36(BX), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $+60, BX
+	ADDQ         $+56, BX
 	ADDQ         $+256, CX
 	ADDQ         $+64, DX
 	DECQ         SI
@@ -6798,7 +6798,7 @@ groups:
 	VFMADD231PS  Y7, Y6, Y3
 	VBROADCASTSS 36(SI)(CX*1), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+256, DX
 	ADDQ         $+64, BX
 	DECQ         DI
@@ -7068,7 +7068,7 @@ groups:
 	VFMADD231PS  Y7, Y6, Y3
 	VBROADCASTSS 36(SI)(CX*2), Y7
 	VFMADD231PS  Y7, Y6, Y5
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+256, DX
 	ADDQ         $+64, BX
 	DECQ         DI
@@ -7406,8 +7406,8 @@ groups:
 	VFMADD231PS  Y9, Y8, Y5
 	VBROADCASTSS 36(DI), Y9
 	VFMADD231PS  Y9, Y8, Y7
-	ADDQ         $+60, SI
-	ADDQ         $+60, DI
+	ADDQ         $+56, SI
+	ADDQ         $+56, DI
 	ADDQ         $+256, DX
 	ADDQ         $+64, BX
 	DECQ         R8
@@ -7980,7 +7980,9 @@ groups:
 	VPADDD       Y7, Y4, Y4
 	VCVTPH2PS    (DX), Y5
 	VMULPS       lanes_cb400000<>+0(SB), Y5, Y6
-	VPBROADCASTD 56(BX), Y7
+	VPBROADCASTD 44(BX), Y7
+	VPADDD       Y7, Y7, Y7
+	VPSUBD       lanes_4b400000<>+0(SB), Y7, Y7
 	VPADDD       Y7, Y4, Y4
 	VFMADD213PS  Y6, Y5, Y4
 	VBROADCASTSS 32(BX), Y7
@@ -8065,12 +8067,14 @@ groups:
 	VPADDD       Y7, Y4, Y4
 	VCVTPH2PS    16(DX), Y5
 	VMULPS       lanes_cb400000<>+0(SB), Y5, Y6
-	VPBROADCASTD 56(BX), Y7
+	VPBROADCASTD 44(BX), Y7
+	VPADDD       Y7, Y7, Y7
+	VPSUBD       lanes_4b400000<>+0(SB), Y7, Y7
 	VPADDD       Y7, Y4, Y4
 	VFMADD213PS  Y6, Y5, Y4
 	VBROADCASTSS 32(BX), Y7
 	VFMADD231PS  Y7, Y4, Y3
-	ADDQ         $+60, BX
+	ADDQ         $+56, BX
 	ADDQ         $+320, CX
 	ADDQ         $+32, DX
 	DECQ         SI
@@ -8228,12 +8232,16 @@ groups:
 	VPADDD       Y10, Y7, Y7
 	VCVTPH2PS    (BX), Y8
 	VMULPS       lanes_cb400000<>+0(SB), Y8, Y9
-	VPBROADCASTD 56(SI), Y10
+	VPBROADCASTD 44(SI), Y10
+	VPADDD       Y10, Y10, Y10
+	VPSUBD       lanes_4b400000<>+0(SB), Y10, Y10
 	VPADDD       Y10, Y6, Y6
 	VFMADD213PS  Y9, Y8, Y6
 	VBROADCASTSS 32(SI), Y10
 	VFMADD231PS  Y10, Y6, Y2
-	VPBROADCASTD 56(SI)(CX*1), Y6
+	VPBROADCASTD 44(SI)(CX*1), Y6
+	VPADDD       Y6, Y6, Y6
+	VPSUBD       lanes_4b400000<>+0(SB), Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VFMADD213PS  Y9, Y8, Y7
 	VBROADCASTSS 32(SI)(CX*1), Y6
@@ -8345,17 +8353,21 @@ groups:
 	VPADDD       Y10, Y7, Y7
 	VCVTPH2PS    16(BX), Y8
 	VMULPS       lanes_cb400000<>+0(SB), Y8, Y9
-	VPBROADCASTD 56(SI), Y10
+	VPBROADCASTD 44(SI), Y10
+	VPADDD       Y10, Y10, Y10
+	VPSUBD       lanes_4b400000<>+0(SB), Y10, Y10
 	VPADDD       Y10, Y6, Y6
 	VFMADD213PS  Y9, Y8, Y6
 	VBROADCASTSS 32(SI), Y10
 	VFMADD231PS  Y10, Y6, Y3
-	VPBROADCASTD 56(SI)(CX*1), Y6
+	VPBROADCASTD 44(SI)(CX*1), Y6
+	VPADDD       Y6, Y6, Y6
+	VPSUBD       lanes_4b400000<>+0(SB), Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VFMADD213PS  Y9, Y8, Y7
 	VBROADCASTSS 32(SI)(CX*1), Y6
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+320, DX
 	ADDQ         $+32, BX
 	DECQ         DI
@@ -8534,17 +8546,23 @@ groups:
 	VPADDD       Y11, Y8, Y8
 	VCVTPH2PS    (BX), Y9
 	VMULPS       lanes_cb400000<>+0(SB), Y9, Y10
-	VPBROADCASTD 56(SI), Y11
+	VPBROADCASTD 44(SI), Y11
+	VPADDD       Y11, Y11, Y11
+	VPSUBD       lanes_4b400000<>+0(SB), Y11, Y11
 	VPADDD       Y11, Y6, Y6
 	VFMADD213PS  Y10, Y9, Y6
 	VBROADCASTSS 32(SI), Y11
 	VFMADD231PS  Y11, Y6, Y0
-	VPBROADCASTD 56(SI)(CX*1), Y6
+	VPBROADCASTD 44(SI)(CX*1), Y6
+	VPADDD       Y6, Y6, Y6
+	VPSUBD       lanes_4b400000<>+0(SB), Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VFMADD213PS  Y10, Y9, Y7
 	VBROADCASTSS 32(SI)(CX*1), Y6
 	VFMADD231PS  Y6, Y7, Y2
-	VPBROADCASTD 56(SI)(CX*2), Y6
+	VPBROADCASTD 44(SI)(CX*2), Y6
+	VPADDD       Y6, Y6, Y6
+	VPSUBD       lanes_4b400000<>+0(SB), Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VFMADD213PS  Y10, Y9, Y8
 	VBROADCASTSS 32(SI)(CX*2), Y6
@@ -8683,22 +8701,28 @@ groups:
 	VPADDD       Y11, Y8, Y8
 	VCVTPH2PS    16(BX), Y9
 	VMULPS       lanes_cb400000<>+0(SB), Y9, Y10
-	VPBROADCASTD 56(SI), Y11
+	VPBROADCASTD 44(SI), Y11
+	VPADDD       Y11, Y11, Y11
+	VPSUBD       lanes_4b400000<>+0(SB), Y11, Y11
 	VPADDD       Y11, Y6, Y6
 	VFMADD213PS  Y10, Y9, Y6
 	VBROADCASTSS 32(SI), Y11
 	VFMADD231PS  Y11, Y6, Y1
-	VPBROADCASTD 56(SI)(CX*1), Y6
+	VPBROADCASTD 44(SI)(CX*1), Y6
+	VPADDD       Y6, Y6, Y6
+	VPSUBD       lanes_4b400000<>+0(SB), Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VFMADD213PS  Y10, Y9, Y7
 	VBROADCASTSS 32(SI)(CX*1), Y6
 	VFMADD231PS  Y6, Y7, Y3
-	VPBROADCASTD 56(SI)(CX*2), Y6
+	VPBROADCASTD 44(SI)(CX*2), Y6
+	VPADDD       Y6, Y6, Y6
+	VPSUBD       lanes_4b400000<>+0(SB), Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VFMADD213PS  Y10, Y9, Y8
 	VBROADCASTSS 32(SI)(CX*2), Y6
 	VFMADD231PS  Y6, Y8, Y5
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+320, DX
 	ADDQ         $+32, BX
 	DECQ         DI
@@ -8912,22 +8936,30 @@ groups:
 	VPADDD       Y14, Y11, Y11
 	VCVTPH2PS    (BX), Y12
 	VMULPS       lanes_cb400000<>+0(SB), Y12, Y13
-	VPBROADCASTD 56(SI), Y14
+	VPBROADCASTD 44(SI), Y14
+	VPADDD       Y14, Y14, Y14
+	VPSUBD       lanes_4b400000<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y8, Y8
 	VFMADD213PS  Y13, Y12, Y8
 	VBROADCASTSS 32(SI), Y14
 	VFMADD231PS  Y14, Y8, Y0
-	VPBROADCASTD 56(SI)(CX*1), Y8
+	VPBROADCASTD 44(SI)(CX*1), Y8
+	VPADDD       Y8, Y8, Y8
+	VPSUBD       lanes_4b400000<>+0(SB), Y8, Y8
 	VPADDD       Y8, Y9, Y9
 	VFMADD213PS  Y13, Y12, Y9
 	VBROADCASTSS 32(SI)(CX*1), Y8
 	VFMADD231PS  Y8, Y9, Y2
-	VPBROADCASTD 56(SI)(CX*2), Y8
+	VPBROADCASTD 44(SI)(CX*2), Y8
+	VPADDD       Y8, Y8, Y8
+	VPSUBD       lanes_4b400000<>+0(SB), Y8, Y8
 	VPADDD       Y8, Y10, Y10
 	VFMADD213PS  Y13, Y12, Y10
 	VBROADCASTSS 32(SI)(CX*2), Y8
 	VFMADD231PS  Y8, Y10, Y4
-	VPBROADCASTD 56(DI), Y8
+	VPBROADCASTD 44(DI), Y8
+	VPADDD       Y8, Y8, Y8
+	VPSUBD       lanes_4b400000<>+0(SB), Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VFMADD213PS  Y13, Y12, Y11
 	VBROADCASTSS 32(DI), Y8
@@ -9093,28 +9125,36 @@ groups:
 	VPADDD       Y14, Y11, Y11
 	VCVTPH2PS    16(BX), Y12
 	VMULPS       lanes_cb400000<>+0(SB), Y12, Y13
-	VPBROADCASTD 56(SI), Y14
+	VPBROADCASTD 44(SI), Y14
+	VPADDD       Y14, Y14, Y14
+	VPSUBD       lanes_4b400000<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y8, Y8
 	VFMADD213PS  Y13, Y12, Y8
 	VBROADCASTSS 32(SI), Y14
 	VFMADD231PS  Y14, Y8, Y1
-	VPBROADCASTD 56(SI)(CX*1), Y8
+	VPBROADCASTD 44(SI)(CX*1), Y8
+	VPADDD       Y8, Y8, Y8
+	VPSUBD       lanes_4b400000<>+0(SB), Y8, Y8
 	VPADDD       Y8, Y9, Y9
 	VFMADD213PS  Y13, Y12, Y9
 	VBROADCASTSS 32(SI)(CX*1), Y8
 	VFMADD231PS  Y8, Y9, Y3
-	VPBROADCASTD 56(SI)(CX*2), Y8
+	VPBROADCASTD 44(SI)(CX*2), Y8
+	VPADDD       Y8, Y8, Y8
+	VPSUBD       lanes_4b400000<>+0(SB), Y8, Y8
 	VPADDD       Y8, Y10, Y10
 	VFMADD213PS  Y13, Y12, Y10
 	VBROADCASTSS 32(SI)(CX*2), Y8
 	VFMADD231PS  Y8, Y10, Y5
-	VPBROADCASTD 56(DI), Y8
+	VPBROADCASTD 44(DI), Y8
+	VPADDD       Y8, Y8, Y8
+	VPSUBD       lanes_4b400000<>+0(SB), Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VFMADD213PS  Y13, Y12, Y11
 	VBROADCASTSS 32(DI), Y8
 	VFMADD231PS  Y8, Y11, Y7
-	ADDQ         $+60, SI
-	ADDQ         $+60, DI
+	ADDQ         $+56, SI
+	ADDQ         $+56, DI
 	ADDQ         $+320, DX
 	ADDQ         $+32, BX
 	DECQ         R8
@@ -9799,7 +9839,7 @@ groups:
 	VMULPS       Y5, Y4, Y4
 	VBROADCASTSS 36(SI), Y5
 	VFNMADD231PS Y5, Y4, Y3
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+256, CX
 	ADDQ         $+32, DX
 	DECQ         R8
@@ -10024,7 +10064,7 @@ groups:
 	VFNMADD231PS Y7, Y6, Y3
 	VBROADCASTSS 36(DI)(CX*1), Y7
 	VFNMADD231PS Y7, Y6, Y5
-	ADDQ         $+60, DI
+	ADDQ         $+56, DI
 	ADDQ         $+256, DX
 	ADDQ         $+32, BX
 	DECQ         R9
@@ -10313,7 +10353,7 @@ groups:
 	VFNMADD231PS Y7, Y6, Y3
 	VBROADCASTSS 36(DI)(CX*2), Y7
 	VFNMADD231PS Y7, Y6, Y5
-	ADDQ         $+60, DI
+	ADDQ         $+56, DI
 	ADDQ         $+256, DX
 	ADDQ         $+32, BX
 	DECQ         R9
@@ -10670,8 +10710,8 @@ groups:
 	VFNMADD231PS Y9, Y8, Y5
 	VBROADCASTSS 36(R8), Y9
 	VFNMADD231PS Y9, Y8, Y7
-	ADDQ         $+60, DI
-	ADDQ         $+60, R8
+	ADDQ         $+56, DI
+	ADDQ         $+56, R8
 	ADDQ         $+256, DX
 	ADDQ         $+32, BX
 	DECQ         R10
@@ -11376,7 +11416,7 @@ groups:
 	VMULPS       Y5, Y4, Y4
 	VBROADCASTSS 36(SI), Y5
 	VFNMADD231PS Y5, Y4, Y3
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+320, CX
 	ADDQ         $+32, DX
 	DECQ         R8
@@ -11676,7 +11716,7 @@ groups:
 	VFNMADD231PS Y7, Y6, Y3
 	VBROADCASTSS 36(DI)(CX*1), Y7
 	VFNMADD231PS Y7, Y6, Y5
-	ADDQ         $+60, DI
+	ADDQ         $+56, DI
 	ADDQ         $+320, DX
 	ADDQ         $+32, BX
 	DECQ         R9
@@ -12046,7 +12086,7 @@ groups:
 	VFNMADD231PS Y7, Y6, Y3
 	VBROADCASTSS 36(DI)(CX*2), Y7
 	VFNMADD231PS Y7, Y6, Y5
-	ADDQ         $+60, DI
+	ADDQ         $+56, DI
 	ADDQ         $+320, DX
 	ADDQ         $+32, BX
 	DECQ         R9
@@ -12490,8 +12530,8 @@ groups:
 	VFNMADD231PS Y9, Y8, Y5
 	VBROADCASTSS 36(R8), Y9
 	VFNMADD231PS Y9, Y8, Y7
-	ADDQ         $+60, DI
-	ADDQ         $+60, R8
+	ADDQ         $+56, DI
+	ADDQ         $+56, R8
 	ADDQ         $+320, DX
 	ADDQ         $+32, BX
 	DECQ         R10
@@ -13263,7 +13303,7 @@ groups:
 	VFMADD213PS  (SP), Y5, Y4
 	VBROADCASTSS 32(SI), Y6
 	VFMADD231PS  Y6, Y4, Y3
-	ADDQ         $+60, SI
+	ADDQ         $+56, SI
 	ADDQ         $+384, CX
 	ADDQ         $+32, DX
 	DECQ         R8
@@ -13584,7 +13624,7 @@ groups:
 	VFMADD213PS  32(SP), Y8, Y7
 	VBROADCASTSS 32(DI)(CX*1), Y6
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         $+60, DI
+	ADDQ         $+56, DI
 	ADDQ         $+384, DX
 	ADDQ         $+32, BX
 	DECQ         R9
@@ -13971,7 +14011,7 @@ groups:
 	VFMADD213PS  64(SP), Y9, Y8
 	VBROADCASTSS 32(DI)(CX*2), Y6
 	VFMADD231PS  Y6, Y8, Y5
-	ADDQ         $+60, DI
+	ADDQ         $+56, DI
 	ADDQ         $+384, DX
 	ADDQ         $+32, BX
 	DECQ         R9
@@ -14438,8 +14478,8 @@ groups:
 	VFMADD213PS  96(SP), Y12, Y11
 	VBROADCASTSS 32(R8), Y8
 	VFMADD231PS  Y8, Y11, Y7
-	ADDQ         $+60, DI
-	ADDQ         $+60, R8
+	ADDQ         $+56, DI
+	ADDQ         $+56, R8
 	ADDQ         $+384, DX
 	ADDQ         $+32, BX
 	DECQ         R10
@@ -15115,13 +15155,10 @@ store:
 	SHLL       $0x03, BX
 	LEAL       1262485504(BX), SI
 	MOVL       SI, 44(AX)
-	SHLL       $0x01, BX
-	LEAL       1262485504(BX), SI
-	MOVL       SI, 56(AX)
-	SHLL       $0x03, BX
+	SHLL       $0x04, BX
 	LEAL       1262485504(BX), BX
 	MOVL       BX, 40(AX)
-	ADDQ       $+60, AX
+	ADDQ       $+56, AX
 	ADDQ       $+128, CX
 	DECQ       DX
 	JNE        groups

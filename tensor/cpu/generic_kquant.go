@@ -102,7 +102,7 @@ func genericQ4_K(a *quantArgs) { genericMinima(a, layoutOf(tensor.Q4_K), dot4) }
 func genericQ5_K(a *quantArgs) { genericMinima(a, layoutOf(tensor.Q5_K), dot5) }
 
 func genericQ5_0(a *quantArgs) {
-	genericOffset(a, 320, dot5, func(x *quantGroup) int32 { return x.off5 })
+	genericOffset(a, 320, dot5, func(x *quantGroup) int32 { return 2*x.off4 - biased })
 }
 
 func genericQ6_K(a *quantArgs) {

@@ -38,7 +38,7 @@ func genericQuantise(q []quantGroup, x []float32) {
 		}
 		sum := sums[0] + sums[1]
 		out.d, out.dsum = d, d*float32(sum)
-		out.off8, out.off4, out.off5 = biased-128*sum, biased-8*sum, biased-16*sum
+		out.off8, out.off4 = biased-128*sum, biased-8*sum
 		out.off32 = [2]int32{biased - 32*sums[0], -32 * sums[1]}
 	}
 }

@@ -94,7 +94,6 @@ type quantGroup struct {
 	// over the second half has no bias.
 	off8, off4 int32
 	off32      [2]int32
-	off5       int32 // as off8, -16*sum(q)
 }
 
 // A sum of integers of magnitude below 2^22 that starts with biased has the bits of a

@@ -213,12 +213,12 @@ func TestQuantiseKernels(t *testing.T) {
 			t.Error("quantise wrote outside its groups")
 		}
 		for _, g := range q {
-			out := mem(group + 7)
+			out := mem(group + 6)
 			for i, v := range g.q {
 				out[i] = float32(v)
 			}
 			out[group], out[group+1], out[group+2], out[group+3] = g.d, g.dsum, float32(g.off8-biased), float32(g.off4-biased)
-			out[group+4], out[group+5], out[group+6] = float32(g.off32[0]-biased), float32(g.off32[1]), float32(g.off5-biased)
+			out[group+4], out[group+5] = float32(g.off32[0]-biased), float32(g.off32[1])
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestQuantiseKernels(t *testing.T) {
 // The assembly knows these offsets (asm/quant.go).
 func TestQuantGroupLayout(t *testing.T) {
 	var g quantGroup
-	if got := [...]uintptr{unsafe.Offsetof(g.d), unsafe.Offsetof(g.dsum), unsafe.Offsetof(g.off8), unsafe.Offsetof(g.off4), unsafe.Offsetof(g.off32), unsafe.Offsetof(g.off5), unsafe.Sizeof(g)}; got != [...]uintptr{32, 36, 40, 44, 48, 56, 60} {
+	if got := [...]uintptr{unsafe.Offsetof(g.d), unsafe.Offsetof(g.dsum), unsafe.Offsetof(g.off8), unsafe.Offsetof(g.off4), unsafe.Offsetof(g.off32), unsafe.Sizeof(g)}; got != [...]uintptr{32, 36, 40, 44, 48, 56} {
 		t.Errorf("layout of a group is %v", got)
 	}
 }

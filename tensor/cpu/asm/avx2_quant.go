@@ -250,6 +250,10 @@ func (g avx2Group) end(sums []reg.VecVirtual, x rowPtrs, tile [][]pair16, part, 
 		v := YMM()
 		if off := g.off(part); off != 0 {
 			VPBROADCASTD(x.at(r, off), v)
+			if g.bits == 5 { // 16 is twice 8
+				VPADDD(v, v, v)
+				VPSUBD(number(sumBias), v, v)
+			}
 			VPADDD(v, sum, sum)
 		} else {
 			VPADDD(number(sumBias), sum, sum)
@@ -273,10 +277,8 @@ func (g avx2Group) end(sums []reg.VecVirtual, x rowPtrs, tile [][]pair16, part, 
 // off is where a group of activations keeps the sum that undoes the offset, if any.
 func (f avx2Format) off(part int) int {
 	switch f.offset {
-	case 8:
+	case 8, 16:
 		return groupOff4
-	case 16:
-		return groupOff5
 	case 32:
 		return groupOff32 + 4*part
 	}

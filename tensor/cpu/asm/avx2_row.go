@@ -254,7 +254,7 @@ func avx2QuantiseKernel() {
 	VMULSS(f, d, f)
 	VMOVSS(f, Mem{Base: dst, Disp: groupSum})
 	NEGL(sum)
-	for _, off := range []struct{ at, shift int }{{groupOff4, 3}, {groupOff5, 1}, {groupOff8, 3}} {
+	for _, off := range []struct{ at, shift int }{{groupOff4, 3}, {groupOff8, 4}} {
 		o := GP32()
 		SHLL(U8(off.shift), sum)
 		LEAL(Mem{Base: sum, Disp: biased}, o)

@@ -141,22 +141,27 @@ func (f highFormat) add(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d,
 		sums[r] = ZMM()
 		if f.scales == minima {
 			x.start(r, 0, sums[r])
-		} else {
-			x.start(r, groupOff5, sums[r])
+		} else { // 16 is twice 8
+			x.start(r, groupOff4, sums[r])
+			VPADDD(sums[r], sums[r], sums[r])
+			VPSUBD_BCST(number(sumBias), sums[r], sums[r])
 		}
 	}
+	var last columns
 	for c := range 4 {
 		v := u.load(c, true)
-		x.dot(u.value(v, c, 0), 4*c, sums)
-		x.dot(u.value(v, c, 1), 16+4*c, sums)
+		x.dot(columns{u.value(v, c, 0), 4 * c}, sums)
+		last = columns{u.value(v, c, 1), 16 + 4*c}
+		if c < 3 {
+			x.dot(last, sums)
+		}
 	}
 	var mw reg.VecVirtual
 	dw := f.scale(scale, d, false)
 	if f.scales == minima {
 		mw = f.scale(scale, m, true)
 	}
-	product(sums, dw)
-	t.add(x, sums, mw)
+	t.end(x, last, sums, times(dw), mw)
 }
 
 // halvesRows is the greatest number of rows for which totals and the sums of both halves of
@@ -165,67 +170,64 @@ const halvesRows = 8
 
 // addHalves adds the products of a group with two scales to the totals: both sums together
 // where there are registers for them, otherwise one after the other. Where even the products
-// of one half take too many, they wait in the frame for those of the other.
+// of the first half take too many, they wait in the frame for those of the second.
 func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d reg.VecVirtual) {
-	var v [4]reg.VecVirtual
-	sums := func(half int) []reg.VecVirtual {
-		s := make([]reg.VecVirtual, t.rows)
-		for r := range s {
-			s[r] = ZMM()
-			x.start(r, groupOff32+4*half, s[r])
+	sums := [2][]reg.VecVirtual{make([]reg.VecVirtual, t.rows), make([]reg.VecVirtual, t.rows)}
+	start := func(half int) {
+		for r := range t.rows {
+			sums[half][r] = ZMM()
+			x.start(r, groupOff32+4*half, sums[half][r])
 		}
-		return s
 	}
-	if t.rows <= halvesRows {
-		lo, hi := sums(0), sums(1)
-		for c := range v {
-			v[c] = u.load(c, true)
-			x.dot(u.value(v[c], c, 0), 4*c, lo)
-			x.dot(u.value(v[c], c, 1), 16+4*c, hi)
+	var last columns
+	dot := func(v reg.VecVirtual, c, half int) {
+		last = columns{u.value(v, c, half), 16*half + 4*c}
+		if last.at != 28 {
+			x.dot(last, sums[half])
 		}
-		product(lo, f.scale(scale, d, false))
-		addProduct(lo, hi, f.scale(scale, d, true))
-		t.add(x, lo, nil)
-		return
 	}
-	half := func(i int) []reg.VecVirtual {
-		s := sums(i)
-		for c := range v {
-			x.dot(u.value(u.load(c, i == 0), c, i), 16*i+4*c, s)
+	together := t.rows <= halvesRows
+	start(0)
+	if together {
+		start(1)
+	}
+	for c := range 4 {
+		v := u.load(c, true)
+		dot(v, c, 0)
+		if together {
+			dot(v, c, 1)
 		}
-		return s
 	}
-	lo := half(0)
-	product(lo, f.scale(scale, d, false))
-	if t.rows <= maxRows {
-		addProduct(lo, half(1), f.scale(scale, d, true))
-		t.add(x, lo, nil)
-		return
+	products, wait := sums[0], t.rows > maxRows
+	scaled := times(f.scale(scale, d, false))
+	for r, s := range products {
+		scaled(r, s)
+		if wait {
+			VMOVUPS(s, t.at(t.rows+r))
+		}
 	}
-	for r, s := range lo {
-		VMOVUPS(s, t.at(t.rows+r))
+	if !together {
+		start(1)
+		for c := range 4 {
+			dot(u.load(c, false), c, 1)
+		}
 	}
-	hi := half(1)
 	dw := f.scale(scale, d, true)
-	for r, s := range hi {
-		VCVTDQ2PS(s, s)
-		VFMADD213PS(t.at(t.rows+r), dw, s) // dw*s + product
-	}
-	t.add(x, hi, nil)
+	t.end(x, last, sums[1], func(r int, sum reg.VecVirtual) reg.VecVirtual {
+		VCVTDQ2PS(sum, sum)
+		if wait {
+			VFMADD213PS(t.at(t.rows+r), dw, sum) // dw*sum + product
+			return sum
+		}
+		VFMADD231PS(dw, sum, products[r])
+		return products[r]
+	}, nil)
 }
 
-// addProduct adds sums of integers without a bias, times the scales of weights, to products.
-func addProduct(products, sums []reg.VecVirtual, dw reg.VecVirtual) {
+// dot adds the products of columns of weights with those of all rows.
+func (p rowPtrs) dot(c columns, sums []reg.VecVirtual) {
 	for r, s := range sums {
-		VCVTDQ2PS(s, s)
-		VFMADD231PS(dw, s, products[r])
-	}
-}
-
-// dot adds the products of four columns of weights with those of all rows.
-func (p rowPtrs) dot(w reg.VecVirtual, column int, sums []reg.VecVirtual) {
-	for r, s := range sums {
-		vpdpbusd(p.at(r, column), w, s)
+		vpdpbusd(p.at(r, c.at), c.w, s)
 	}
 }
 

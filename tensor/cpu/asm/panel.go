@@ -80,7 +80,7 @@ func panelKernel(f panelForm, rows int) {
 		PREFETCHT0(Mem{Base: base, Index: next, Scale: 1}) // the rows after these, which may have left the cache since the tile before
 	}
 	line := 0
-	var products [][]reg.VecVirtual // [block][row]
+	var products [][]reg.VecVirtual
 	for i, run := range f.parts {
 		sums := newTile(rows, blocks)
 		for r, row := range sums {
@@ -98,20 +98,22 @@ func panelKernel(f panelForm, rows int) {
 			line++
 		}
 		for b, dw := range part(run.scale) {
-			column := make([]reg.VecVirtual, rows)
-			for r := range column {
-				column[r] = sums[r][b]
+			if i > 0 {
+				for r, row := range sums {
+					VCVTDQ2PS(row[b], row[b])
+					VFMADD231PS(dw, row[b], products[r][b])
+				}
+				continue
 			}
-			if i == 0 {
-				product(column, dw)
-				products = append(products, column)
-			} else {
-				addProduct(products[b], column, dw)
+			scaled := times(dw)
+			for r, row := range sums {
+				scaled(r, row[b])
 			}
+			products = sums
 		}
 	}
-	for b, column := range products {
-		for r, z := range column {
+	for r, row := range products {
+		for b, z := range row {
 			VFMADD231PS_BCST(x.at(r, groupScale), z, tile[r][b])
 		}
 	}

@@ -25,8 +25,7 @@ const (
 	groupOff8  = 40
 	groupOff4  = 44
 	groupOff32 = 48 // two: of the halves
-	groupOff5  = 56
-	groupBytes = 60
+	groupBytes = 56
 )
 
 // sumBias is the float32 whose bits sums of integers start with (cpu.sumBias): read as
@@ -109,21 +108,29 @@ func quantKernel(f quantFormat, rows int) {
 		sums[r] = ZMM()
 		x.start(r, f.off, sums[r])
 	}
+	var last columns
+	dot := func(w reg.VecVirtual, at int) {
+		if at == 28 {
+			last = columns{w, at}
+		} else {
+			x.dot(columns{w, at}, sums)
+		}
+	}
 	for c := range f.lines {
 		v := ZMM()
 		PREFETCHT1(Mem{Base: data, Index: ahead, Scale: 1, Disp: 64 * c})
 		PREFETCHT0(Mem{Base: data, Disp: 64*c + innerAhead})
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
 		if !f.nibbles {
-			x.dot(v, 4*c, sums)
+			dot(v, 4*c)
 			continue
 		}
 		lo, hi := ZMM(), ZMM()
 		VPANDD(mask, v, lo)
-		x.dot(lo, 4*c, sums)
+		dot(lo, 4*c)
 		VPSRLW(U8(4), v, hi)
 		VPANDD(mask, hi, hi)
-		x.dot(hi, 16+4*c, sums)
+		dot(hi, 16+4*c)
 	}
 	dw := ZMM()
 	PREFETCHT1(Mem{Base: scale, Index: scaleAhead, Scale: 1})
@@ -133,8 +140,7 @@ func quantKernel(f quantFormat, rows int) {
 		mw = ZMM()
 		VCVTPH2PS(Mem{Base: scale, Disp: 32}, mw)
 	}
-	product(sums, dw)
-	t.add(x, sums, mw)
+	t.end(x, last, sums, times(dw), mw)
 	x.advance(groupBytes)
 	ADDQ(I32(64*f.lines), data)
 	ADDQ(I32(f.scaleBytes()), scale)
@@ -157,13 +163,14 @@ func (p rowPtrs) start(r, off int, sum reg.VecVirtual) {
 	VPBROADCASTD(p.at(r, off), sum)
 }
 
-// product turns sums of integers into floats, times the scales of weights: as the bias
-// times a scale is exact, one fma takes the bias off and rounds the product.
-func product(sums []reg.VecVirtual, dw reg.VecVirtual) {
+// times turns sums of integers into floats, times the scales of weights: as the bias times
+// a scale is exact, one fma takes the bias off and rounds the product.
+func times(dw reg.VecVirtual) func(r int, sum reg.VecVirtual) reg.VecVirtual {
 	c := ZMM()
 	VMULPS_BCST(number(-sumBias), dw, c)
-	for _, s := range sums {
-		VFMADD213PS(c, dw, s) // dw*s + c
+	return func(_ int, sum reg.VecVirtual) reg.VecVirtual {
+		VFMADD213PS(c, dw, sum) // dw*sum + c
+		return sum
 	}
 }
 

@@ -66,25 +66,50 @@ func (t totals) move(acc reg.GPVirtual, stride Mem, load bool) {
 	}
 }
 
-// add ends the products of a group: they are added, times the scales of rows, to the
-// totals, and then if there are minima the sum of the row's group times these.
-func (t totals) add(x rowPtrs, products []reg.VecVirtual, mw reg.VecVirtual) {
-	for r, s := range products {
-		if t.mem == nil {
-			VFMADD231PS_BCST(x.at(r, groupScale), s, t.regs[r][0])
+// columns are four columns of weights.
+type columns struct {
+	w  reg.VecVirtual
+	at int // the first of them
+}
+
+// endLag is how many rows the ends of groups stay behind the last dot products where totals
+// lie in the frame: so loads and stores, which ends are full of, meet arithmetic.
+const endLag = 6
+
+// end adds the last columns of a group to the sums of integers; scaled makes the products
+// of a row of its sum. They are added, times the scales of rows, to the totals, and then if
+// there are minima the sum of the row's group times these.
+func (t totals) end(x rowPtrs, last columns, sums []reg.VecVirtual, scaled func(r int, sum reg.VecVirtual) reg.VecVirtual, mw reg.VecVirtual) {
+	if t.mem == nil {
+		x.dot(last, sums)
+		products := make([]reg.VecVirtual, t.rows)
+		for r, s := range sums {
+			products[r] = scaled(r, s)
+		}
+		for r, p := range products {
+			VFMADD231PS_BCST(x.at(r, groupScale), p, t.regs[r][0])
+		}
+		if mw != nil {
+			for r := range products {
+				VFMADD231PS_BCST(x.at(r, groupSum), mw, t.regs[r][0])
+			}
+		}
+		return
+	}
+	for i := range t.rows + endLag {
+		if i < t.rows {
+			vpdpbusd(x.at(i, last.at), last.w, sums[i])
+		}
+		r := i - endLag
+		if r < 0 {
 			continue
 		}
-		d := ZMM()
+		p, d := scaled(r, sums[r]), ZMM()
 		VBROADCASTSS(x.at(r, groupScale), d)
-		VFMADD213PS(t.at(r), d, s) // s*d + total
+		VFMADD213PS(t.at(r), d, p) // p*d + total
 		if mw != nil {
-			VFMADD231PS_BCST(x.at(r, groupSum), mw, s)
+			VFMADD231PS_BCST(x.at(r, groupSum), mw, p)
 		}
-		VMOVUPS(s, t.at(r))
-	}
-	if t.mem == nil && mw != nil {
-		for r := range products {
-			VFMADD231PS_BCST(x.at(r, groupSum), mw, t.regs[r][0])
-		}
+		VMOVUPS(p, t.at(r))
 	}
 }
