@@ -38,6 +38,11 @@ func packed(d tensor.DType, x []float32) float64 {
 	buf, y := make([]byte, len(x)/f.Group*f.Bytes), make([]float32, len(x))
 	f.Pack(buf, x)
 	f.Unpack(y, buf)
+	return distance(x, y)
+}
+
+// distance is the root of the mean squared distance of y from x, over that of x from zero.
+func distance(x, y []float32) float64 {
 	e, n := 0.0, 0.0
 	for i := range x {
 		e += float64(x[i]-y[i]) * float64(x[i]-y[i])
