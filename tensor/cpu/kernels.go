@@ -98,7 +98,7 @@ type quantGroup struct {
 
 // A sum of integers of magnitude below 2^22 that starts with biased has the bits of a
 // float32 that is sumBias greater. So one fma gives its exact value times a scale of up to
-// 20 bits, rounded once: fma(sumBias+s, scale, -sumBias*scale), where a zero is positive.
+// 22 bits, rounded once: fma(sumBias+s, scale, -sumBias*scale), where a zero is positive.
 const (
 	sumBias = 3 << 22
 	biased  = 0x4b400000

@@ -147,21 +147,18 @@ func (f highFormat) add(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d,
 			VPSUBD_BCST(number(sumBias), sums[r], sums[r])
 		}
 	}
-	var last columns
+	cols := group{x: x}
 	for c := range 4 {
 		v := u.load(c, true)
-		x.dot(columns{u.value(v, c, 0), 4 * c}, sums)
-		last = columns{u.value(v, c, 1), 16 + 4*c}
-		if c < 3 {
-			x.dot(last, sums)
-		}
+		cols.dot(u.value(v, c, 0), 4*c, sums)
+		cols.dot(u.value(v, c, 1), 16+4*c, sums)
 	}
 	var mw reg.VecVirtual
 	dw := f.scale(scale, d, false)
 	if f.scales == minima {
 		mw = f.scale(scale, m, true)
 	}
-	t.end(x, last, sums, times(dw), mw)
+	t.end(cols, sums, times(dw), mw)
 }
 
 // halvesRows is the greatest number of rows for which totals and the sums of both halves of
@@ -179,12 +176,9 @@ func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, scale reg.GPVirtu
 			x.start(r, groupOff32+4*half, sums[half][r])
 		}
 	}
-	var last columns
+	cols := group{x: x}
 	dot := func(v reg.VecVirtual, c, half int) {
-		last = columns{u.value(v, c, half), 16*half + 4*c}
-		if last.at != 28 {
-			x.dot(last, sums[half])
-		}
+		cols.dot(u.value(v, c, half), 16*half+4*c, sums[half])
 	}
 	together := t.rows <= halvesRows
 	start(0)
@@ -213,7 +207,7 @@ func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, scale reg.GPVirtu
 		}
 	}
 	dw := f.scale(scale, d, true)
-	t.end(x, last, sums[1], func(r int, sum reg.VecVirtual) reg.VecVirtual {
+	t.end(cols, sums[1], func(r int, sum reg.VecVirtual) reg.VecVirtual {
 		VCVTDQ2PS(sum, sum)
 		if wait {
 			VFMADD213PS(t.at(t.rows+r), dw, sum) // dw*sum + product

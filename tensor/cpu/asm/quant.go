@@ -108,29 +108,22 @@ func quantKernel(f quantFormat, rows int) {
 		sums[r] = ZMM()
 		x.start(r, f.off, sums[r])
 	}
-	var last columns
-	dot := func(w reg.VecVirtual, at int) {
-		if at == 28 {
-			last = columns{w, at}
-		} else {
-			x.dot(columns{w, at}, sums)
-		}
-	}
+	cols := group{x: x}
 	for c := range f.lines {
 		v := ZMM()
 		PREFETCHT1(Mem{Base: data, Index: ahead, Scale: 1, Disp: 64 * c})
 		PREFETCHT0(Mem{Base: data, Disp: 64*c + innerAhead})
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
 		if !f.nibbles {
-			dot(v, 4*c)
+			cols.dot(v, 4*c, sums)
 			continue
 		}
 		lo, hi := ZMM(), ZMM()
 		VPANDD(mask, v, lo)
-		dot(lo, 4*c)
+		cols.dot(lo, 4*c, sums)
 		VPSRLW(U8(4), v, hi)
 		VPANDD(mask, hi, hi)
-		dot(hi, 16+4*c)
+		cols.dot(hi, 16+4*c, sums)
 	}
 	dw := ZMM()
 	PREFETCHT1(Mem{Base: scale, Index: scaleAhead, Scale: 1})
@@ -140,7 +133,7 @@ func quantKernel(f quantFormat, rows int) {
 		mw = ZMM()
 		VCVTPH2PS(Mem{Base: scale, Disp: 32}, mw)
 	}
-	t.end(x, last, sums, times(dw), mw)
+	t.end(cols, sums, times(dw), mw)
 	x.advance(groupBytes)
 	ADDQ(I32(64*f.lines), data)
 	ADDQ(I32(f.scaleBytes()), scale)

@@ -72,6 +72,25 @@ type columns struct {
 	at int // the first of them
 }
 
+// lastColumn is the first of the last columns of a group.
+const lastColumn = 28
+
+// group is where the dot products of a group are made, but for those with its last columns,
+// which are kept until the group ends.
+type group struct {
+	x    rowPtrs
+	last columns
+}
+
+func (g *group) dot(w reg.VecVirtual, at int, sums []reg.VecVirtual) {
+	c := columns{w, at}
+	if at == lastColumn {
+		g.last = c
+		return
+	}
+	g.x.dot(c, sums)
+}
+
 // endLag is how many rows the ends of groups stay behind the last dot products where totals
 // lie in the frame: so loads and stores, which ends are full of, meet arithmetic.
 const endLag = 6
@@ -79,7 +98,8 @@ const endLag = 6
 // end adds the last columns of a group to the sums of integers; scaled makes the products
 // of a row of its sum. They are added, times the scales of rows, to the totals, and then if
 // there are minima the sum of the row's group times these.
-func (t totals) end(x rowPtrs, last columns, sums []reg.VecVirtual, scaled func(r int, sum reg.VecVirtual) reg.VecVirtual, mw reg.VecVirtual) {
+func (t totals) end(g group, sums []reg.VecVirtual, scaled func(r int, sum reg.VecVirtual) reg.VecVirtual, mw reg.VecVirtual) {
+	x, last := g.x, g.last
 	if t.mem == nil {
 		x.dot(last, sums)
 		products := make([]reg.VecVirtual, t.rows)
