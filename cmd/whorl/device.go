@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -27,6 +29,9 @@ func (f *computeFlags) open() (tensor.Device, error) {
 		dev, err := cpu.Open(cpu.Options{Tier: f.tier, Threads: f.threads})
 		if err != nil {
 			return nil, usagef("--device cpu: %w", err)
+		}
+		if cores := runtime.GOMAXPROCS(0); f.threads > cores {
+			slog.Warn("more threads than cores: every step waits for threads that do not run", "threads", f.threads, "cores", cores)
 		}
 		return dev, nil
 	case "cuda":
