@@ -228,45 +228,7 @@ func quantiseKernel() {
 	lo, hi, sum := GP32(), GP32(), GP32() // of the halves of the group, and of it all
 	VMOVD(quads, lo)
 	VPEXTRD(U8(1), quads, hi)
-	Label("store")
-	LEAL(Mem{Base: lo, Index: hi, Scale: 1}, sum)
-	NEGL(lo)
-	SHLL(U8(5), lo)
-	ADDL(U32(biased), lo)
-	MOVL(lo, Mem{Base: dst, Disp: groupOff32})
-	NEGL(hi)
-	SHLL(U8(5), hi)
-	MOVL(hi, Mem{Base: dst, Disp: groupOff32 + 4})
-	VMOVSS(d, Mem{Base: dst, Disp: groupScale})
-	f := XMM()
-	VXORPS(f, f, f)
-	VCVTSI2SSL(sum, f, f)
-	VMULSS(f, d, f)
-	VMOVSS(f, Mem{Base: dst, Disp: groupSum})
-	NEGL(sum)
-	for _, off := range []struct{ at, shift int }{{groupOff4, 3}, {groupOff8, 4}} {
-		o := GP32()
-		SHLL(U8(off.shift), sum)
-		LEAL(Mem{Base: sum, Disp: biased}, o)
-		MOVL(o, Mem{Base: dst, Disp: off.at})
-	}
-	ADDQ(I32(groupBytes), dst)
-	ADDQ(I32(128), x)
-	DECQ(groups)
-	JNE(LabelRef("groups"))
-	VZEROUPPER()
-	RET()
-	// All zero, or with an infinity or NaN: no bytes, and a scale of zero or not finite.
-	Label("special")
-	zeros := YMM()
-	VPXOR(zeros, zeros, zeros)
-	VMOVDQU(zeros, Mem{Base: dst})
-	XORL(lo, lo)
-	XORL(hi, hi)
-	CMPL(bits, U32(tiny))
-	JAE(LabelRef("store"))
-	VXORPS(d, d, d)
-	JMP(LabelRef("store"))
+	endGroups(quantising{dst, x, groups, bits, lo, hi, sum, d, tiny})
 }
 
 // reduce folds 16 lanes into the lowest with an operation whose order is free.
@@ -285,3 +247,56 @@ func reduce(z reg.VecVirtual, op func(a, b, c Op)) {
 func bits(v float32) uint32 { return math.Float32bits(v) }
 
 func float32Inf(sign int) float32 { return float32(math.Inf(sign)) }
+
+// quantising is the state of a kernel that rounds groups, at the end of one: what it has
+// walked to, the bits of the greatest magnitude, and of the bytes the sums and the scale.
+type quantising struct {
+	dst, x, groups reg.GPVirtual
+	bits           reg.GPVirtual
+	lo, hi, sum    reg.GPVirtual // of the halves of the group; sum is free
+	d              reg.VecVirtual
+	tiny           uint32 // bits below which a group is zero
+}
+
+// endGroups stores what follows the bytes of a group and ends the loop "groups" and the
+// kernel. A group that cannot be scaled jumps to "special" instead of coming here.
+func endGroups(q quantising) {
+	Label("store")
+	LEAL(Mem{Base: q.lo, Index: q.hi, Scale: 1}, q.sum)
+	NEGL(q.lo)
+	SHLL(U8(5), q.lo)
+	ADDL(U32(biased), q.lo)
+	MOVL(q.lo, Mem{Base: q.dst, Disp: groupOff32})
+	NEGL(q.hi)
+	SHLL(U8(5), q.hi)
+	MOVL(q.hi, Mem{Base: q.dst, Disp: groupOff32 + 4})
+	VMOVSS(q.d, Mem{Base: q.dst, Disp: groupScale})
+	f := XMM()
+	VXORPS(f, f, f)
+	VCVTSI2SSL(q.sum, f, f)
+	VMULSS(f, q.d, f)
+	VMOVSS(f, Mem{Base: q.dst, Disp: groupSum})
+	NEGL(q.sum)
+	for _, off := range []struct{ at, shift int }{{groupOff4, 3}, {groupOff8, 4}} {
+		o := GP32()
+		SHLL(U8(off.shift), q.sum)
+		LEAL(Mem{Base: q.sum, Disp: biased}, o)
+		MOVL(o, Mem{Base: q.dst, Disp: off.at})
+	}
+	ADDQ(I32(groupBytes), q.dst)
+	ADDQ(I32(128), q.x)
+	DECQ(q.groups)
+	JNE(LabelRef("groups"))
+	VZEROUPPER()
+	RET()
+	// All zero, or with an infinity or NaN: no bytes, and a scale of zero or not finite.
+	Label("special")
+	zeros := zero8()
+	VMOVDQU(zeros, Mem{Base: q.dst})
+	XORL(q.lo, q.lo)
+	XORL(q.hi, q.hi)
+	CMPL(q.bits, U32(q.tiny))
+	JAE(LabelRef("store"))
+	VXORPS(q.d, q.d, q.d)
+	JMP(LabelRef("store"))
+}
