@@ -96,13 +96,11 @@ type quantGroup struct {
 	off32      [2]int32
 }
 
-// A sum of integers of magnitude below 2^22 that starts with biased has the bits of a
-// float32 that is sumBias greater. So one fma gives its exact value times a scale of up to
-// 22 bits, rounded once: fma(sumBias+s, scale, -sumBias*scale), where a zero is positive.
-const (
-	sumBias = 3 << 22
-	biased  = 0x4b400000
-)
+// biased are the bits of rounder as a float32. A sum of integers of magnitude below 2^22 that
+// starts with them has the bits of a float32 that is rounder greater. So one fma gives its
+// exact value times a scale of up to 22 bits, rounded once:
+// fma(rounder+s, scale, -rounder*scale), where a zero is positive.
+const biased = 0x4b400000
 
 // quantArgs describes a product of blocks of quantised weights with quantised rows:
 // for every row r, block b and lane j, acc[r*accStride+b*16+j] continues over groups.

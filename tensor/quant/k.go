@@ -73,8 +73,7 @@ func packK(head []byte, q *[256]byte, x []float32, levels int32) {
 
 // level is the nearest q for v. What is far out of range, or no number, gives some level.
 func level(v, minimum, inv float32, levels int32) int32 {
-	const rounder = 3 << 22 // pushes the fraction out, ties to even, and leaves q in the low bits
-	q := int32(math.Float32bits(float32(float32(v+minimum)*inv)+rounder)) - 0x4b400000
+	q := int32(math.Float32bits(float32(float32(v+minimum)*inv)+rounder)) - rounderBits
 	return max(min(q, levels), 0)
 }
 

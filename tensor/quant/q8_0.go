@@ -13,8 +13,6 @@ func unpackQ8_0(dst []float32, src []byte) {
 	}
 }
 
-const rounder = 3 << 22 // added to a float32 and taken off again, it leaves a whole number
-
 // packQ8_0 gives each block the scale, of a few, that errs least.
 func packQ8_0(dst []byte, src []float32) {
 	for ; len(src) > 0; dst, src = dst[34:], src[32:] {

@@ -112,6 +112,14 @@ func argmaxAbs(x []float32) float32 {
 
 func abs(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
 
+// rounder, added to a float32 of magnitude below 2^22, pushes the fraction out, ties to even:
+// taken off again it leaves the whole number, which is also what the bits are above
+// rounderBits.
+const (
+	rounder     = 3 << 22
+	rounderBits = 0x4b400000
+)
+
 // inverse is 1/d, and 0 for a group of zeros.
 func inverse(d float32) float32 {
 	if d == 0 {

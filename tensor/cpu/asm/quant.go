@@ -28,7 +28,7 @@ const (
 	groupBytes = 56
 )
 
-// sumBias is the float32 whose bits sums of integers start with (cpu.sumBias): read as
+// sumBias is the float32 whose bits sums of integers start with (cpu.biased): read as
 // floats, they are sumBias greater than what they stand for.
 const (
 	sumBias = 3 << 22

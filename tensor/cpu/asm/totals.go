@@ -20,8 +20,8 @@ type totals struct {
 	mem  reg.GPVirtual      // aligned to a line; with spare lines behind the totals
 }
 
-// newTotals makes totals in registers if rows are at most inRegs. In the frame there are
-// spare lines for each row behind them.
+// newTotals makes totals in registers if rows are at most inRegs; otherwise in the frame,
+// with so many spare lines for each row behind them.
 func newTotals(rows, inRegs, spare int) totals {
 	if rows <= inRegs {
 		return totals{rows: rows, regs: newTile(rows, 1)}
