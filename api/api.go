@@ -59,7 +59,7 @@ type Control interface {
 
 // Directory tells of the swarm.
 type Directory interface {
-	// Views are snapshots of all models known.
+	// Views are snapshots of all models known, in the order of names, then ids.
 	Views() []swarm.View
 }
 

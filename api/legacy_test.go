@@ -208,12 +208,12 @@ func TestSwarmStates(t *testing.T) {
 		verdict string
 		weakest float64
 	}{
-		{fakeView(), "broken", "cannot be used: no server holds blocks 0-7", 0},
-		{fakeView(a(0, 8, swarm.Joining)), "broken", "cannot be used: no server holds blocks 0-7", 0},
-		{fakeView(a(0, 5, swarm.Online), c(6, 8)), "broken", "cannot be used: no server holds blocks 5", 0},
-		{fakeView(a(0, 5, swarm.Online), c(2, 8)), "healthy", "can be used, but without a spare server of blocks 0-1, 5-7", 10},
-		{fakeView(a(0, 8, swarm.Online), c(0, 8)), "healthy", "can be used: every block has 2 servers or more", 20},
-		{swarm.View{Manifest: fakeManifest}, "unknown", "nothing was heard of it yet", 0},
+		{fakeView(), "broken", "Nobody holds blocks 0-7.", 0},
+		{fakeView(a(0, 8, swarm.Joining)), "broken", "Nobody holds blocks 0-7.", 0},
+		{fakeView(a(0, 5, swarm.Online), c(6, 8)), "broken", "Nobody holds block 5.", 0},
+		{fakeView(a(0, 5, swarm.Online), c(2, 8)), "healthy", "Every block is held; blocks 0-1, 5-7 have no spare.", 10},
+		{fakeView(a(0, 8, swarm.Online), c(0, 8)), "healthy", "Every block is held 2 times or more: any server may leave.", 20},
+		{swarm.View{Manifest: fakeManifest}, "unknown", "Its servers were not heard from recently.", 0},
 	} {
 		got := modelStatus(x.view)
 		if got.State != x.state || got.Verdict != x.verdict || got.Throughput != x.weakest || got.CacheTokensLeft != int64(x.weakest*60) {

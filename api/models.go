@@ -36,7 +36,7 @@ func (a *API) openAIModel(e Engine) gen.OpenAIModel {
 		if x, ok := e.(adapted); ok {
 			v = v.Holding(x.adapter)
 		}
-		state = modelState(v)
+		_, state = judge(v)
 	}
 	return gen.OpenAIModel{
 		Id: m.Name, Object: gen.OpenAIModelObjectModel, Created: m.Created.Unix(), OwnedBy: "whorl", State: state, ContextLength: m.MaxLength,

@@ -1,26 +1,16 @@
 package api
 
 import (
-	"cmp"
-	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"whorl/api/gen"
-	"whorl/store"
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
-// views are all models in the order of names, then ids.
-func (a *API) views() []swarm.View {
-	all := slices.Clone(a.cfg.Directory.Views())
-	slices.SortStableFunc(all, func(x, y swarm.View) int {
-		return cmp.Or(strings.Compare(x.Manifest.Name, y.Manifest.Name), strings.Compare(string(x.Manifest.UID()), string(y.Manifest.UID())))
-	})
-	return all
-}
+// views are all models in the order of names, then ids: the directory's.
+func (a *API) views() []swarm.View { return a.cfg.Directory.Views() }
 
 // view finds a model by its id, or by its name if only one model has it.
 func (a *API) view(id string) (swarm.View, error) {
@@ -42,67 +32,26 @@ func (a *API) view(id string) (swarm.View, error) {
 	return swarm.View{}, invalid("id", "%d models of the swarm are named %q: ask by id", len(named), clip(id))
 }
 
-// modelState judges a view as the dashboard does: one holder per block is enough, and
-// holders that disagree on a block are named.
-func modelState(v swarm.View) gen.ModelState {
+// judge measures a view as the dashboard does: one holder per block is enough.
+func judge(v swarm.View) (health.Coverage, gen.ModelState) {
 	if v.At.IsZero() {
-		return gen.ModelStateUnknown
+		return health.Coverage{}, gen.ModelStateUnknown
 	}
-	c := store.Measure(v)
-	return gen.ModelState(c.Condition(1))
-}
-
-func verdict(v swarm.View, state gen.ModelState) string {
-	switch state {
-	case gen.ModelStateUnknown:
-		return "nothing was heard of it yet"
-	case gen.ModelStateBroken:
-		return "cannot be used: no server holds blocks " + swarm.FormatSpans(v.Missing())
-	case gen.ModelStateDegraded:
-		return "can be used, but servers disagree on the weights of some blocks"
-	}
-	single := v.Coverage(swarm.Online)
-	if least := slices.Min(single); least > 1 {
-		return fmt.Sprintf("can be used: every block has %d servers or more", least)
-	}
-	for i := range single {
-		single[i]-- // now 0 where one server is left
-	}
-	return "can be used, but without a spare server of blocks " + swarm.FormatSpans(swarm.MissingSpans(single))
-}
-
-// weakest sums a number of the online servers per block and returns the least sum.
-func weakest[T int64 | float64](v swarm.View, of func(*swarm.Record) T) T {
-	sums := make([]T, v.Manifest.Blocks)
-	for i := range v.Servers {
-		if r := &v.Servers[i]; r.State == swarm.Online {
-			for b := max(0, r.Span.Start); b < min(r.Span.End, len(sums)); b++ {
-				sums[b] += of(r)
-			}
-		}
-	}
-	if len(sums) == 0 {
-		return 0
-	}
-	return slices.Min(sums)
+	c := health.Measure(v)
+	return c, gen.ModelState(c.Condition(1))
 }
 
 func modelStatus(v swarm.View) gen.ModelStatus {
-	m, state := v.Manifest, modelState(v)
+	m := v.Manifest
+	c, state := judge(v)
 	out := gen.ModelStatus{
 		Id: string(m.UID()), Name: m.Name, Revision: m.Revision, NumBlocks: m.Blocks, HiddenSize: m.Hidden,
-		Class: modelClass(m.Class), State: state, Verdict: verdict(v, state), Missing: missing(v),
-		Throughput:      weakest(v, func(r *swarm.Record) float64 { return r.Throughput }),
-		CacheTokensLeft: weakest(v, func(r *swarm.Record) int64 { return r.CacheLeft }),
-		UpdatedAt:       v.At.UTC(),
+		Class: modelClass(m.Class), State: state, Verdict: c.Text(1) + ".", Missing: missing(&c),
+		CacheTokensLeft: c.CacheLeft, MinRedundancy: c.MinRedundancy, ServersOnline: c.Servers,
+		UpdatedAt: v.At.UTC(),
 	}
-	if cover := v.Coverage(swarm.Online); len(cover) > 0 {
-		out.MinRedundancy = slices.Min(cover)
-	}
-	for i := range v.Servers {
-		if v.Servers[i].State == swarm.Online {
-			out.ServersOnline++
-		}
+	if c.Bottleneck != nil {
+		out.Throughput = *c.Bottleneck
 	}
 	return out
 }
@@ -111,8 +60,8 @@ func modelClass(c swarm.Class) gen.ModelClass {
 	return gen.ModelClass{ConfigHash: c.ConfigHash, Dtype: c.DType, Quant: c.Quant, KvDtype: c.KVDType, Arithmetic: c.Arithmetic}
 }
 
-func missing(v swarm.View) []gen.Span {
-	if s := spans(v.Missing()); s != nil {
+func missing(c *health.Coverage) []gen.Span {
+	if s := spans(c.Missing); s != nil {
 		return s
 	}
 	return []gen.Span{}
@@ -144,13 +93,14 @@ func (a *API) GetCoverage(w http.ResponseWriter, r *http.Request, id gen.ModelID
 		a.fail(w, r, err)
 		return
 	}
-	online, joining := v.Coverage(swarm.Online), v.Coverage(swarm.Joining)
+	c, state := judge(v)
+	joining := v.Counts(swarm.Joining)
 	out := gen.Coverage{
-		Id: string(v.Manifest.UID()), Name: v.Manifest.Name, NumBlocks: v.Manifest.Blocks, State: modelState(v),
-		Missing: missing(v), Blocks: []gen.BlockCoverage{}, UpdatedAt: v.At.UTC(),
+		Id: string(v.Manifest.UID()), Name: v.Manifest.Name, NumBlocks: v.Manifest.Blocks, State: state,
+		Missing: missing(&c), Blocks: []gen.BlockCoverage{}, UpdatedAt: v.At.UTC(),
 	}
-	for b := range online { // Joining counts servers that are online too
-		out.Blocks = append(out.Blocks, gen.BlockCoverage{Index: b, Online: online[b], Joining: joining[b] - online[b]})
+	for b, online := range c.Counts { // joining counts servers that are online too
+		out.Blocks = append(out.Blocks, gen.BlockCoverage{Index: b, Online: online, Joining: joining[b] - online})
 	}
 	reply(w, out)
 }

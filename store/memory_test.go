@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
 func TestMemory(t *testing.T) {
@@ -18,7 +19,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 500 {
 		s := sampleAt("gate", i)
 		id := fmt.Sprint(i)
-		s.Coverage = []Coverage{{Model: swarm.UID(id), At: at(i), Counts: make([]int, 4096)}}
+		s.Coverage = []Coverage{{Model: swarm.UID(id), At: at(i), Coverage: health.Coverage{Counts: make([]int, 4096)}}}
 		s.Observations = []Observation{{At: at(i), Model: swarm.UID(id), Peer: swarm.PeerID(id)}}
 		s.Events = []Event{{At: at(i), Kind: ServerOnline, Model: swarm.UID(id), Peer: swarm.PeerID(id)}}
 		mustWrite(t, m, s)

@@ -154,7 +154,7 @@ func queueCoverage(rows *pgx.Batch, c *Coverage) {
 	}
 	rows.Queue(`insert into coverage (model, model_name, at, counts, missing, missing_blocks, disputed, min_redundancy, servers, bottleneck, session_tps, cache_left)
 		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		c.Model, c.ModelName, c.At, packCounts(c.Counts), swarm.FormatSpans(c.Missing), blocks(c.Missing), disputed, c.MinRedundancy, c.Servers,
+		c.Model, c.ModelName, c.At, packCounts(c.Counts), swarm.FormatSpans(c.Missing), swarm.Total(c.Missing), disputed, c.MinRedundancy, c.Servers,
 		c.Bottleneck, c.SessionTPS, c.CacheLeft)
 }
 

@@ -62,7 +62,7 @@ func scanCoverage(row pgx.CollectableRow) (c Coverage, err error) {
 	if c.Counts, err = unpackCounts(packed); err != nil {
 		return c, err
 	}
-	c.Missing = swarm.MissingSpans(c.Counts)
+	c.Missing = c.Thin(1)
 	for i := 0; i+1 < len(disputed); i += 2 {
 		c.Disputed = append(c.Disputed, swarm.Span{Start: int(disputed[i]), End: int(disputed[i+1])})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
 // t0 is the time all samples count from.
@@ -76,9 +77,9 @@ func fullSample() Sample {
 		Source: "gate",
 		Crawl:  Crawl{Started: at(1), Duration: 1500 * time.Microsecond, Error: "no peer answered"},
 		Coverage: []Coverage{{
-			Model: "m1", ModelName: "tiny", At: at(1), Counts: []int{2, 2, 0, 1}, Missing: []swarm.Span{{Start: 2, End: 3}},
-			Disputed: []swarm.Span{{Start: 0, End: 2}}, MinRedundancy: 0, Servers: 3, Bottleneck: ptr(12.5), SessionTPS: ptr(3.25), CacheLeft: 99,
-		}, {Model: "m2", ModelName: "other", At: at(1), Counts: []int{1}, MinRedundancy: 1, Servers: 1}},
+			Model: "m1", ModelName: "tiny", At: at(1), Coverage: health.Coverage{Counts: []int{2, 2, 0, 1}, Missing: []swarm.Span{{Start: 2, End: 3}},
+				Disputed: []swarm.Span{{Start: 0, End: 2}}, MinRedundancy: 0, Servers: 3, Bottleneck: ptr(12.5), SessionTPS: ptr(3.25), CacheLeft: 99},
+		}, {Model: "m2", ModelName: "other", At: at(1), Coverage: health.Coverage{Counts: []int{1}, MinRedundancy: 1, Servers: 1}}},
 		Observations: []Observation{{
 			At: at(1), Model: "m1", ModelName: "tiny", Peer: "p1", Span: swarm.Span{Start: 0, End: 2}, State: swarm.Online,
 			Rates: swarm.Rates{InferenceRPS: ptr(100.5)}, Throughput: 12.5, CacheTotal: 4096, CacheLeft: 4000, Version: "1.2", PublicName: "Ann", Relay: true,
@@ -238,7 +239,8 @@ func testTwoGateways(t *testing.T, s Store) {
 func testWorstOfStep(t *testing.T, s Store) {
 	for i, counts := range [][]int{{2, 2}, {0, 2}, {0, 0}, {2, 2}, {3, 3}, {2, 4}} {
 		sample := sampleAt("gate", i*10)
-		c := Coverage{Model: "m", At: at(i * 10), Counts: counts, Missing: swarm.MissingSpans(counts), MinRedundancy: min(counts[0], counts[1])}
+		c := Coverage{Model: "m", At: at(i * 10), Coverage: health.Coverage{Counts: counts, MinRedundancy: min(counts[0], counts[1])}}
+		c.Missing = c.Thin(1)
 		sample.Coverage = []Coverage{c}
 		mustWrite(t, s, sample)
 	}
@@ -308,7 +310,7 @@ func rows(t *testing.T, s Store) (out [5]int) {
 
 func pruneSample(i int) Sample {
 	sample := sampleAt("gate", i*600)
-	sample.Coverage = []Coverage{{Model: "m", At: at(i * 600), Counts: []int{i}}}
+	sample.Coverage = []Coverage{{Model: "m", At: at(i * 600), Coverage: health.Coverage{Counts: []int{i}}}}
 	sample.Observations = []Observation{{At: at(i * 600), Model: "m", Peer: "p"}, {At: at(i * 600), Model: "m", Peer: swarm.PeerID(fmt.Sprint("q", i))}}
 	sample.Events = []Event{{At: at(i * 600), Kind: ServerOnline, Model: "m", Peer: "p", Span: swarm.Span{Start: i, End: i + 1}}}
 	return sample

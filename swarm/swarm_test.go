@@ -163,13 +163,13 @@ func TestView(t *testing.T) {
 	if fmt.Sprint(got) != "[a3 b2 c1]" {
 		t.Errorf("servers %v", got)
 	}
-	if got := fmt.Sprint(v.Coverage(Online), v.Coverage(Joining)); got != "[1 1 1 0 0 0 0 0] [1 1 2 1 1 0 0 0]" {
-		t.Errorf("coverage %s", got)
+	if got := fmt.Sprint(v.Counts(Online), v.Counts(Joining)); got != "[1 1 1 0 0 0 0 0] [1 1 2 1 1 0 0 0]" {
+		t.Errorf("counts %s", got)
 	}
 	if got := FormatSpans(v.Missing()); got != "3-7" {
 		t.Errorf("missing %s", got)
 	}
-	if got := FormatSpans(MissingSpans([]int{0, 1, 0, 0, 1, 0})); got != "0, 2-3, 5" {
+	if got := FormatSpans(SpansWhere(6, func(b int) bool { return b != 1 && b != 4 })); got != "0, 2-3, 5" {
 		t.Errorf("missing %s", got)
 	}
 	if r, ok := v.Server("b"); !ok || r.Seq != 2 {

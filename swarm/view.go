@@ -3,6 +3,7 @@ package swarm
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -37,36 +38,60 @@ func (v View) Server(p PeerID) (*Record, bool) {
 	return &v.Servers[i], true
 }
 
-// Coverage counts, per block, the servers whose state is at least the given one.
-func (v View) Coverage(least State) []int {
-	c := make([]int, v.Manifest.Blocks)
-	for i := range v.Servers {
-		if s := &v.Servers[i]; s.State >= least {
-			for b := max(0, s.Span.Start); b < min(s.Span.End, len(c)); b++ {
-				c[b]++
+// Held yields every block with every server that holds it in at least the given state, the
+// servers in the order of their peers. Blocks that the model does not have are left out.
+func (v View) Held(least State) iter.Seq2[int, *Record] {
+	return func(yield func(int, *Record) bool) {
+		for i := range v.Servers {
+			r := &v.Servers[i]
+			if r.State < least {
+				continue
+			}
+			for b := max(0, r.Span.Start); b < min(r.Span.End, v.Manifest.Blocks); b++ {
+				if !yield(b, r) {
+					return
+				}
 			}
 		}
+	}
+}
+
+// Counts is the number of servers, per block, whose state is at least the given one.
+func (v View) Counts(least State) []int {
+	c := make([]int, v.Manifest.Blocks)
+	for b := range v.Held(least) {
+		c[b]++
 	}
 	return c
 }
 
-// Missing lists the ranges of blocks that no online server holds.
-func (v View) Missing() []Span { return MissingSpans(v.Coverage(Online)) }
+// Missing lists the blocks that no online server holds.
+func (v View) Missing() []Span {
+	c := v.Counts(Online)
+	return SpansWhere(len(c), func(b int) bool { return c[b] == 0 })
+}
 
-// MissingSpans turns a coverage into the ranges whose count is zero.
-func MissingSpans(coverage []int) []Span {
+// SpansWhere lists the runs of blocks below n of which in is true.
+func SpansWhere(n int, in func(block int) bool) []Span {
 	var out []Span
-	for b, n := range coverage {
-		if n > 0 {
-			continue
-		}
-		if len(out) > 0 && out[len(out)-1].End == b {
+	for b := range n {
+		switch {
+		case !in(b):
+		case len(out) > 0 && out[len(out)-1].End == b:
 			out[len(out)-1].End++
-		} else {
+		default:
 			out = append(out, Span{b, b + 1})
 		}
 	}
 	return out
+}
+
+// Total is the number of blocks in spans that do not overlap.
+func Total(spans []Span) (n int) {
+	for _, s := range spans {
+		n += s.Len()
+	}
+	return n
 }
 
 // FormatSpans writes ranges as people read them, inclusive: "4-7, 9".

@@ -7,6 +7,7 @@ import (
 
 	"whorl/store"
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
 func TestYoungHistoryFillsItsChart(t *testing.T) {
@@ -22,7 +23,7 @@ func TestYoungHistoryFillsItsChart(t *testing.T) {
 	} {
 		r := newRig(t)
 		for age := c.age; age > 0; age -= max(c.age/100, time.Second) {
-			s := store.Sample{Crawl: store.Crawl{Started: t0.Add(-age)}, Coverage: []store.Coverage{{Model: "m", At: t0.Add(-age), Counts: []int{1}, MinRedundancy: 1}}}
+			s := store.Sample{Crawl: store.Crawl{Started: t0.Add(-age)}, Coverage: []store.Coverage{{Model: "m", At: t0.Add(-age), Coverage: health.Coverage{Counts: []int{1}, MinRedundancy: 1}}}}
 			if err := r.store.Write(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}

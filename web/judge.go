@@ -7,6 +7,7 @@ import (
 
 	"whorl/store"
 	"whorl/swarm"
+	"whorl/swarm/health"
 	"whorl/web/view"
 )
 
@@ -14,94 +15,42 @@ import (
 type judged struct {
 	view      swarm.View
 	coverage  *store.Coverage
-	condition store.Condition
+	condition health.Condition
 	pill      view.Pill
 	text      string
 }
 
-var conditionTones = map[store.Condition]view.Tone{store.Healthy: view.Good, store.Degraded: view.Warn, store.Broken: view.Bad, store.Unknown: view.Idle}
+var conditionTones = map[health.Condition]view.Tone{health.Healthy: view.Good, health.Degraded: view.Warn, health.Broken: view.Bad, health.Unknown: view.Idle}
 
 // judge says how a model of the snapshot is.
 func (s *Site) judge(snap *snapshot, i int, now time.Time) judged {
 	j := judged{view: snap.views[i], coverage: &snap.coverage[i]}
-	j.condition = j.coverage.Condition(s.cfg.Redundancy)
+	j.condition, j.text = j.coverage.Condition(s.cfg.Redundancy), j.coverage.Text(s.cfg.Redundancy)
 	if snap.stale(now, s.cfg.Period) {
-		j.condition = store.Unknown
+		j.condition, j.text = health.Unknown, health.NotHeard
 	}
 	j.pill = view.Pill{Tone: conditionTones[j.condition], Text: string(j.condition)}
-	switch j.condition {
-	case store.Unknown:
-		j.text = "Its servers were not heard of for a while."
-	case store.Broken:
-		j.text = "Nobody holds " + blocksText(j.coverage.Missing) + since(snap, j.coverage.Model, store.ModelBroken) + loadingText(j.view, j.coverage)
-	case store.Degraded:
-		j.text = "It answers, but " + conditionDetail(j.coverage, s.cfg.Redundancy) + since(snap, j.coverage.Model, store.ModelDegraded)
-	default:
-		j.text = spareText(j.coverage)
+	if kind, ok := modelKinds[j.condition]; ok && kind != store.ModelHealthy {
+		j.text += since(snap, j.coverage.Model, kind)
+	}
+	j.text = sentence(j.text)
+	if loading := j.coverage.LoadingText(j.view); j.condition == health.Broken && loading != "" {
+		j.text += " " + loading
 	}
 	return j
 }
 
-// loadingText says whether help for missing blocks is on the way, in a sentence of its own.
-func loadingText(v swarm.View, c *store.Coverage) string {
-	coming := make([]int, len(c.Counts)) // 0 where a missing block is being loaded
-	for b := range coming {
-		coming[b] = 1
-	}
-	for i := range v.Servers {
-		if r := &v.Servers[i]; r.State == swarm.Joining {
-			for b := max(0, r.Span.Start); b < min(r.Span.End, len(coming)); b++ {
-				coming[b] = min(1, c.Counts[b])
-			}
-		}
-	}
-	switch loading := swarm.MissingSpans(coming); {
-	case len(loading) == 0:
-		return ""
-	case total(loading) == total(c.Missing):
-		return " Servers are loading all of them."
-	default:
-		return " Servers are loading " + blocksText(loading) + "."
-	}
-}
-
-// spareText says what a healthy model can lose.
-func spareText(c *store.Coverage) string {
-	if c.MinRedundancy >= 2 {
-		return fmt.Sprintf("Every block has %d holders or more: any server may leave.", c.MinRedundancy)
-	}
-	alone := thin(c, 2)
-	if total(alone) == len(c.Counts) {
-		return "Every block has one holder, and none a spare one yet."
-	}
-	return "Every block has a holder, but there is no spare one of " + blocksText(alone) + "."
-}
-
-// since ends a sentence, with the time of the event that began the state if it is known.
+// since goes on with a sentence: the time of the event that began the state, if it is known.
 func since(snap *snapshot, model swarm.UID, kind store.Kind) string {
 	for _, e := range snap.past.events { // newest first
 		if e.Model == model && e.Peer == "" {
 			if e.Kind == kind {
-				return ", since " + view.Clock(e.At) + "."
+				return ", since " + view.Clock(e.At)
 			}
 			break
 		}
 	}
-	return "."
-}
-
-func blocksText(spans []swarm.Span) string {
-	if total(spans) == 1 {
-		return "block " + swarm.FormatSpans(spans)
-	}
-	return "blocks " + view.Cut(swarm.FormatSpans(spans), 60)
-}
-
-func total(spans []swarm.Span) (n int) {
-	for _, s := range spans {
-		n += s.Len()
-	}
-	return n
+	return ""
 }
 
 // sentence begins with a capital and ends with a full stop.
@@ -122,23 +71,20 @@ func sentence(s string) string {
 func blocksOf(j judged, linkTo func(block int) string) []view.Block {
 	n := j.view.Manifest.Blocks
 	holders, loaders, leavers := make([][]swarm.PeerID, n), make([]int, n), make([]int, n)
-	for i := range j.view.Servers {
-		r := &j.view.Servers[i]
-		for b := max(0, r.Span.Start); b < min(r.Span.End, n); b++ {
-			switch r.State {
-			case swarm.Online:
-				holders[b] = append(holders[b], r.Peer)
-			case swarm.Joining:
-				loaders[b]++
-			case swarm.Draining:
-				leavers[b]++
-			}
+	for b, r := range j.view.Held(swarm.Draining) {
+		switch r.State {
+		case swarm.Online:
+			holders[b] = append(holders[b], r.Peer)
+		case swarm.Joining:
+			loaders[b]++
+		case swarm.Draining:
+			leavers[b]++
 		}
 	}
 	out := make([]view.Block, n)
 	for b := range out {
 		out[b] = view.Block{Index: b, End: b + 1, Holders: len(holders[b])}
-		out[b].State, out[b].Note = blockState(j.condition == store.Unknown, holders[b], loaders[b], leavers[b])
+		out[b].State, out[b].Note = blockState(j.condition == health.Unknown, holders[b], loaders[b], leavers[b])
 		if linkTo != nil {
 			out[b].Link = linkTo(b)
 		}

@@ -19,16 +19,16 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"nobody", nil, 0, "empty", "No model is served yet.", "Start the first server with the command below; it appears here within seconds."},
 		{"case 040: half of the blocks", []swarm.View{viewOf(m, half)}, 0, "broken", "tiny cannot answer now.", "Nobody holds blocks 4-7."},
-		{"case 040: both halves", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Online))}, 0, "healthy", "tiny is ready.", "Every block has one holder, and none a spare one yet."},
+		{"case 040: both halves", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Online))}, 0, "healthy", "tiny is ready.", "Every block is held once; none has a spare."},
 		{"the rest is coming", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Joining))}, 0, "broken", "tiny cannot answer now.",
 			"Nobody holds blocks 4-7. Servers are loading all of them."},
 		{"some of it is coming", []swarm.View{viewOf(m, half, record("b", m, 2, 6, swarm.Joining))}, 0, "broken", "tiny cannot answer now.",
 			"Nobody holds blocks 4-7. Servers are loading blocks 4-5."},
 		{"one is missing", []swarm.View{viewOf(m, record("a", m, 0, 7, swarm.Online))}, 0, "broken", "tiny cannot answer now.", "Nobody holds block 7."},
 		{"spare holders for some", []swarm.View{viewOf(m, half, record("b", m, 0, 8, swarm.Online))}, 0, "healthy", "tiny is ready.",
-			"Every block has a holder, but there is no spare one of blocks 4-7."},
+			"Every block is held; blocks 4-7 have no spare."},
 		{"spare holders for all", []swarm.View{viewOf(m, record("a", m, 0, 8, swarm.Online), record("b", m, 0, 8, swarm.Online))}, 0, "healthy", "tiny is ready.",
-			"Every block has 2 holders or more: any server may leave."},
+			"Every block is held 2 times or more: any server may leave."},
 		{"holders disagree", []swarm.View{viewOf(m, record("a", m, 0, 8, swarm.Online), record("b", m, 0, 8, swarm.Online, func(r *swarm.Record) { r.Digests[3] = "evil" }))}, 0,
 			"degraded", "tiny is ready.", "It answers, but the holders of block 3 disagree on the content."},
 		{"one of two models", []swarm.View{viewOf(n, record("a", n, 0, 8, swarm.Online)), viewOf(m, half)}, 0, "broken", "1 of 2 models are ready.", "tiny: Nobody holds blocks 4-7."},
@@ -58,7 +58,7 @@ func TestRedundancyWanted(t *testing.T) {
 	m := manifest("tiny", 8)
 	r := newRig(t, func(c *Config, _ *Deps) { c.Redundancy = 2 })
 	s := snap(0, viewOf(m, record("a", m, 0, 4, swarm.Online), record("b", m, 0, 8, swarm.Online)))
-	if v := r.overview(s, s.at).Verdict; v.Pill.Text != "degraded" || v.Text != "It answers, but there are too few holders of blocks 4-7." {
+	if v := r.overview(s, s.at).Verdict; v.Pill.Text != "degraded" || v.Text != "It answers, but blocks 4-7 have fewer than 2 holders." {
 		t.Errorf("verdict %+v", v)
 	}
 }

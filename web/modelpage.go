@@ -56,12 +56,8 @@ func totalNote(c *store.Coverage) string {
 // longest is the longest session that every block has a server for.
 func longest(v swarm.View) string {
 	best := make([]int, v.Manifest.Blocks)
-	for i := range v.Servers {
-		if r := &v.Servers[i]; r.State == swarm.Online {
-			for b := max(0, r.Span.Start); b < min(r.Span.End, len(best)); b++ {
-				best[b] = max(best[b], r.MaxLength)
-			}
-		}
+	for b, r := range v.Held(swarm.Online) {
+		best[b] = max(best[b], r.MaxLength)
 	}
 	if n := slices.Min(best); n > 0 {
 		return strconv.Itoa(n)

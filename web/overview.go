@@ -11,6 +11,7 @@ import (
 
 	"whorl/store"
 	"whorl/swarm"
+	"whorl/swarm/health"
 	"whorl/web/view"
 )
 
@@ -51,11 +52,11 @@ func (s *Site) overview(snap *snapshot, now time.Time) view.Overview {
 
 // verdict is the state of the whole swarm in words.
 func verdict(snap *snapshot, all []judged, stale bool) view.Verdict {
-	count := map[store.Condition]int{}
+	count := map[health.Condition]int{}
 	var worst *judged
 	for i := range all {
 		count[all[i].condition]++
-		if worst == nil || rank(all[i].condition) < rank(worst.condition) {
+		if worst == nil || all[i].condition.Rank() < worst.condition.Rank() {
 			worst = &all[i]
 		}
 	}
@@ -71,12 +72,12 @@ func verdict(snap *snapshot, all []judged, stale bool) view.Verdict {
 	v.Pill = worst.pill
 	name := func(j *judged) string { return view.PublicName(j.view.Manifest.Name).Text }
 	n := len(all)
-	switch usable := count[store.Healthy] + count[store.Degraded]; {
+	switch usable := count[health.Healthy] + count[health.Degraded]; {
 	case n == 1 && usable == 1:
 		v.Title, v.Text = name(worst)+" is ready.", worst.text
 	case n == 1:
 		v.Title, v.Text = name(worst)+" cannot answer now.", worst.text
-	case count[store.Healthy] == n:
+	case count[health.Healthy] == n:
 		v.Title = fmt.Sprintf("All %d models are ready.", n)
 	case usable == n:
 		v.Title, v.Text = fmt.Sprintf("All %d models are ready.", n), name(worst)+": "+worst.text
@@ -84,10 +85,6 @@ func verdict(snap *snapshot, all []judged, stale bool) view.Verdict {
 		v.Title, v.Text = fmt.Sprintf("%d of %d models are ready.", usable, n), name(worst)+": "+worst.text
 	}
 	return v
-}
-
-func rank(c store.Condition) int {
-	return slices.Index([]store.Condition{store.Broken, store.Unknown, store.Degraded, store.Healthy}, c)
 }
 
 // card is a model in short.
@@ -239,10 +236,10 @@ func (s *Site) join(all []judged, uid swarm.UID) view.Join {
 	j := view.Join{Text: "Any machine can hold some of the blocks. It takes those that are held worst, and shows up here within seconds."}
 	name := "MODEL"
 	for i, m := range all {
-		if uid == m.coverage.Model || uid == "" && (i == 0 || m.condition == store.Broken && name == all[0].view.Manifest.Name) {
+		if uid == m.coverage.Model || uid == "" && (i == 0 || m.condition == health.Broken && name == all[0].view.Manifest.Name) {
 			name = m.view.Manifest.Name
-			if m.condition == store.Broken {
-				j.Text = view.PublicName(name).Text + " lacks " + view.Plural(total(m.coverage.Missing), "block") + ". Any machine can take over some of them."
+			if m.condition == health.Broken {
+				j.Text = view.PublicName(name).Text + " lacks " + view.Plural(swarm.Total(m.coverage.Missing), "block") + ". Any machine can take over some of them."
 			}
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"whorl/store"
 	"whorl/swarm"
+	"whorl/swarm/health"
 	"whorl/web/view"
 )
 
@@ -21,7 +21,7 @@ func (s *Site) playPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 			if snap.views[i].Manifest.Name == name {
 				j := s.judge(snap, i, p.Now)
 				m.MaxLength = sessionLimit(j.view)
-				if j.condition != store.Healthy {
+				if j.condition != health.Healthy {
 					m.State = " (" + string(j.condition) + ")"
 				}
 			}

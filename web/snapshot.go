@@ -8,6 +8,7 @@ import (
 
 	"whorl/store"
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
 // snapshot is all that pages are made of. Nobody changes one after it was published.
@@ -119,7 +120,7 @@ type knownServer struct {
 }
 
 type knownModel struct {
-	condition store.Condition
+	condition health.Condition
 	detail    string
 }
 
@@ -170,7 +171,7 @@ func (k *known) changes(s *snapshot, redundancy int) []store.Event {
 
 func hasKey[K comparable, V any](m map[K]V, k K) bool { _, ok := m[k]; return ok }
 
-var modelKinds = map[store.Condition]store.Kind{store.Healthy: store.ModelHealthy, store.Degraded: store.ModelDegraded, store.Broken: store.ModelBroken}
+var modelKinds = map[health.Condition]store.Kind{health.Healthy: store.ModelHealthy, health.Degraded: store.ModelDegraded, health.Broken: store.ModelBroken}
 
 var stateKinds = map[swarm.State]store.Kind{
 	swarm.Joining: store.ServerJoining, swarm.Online: store.ServerOnline, swarm.Draining: store.ServerDraining, swarm.Offline: store.ServerOffline,
@@ -191,29 +192,16 @@ func serverEvent(key serverKey, was, now knownServer, before bool) (store.Event,
 	return store.Event{}, false
 }
 
-// conditionDetail says why a model is not healthy.
+// conditionDetail says why a model is not healthy: of a broken one the blocks without a
+// holder, of a degraded one a sentence.
 func conditionDetail(c *store.Coverage, redundancy int) string {
 	switch c.Condition(redundancy) {
-	case store.Broken:
+	case health.Broken:
 		return swarm.FormatSpans(c.Missing)
-	case store.Degraded:
-		if len(c.Disputed) > 0 {
-			return "the holders of " + blocksText(c.Disputed) + " disagree on the content"
-		}
-		return "there are too few holders of " + blocksText(thin(c, redundancy))
+	case health.Degraded:
+		return c.Text(redundancy)
 	}
 	return ""
-}
-
-// thin lists the blocks with fewer holders than so many.
-func thin(c *store.Coverage, holders int) []swarm.Span {
-	enough := make([]int, len(c.Counts))
-	for b, n := range c.Counts {
-		if n >= holders {
-			enough[b] = 1
-		}
-	}
-	return swarm.MissingSpans(enough)
 }
 
 // nameFloor is how many blocks a server must hold for its public name to be shown: names

@@ -40,6 +40,7 @@ var arrows = []arrow{
 
 	{"swarm/route", []string{"swarm"}, "policy over snapshots"},
 	{"swarm/balance", []string{"swarm"}, "policy over snapshots"},
+	{"swarm/health", []string{"swarm"}, "judges snapshots; the only place that does"},
 	{"swarm/wire", []string{"swarm"}, "bytes between nodes, whoever sends them"},
 	{"swarm/codec", []string{"tensor"}, "activations as bytes: the only swarm package that knows tensor"},
 	{"swarm/p2p", []string{"swarm", "swarm/wire"}, "streams, whatever they carry"},
@@ -53,11 +54,11 @@ var arrows = []arrow{
 	{"server", []string{"server/sched", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/wire", "swarm/codec", "tensor", "tensor/quant"},
 		"a swarm server sees no network library and no client"},
 
-	{"store", []string{"swarm", "migrations"}, "history of what the swarm said"},
+	{"store", []string{"swarm", "swarm/health", "migrations"}, "history of what the swarm said"},
 	{"bench", []string{"model", "model/nn", "tensor", "tensor/quant"}, "drives a model's blocks on any device beside a ceiling that it is handed"},
 	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
-	{"web", []string{"web/view", "store", "swarm"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
-	{"api", []string{"api/gen", "client", "client/sample", "store", "swarm"}, "requests become sessions; sampling parameters are part of a request"},
+	{"web", []string{"web/view", "store", "swarm", "swarm/health"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
+	{"api", []string{"api/gen", "client", "client/sample", "store", "swarm", "swarm/health"}, "requests become sessions; sampling parameters are part of a request"},
 
 	{"internal/swarmtest", []string{"client", "client/plan", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},

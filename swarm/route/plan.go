@@ -110,7 +110,7 @@ func (q *Query) agreeing(servers []*swarm.Record) []*swarm.Record {
 		fewest := q.Range.End
 		for _, d := range digests {
 			rest := holding(servers, b, d)
-			if n := blocksIn(q.uncovered(rest)); n < fewest {
+			if n := swarm.Total(q.uncovered(rest)); n < fewest {
 				best, fewest = rest, n
 			}
 		}
@@ -176,31 +176,20 @@ func (q *Query) notBanned(servers []*swarm.Record) []*swarm.Record {
 
 // uncovered lists the blocks of the range that no server holds.
 func (q *Query) uncovered(servers []*swarm.Record) []swarm.Span {
-	count := make([]int, q.Range.End)
-	for b := range q.Range.Start {
-		count[b] = 1
-	}
+	held := make([]bool, q.Range.End)
 	for _, r := range servers {
 		for b := max(0, r.Span.Start); b < min(r.Span.End, q.Range.End); b++ {
-			count[b]++
+			held[b] = true
 		}
 	}
-	return swarm.MissingSpans(count)
-}
-
-func blocksIn(spans []swarm.Span) int {
-	n := 0
-	for _, s := range spans {
-		n += s.Len()
-	}
-	return n
+	return swarm.SpansWhere(q.Range.End, func(b int) bool { return b >= q.Range.Start && !held[b] })
 }
 
 // missing says which blocks nobody can serve, why, and what helps. Chat clients of Petals
 // look for the first four words.
 func (q *Query) missing(spans []swarm.Span, online, fitting []*swarm.Record) error {
 	model, blocks := q.View.Manifest.Name, swarm.FormatSpans(spans)
-	all := func(servers []*swarm.Record) bool { return blocksIn(q.uncovered(servers)) == 0 }
+	all := func(servers []*swarm.Record) bool { return len(q.uncovered(servers)) == 0 }
 	var text string
 	switch {
 	case !all(online):
