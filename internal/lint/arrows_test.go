@@ -61,6 +61,7 @@ var arrows = []arrow{
 	{"api", []string{"api/gen", "client", "client/sample", "store", "swarm", "swarm/health"}, "requests become sessions; sampling parameters are part of a request"},
 
 	{"internal/swarmtest", []string{"client", "client/plan", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
+	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
 	{"cmd/whorl", []string{"..."}, "all wiring"},
 }
