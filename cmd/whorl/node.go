@@ -16,6 +16,7 @@ import (
 
 	"whorl/api"
 	"whorl/client"
+	"whorl/internal/atomicfile"
 	"whorl/server"
 	"whorl/swarm"
 )
@@ -134,18 +135,8 @@ func (n *node) usable() error {
 	if err != nil {
 		return err
 	}
-	// By rename, so that whoever waits for the file never reads half of it.
-	tmp, err := os.CreateTemp(filepath.Dir(n.readyFile), ".ready-*")
-	if err != nil {
-		return fmt.Errorf("--ready-file: %w", err)
-	}
-	_, err = tmp.Write(append(b, '\n'))
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), n.readyFile)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
+	// Whoever waits for the file never reads half of it.
+	if err := atomicfile.Write(n.readyFile, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("--ready-file: %w", err)
 	}
 	return nil

@@ -43,8 +43,8 @@ var arrows = []arrow{
 	{"swarm/health", []string{"swarm"}, "judges snapshots; the only place that does"},
 	{"swarm/wire", []string{"swarm"}, "bytes between nodes, whoever sends them"},
 	{"swarm/codec", []string{"tensor"}, "activations as bytes: the only swarm package that knows tensor"},
-	{"swarm/p2p", []string{"swarm", "swarm/wire"}, "streams, whatever they carry"},
-	{"swarm/dir", []string{"swarm", "swarm/wire", "swarm/p2p"}, "records travel in wire frames; the DHT needs the libp2p host itself, and signatures its key"},
+	{"swarm/p2p", []string{"internal/atomicfile", "internal/backoff", "swarm", "swarm/wire"}, "streams, whatever they carry"},
+	{"swarm/dir", []string{"internal/atomicfile", "internal/backoff", "swarm", "swarm/wire", "swarm/p2p"}, "records travel in wire frames; the DHT needs the libp2p host itself, and signatures its key"},
 
 	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
 	{"client", []string{"client/sample", "client/plan", "model", "model/tokenizer", "swarm", "swarm/route", "swarm/wire", "swarm/codec", "tensor"},
@@ -60,6 +60,8 @@ var arrows = []arrow{
 	{"web", []string{"web/view", "store", "swarm", "swarm/health"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
 	{"api", []string{"api/gen", "client", "client/sample", "store", "swarm", "swarm/health"}, "requests become sessions; sampling parameters are part of a request"},
 
+	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
+	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},
 	{"internal/swarmtest", []string{"client", "client/plan", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},

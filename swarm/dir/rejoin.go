@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"whorl/internal/atomicfile"
 	"whorl/swarm"
 	"whorl/swarm/p2p"
 )
@@ -196,10 +197,7 @@ func (d *Directory) savePeers() {
 	}
 	b, err := json.MarshalIndent(peers, "", "\t")
 	if err == nil {
-		tmp := d.cfg.PeersPath + ".new"
-		if err = os.WriteFile(tmp, append(b, '\n'), 0o600); err == nil {
-			err = os.Rename(tmp, d.cfg.PeersPath)
-		}
+		err = atomicfile.Write(d.cfg.PeersPath, append(b, '\n'), 0o600)
 	}
 	if err != nil {
 		d.warn("peers file", "peers cannot be saved", "reason", err)

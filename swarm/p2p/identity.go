@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/pnet"
 	"golang.org/x/sys/unix"
 
+	"whorl/internal/atomicfile"
 	"whorl/swarm"
 )
 
@@ -77,8 +78,7 @@ func readKey(path string) (crypto.PrivKey, error) {
 	return key, nil
 }
 
-// writeKey makes a key and writes it by rename, so that a crash leaves a whole file or
-// none.
+// writeKey makes a key and writes it: a crash leaves a whole file or none.
 func writeKey(path string) (crypto.PrivKey, error) {
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 	if err != nil {
@@ -88,11 +88,7 @@ func writeKey(path string) (crypto.PrivKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := atomicfile.Write(path, b, 0o600); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	return key, nil
