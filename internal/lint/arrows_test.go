@@ -16,7 +16,8 @@ type arrow struct {
 
 // arrows is section 2 of docs/architecture.md. The first row that fits a folder counts.
 var arrows = []arrow{
-	{"swarm", nil, "the vocabulary: plain data that everything may import"},
+	{"content", nil, "names of bytes: files and swarms agree on them"},
+	{"swarm", []string{"content"}, "the vocabulary: plain data that everything may import"},
 	{"tensor", nil, "the Device contract: models and devices meet here and nowhere else"},
 	{"server/sched", nil, "decides about steps without tensors or streams"},
 	{"client/sample", nil, "turns logits into tokens: pure"},
@@ -41,7 +42,8 @@ var arrows = []arrow{
 	{"swarm/route", []string{"swarm"}, "policy over snapshots"},
 	{"swarm/balance", []string{"swarm"}, "policy over snapshots"},
 	{"swarm/health", []string{"swarm"}, "judges snapshots; the only place that does"},
-	{"swarm/wire", []string{"swarm"}, "bytes between nodes, whoever sends them"},
+	{"swarm/proof", []string{"content", "swarm"}, "what rows are named by: pure"},
+	{"swarm/wire", []string{"content", "swarm", "swarm/proof"}, "bytes between nodes, whoever sends them"},
 	{"swarm/codec", []string{"tensor"}, "activations as bytes: the only swarm package that knows tensor"},
 	{"swarm/p2p", []string{"internal/atomicfile", "internal/backoff", "swarm", "swarm/wire"}, "streams, whatever they carry"},
 	{"swarm/dir", []string{"internal/atomicfile", "internal/backoff", "swarm", "swarm/wire", "swarm/p2p"}, "records travel in wire frames; the DHT needs the libp2p host itself, and signatures its key"},

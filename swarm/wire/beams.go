@@ -70,3 +70,17 @@ func (b *Beams) Position(row int) int {
 	}
 	return int(b.Fork) + (row-int(b.Fork))/int(b.N)
 }
+
+// Parent is the row of the log that a row continues, as its leaf names it (package proof);
+// -1 for the first of the log. The row must belong to the step of Parents, or lie before
+// Fork.
+func (b *Beams) Parent(row int) int {
+	if b.N == 0 || row < int(b.Fork) {
+		return row - 1
+	}
+	step := b.Step(row)
+	if step == int(b.Fork) {
+		return step - 1 // before the first step there is only sequence 0
+	}
+	return step - int(b.N) + int(b.Parents[row-step])
+}

@@ -60,3 +60,16 @@ func TestBeamsPlaces(t *testing.T) {
 		t.Errorf("one sequence: position %d", one.Position(17))
 	}
 }
+
+func TestBeamsParents(t *testing.T) {
+	b := Beams{N: 3, Fork: 4, Parents: [MaxBeams]uint8{2, 0, 2}}
+	// Rows 0 to 3 are one sequence; 4 to 6 are the first step, 7 to 9 the next.
+	for row, want := range map[int]int{0: -1, 1: 0, 3: 2, 4: 3, 5: 3, 6: 3, 7: 6, 8: 4, 9: 6} {
+		if got := b.Parent(row); got != want {
+			t.Errorf("row %d continues %d, want %d", row, got, want)
+		}
+	}
+	if one := (Beams{}); one.Parent(0) != -1 || one.Parent(17) != 16 {
+		t.Errorf("one sequence: rows 0 and 17 continue %d and %d", one.Parent(0), one.Parent(17))
+	}
+}
