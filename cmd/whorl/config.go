@@ -16,6 +16,7 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	yamlv3 "go.yaml.in/yaml/v3"
 )
 
 const (
@@ -192,29 +193,43 @@ func printConfig(w io.Writer, fs *pflag.FlagSet, from sources) error {
 	return nil
 }
 
+// showValue writes a value so that YAML gives back the same text.
 func showValue(f *pflag.Flag) string {
 	text := f.Value.String()
-	if slice, ok := f.Value.(pflag.SliceValue); ok {
-		quoted := slice.GetSlice()
-		for i, s := range quoted {
-			quoted[i] = quote(s)
+	slice, isList := f.Value.(pflag.SliceValue)
+	var n yamlv3.Node
+	switch {
+	case isList:
+		n = yamlv3.Node{Kind: yamlv3.SequenceNode, Style: yamlv3.FlowStyle}
+		for _, s := range slice.GetSlice() {
+			n.Content = append(n.Content, yamlText(s))
 		}
-		return "[" + strings.Join(quoted, ", ") + "]"
+	case secret[f.Name] && text != "":
+		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: "(not shown)", Style: yamlv3.DoubleQuotedStyle}
+	case plainTypes[f.Value.Type()]:
+		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: text}
+	default:
+		if u, err := url.Parse(text); err == nil && u.User != nil {
+			text = u.Redacted()
+		}
+		n = *yamlText(text)
 	}
-	if secret[f.Name] && text != "" {
-		return `"(not shown)"`
+	b, err := yamlv3.Marshal(&n)
+	if err != nil {
+		panic(err) // scalars always marshal
 	}
-	if u, err := url.Parse(text); err == nil && u.User != nil {
-		text = u.Redacted()
-	}
-	return quote(text)
+	return strings.TrimSuffix(string(b), "\n")
 }
 
-// quote writes a YAML scalar: plain where that cannot be misread.
-func quote(s string) string {
-	plain := s != "" && !strings.ContainsAny(s, " :#,[]{}&*!|>'\"%@`\\\n\t") && !strings.HasPrefix(s, "-")
-	if plain {
-		return s
+// plainTypes are flags whose values are numbers or truths in YAML too.
+var plainTypes = map[string]bool{"bool": true, "int": true, "int64": true, "uint": true, "uint64": true, "float64": true}
+
+// yamlText is a text on one line, quoted where it could be read as anything else.
+func yamlText(s string) *yamlv3.Node {
+	n := new(yamlv3.Node)
+	n.SetString(s)
+	if n.Style == yamlv3.LiteralStyle {
+		n.Style = yamlv3.DoubleQuotedStyle
 	}
-	return fmt.Sprintf("%q", s)
+	return n
 }

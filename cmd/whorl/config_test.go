@@ -36,7 +36,7 @@ func TestPrecedence(t *testing.T) {
 	env := []string{"WHORL_PUBLIC_NAME=of the environment", "WHORL_THREADS=5", "WHORL_PORT=", "WHORL_TORCH_DTYPE=bf16", "WHORL_BIN=/elsewhere", "THREADS=9"}
 	r := whorl(t, "", env, "serve", "--print-config", "--config", file, "--public-name", "of the flag", "--quant_type", "q8_0")
 	for key, want := range map[string]string{
-		"public-name": `public-name: "of the flag" # flag`,
+		"public-name": "public-name: of the flag # flag",
 		"threads":     "threads: 5 # env",
 		"num-blocks":  "num-blocks: 2 # file",
 		"expiration":  "expiration: 1m30s # file",
@@ -68,6 +68,19 @@ func TestPrintConfig(t *testing.T) {
 		after, _, _ := strings.Cut(shown(t, again, key), " #")
 		if before != after {
 			t.Errorf("%s read back is %s", before, after)
+		}
+	}
+}
+
+// A text stays the text that it is, whatever YAML would make of it unquoted.
+func TestPrintedTextsReadBack(t *testing.T) {
+	for _, name := range []string{"null", "~", "true", "no", "1.0", "0x10", "1e3", "0b1", "2026-11-28", "a: b", "# c", "- d", "[e]", "'f'", `"g"`, "h\ni", "\tj", " k ", "ü", "=", "<<"} {
+		first := whorl(t, "", nil, "serve", "--print-config", "--public-name", name).ok(t)
+		again := whorl(t, "", nil, "serve", "--print-config", "--config", configFile(t, first.stdout)).ok(t)
+		before, _, _ := strings.Cut(shown(t, first, "public-name"), " # ")
+		after, _, _ := strings.Cut(shown(t, again, "public-name"), " # ")
+		if before != after {
+			t.Errorf("%q is printed as %s, and read back as %s", name, before, after)
 		}
 	}
 }
