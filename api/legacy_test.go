@@ -213,7 +213,7 @@ func TestSwarmStates(t *testing.T) {
 		{fakeView(a(0, 5, swarm.Online), c(6, 8)), "broken", "Nobody holds block 5.", 0},
 		{fakeView(a(0, 5, swarm.Online), c(2, 8)), "healthy", "Every block is held; blocks 0-1, 5-7 have no spare.", 10},
 		{fakeView(a(0, 8, swarm.Online), c(0, 8)), "healthy", "Every block is held 2 times or more: any server may leave.", 20},
-		{swarm.View{Manifest: fakeManifest}, "unknown", "Its servers were not heard from recently.", 0},
+		{swarm.View{Manifest: fakeManifest}, "unknown", "Its servers have not been heard from recently.", 0},
 	} {
 		got := modelStatus(x.view)
 		if got.State != x.state || got.Verdict != x.verdict || got.Throughput != x.weakest || got.CacheTokensLeft != int64(x.weakest*60) {

@@ -81,7 +81,7 @@ func (s *Site) frame(snap *snapshot, title, kind, path string, args url.Values) 
 	}
 	text := ""
 	if p.Stale && !snap.at.IsZero() {
-		text = "The swarm was not heard of for a while."
+		text = "The swarm has not been heard from recently."
 		if snap.crawl.Error != "" {
 			text += " " + sentence(snap.crawl.Error)
 		}

@@ -34,7 +34,7 @@ func TestVerdicts(t *testing.T) {
 		{"one of two models", []swarm.View{viewOf(n, record("a", n, 0, 8, swarm.Online)), viewOf(m, half)}, 0, "broken", "1 of 2 models are ready.", "tiny: Nobody holds blocks 4-7."},
 		{"two models", []swarm.View{viewOf(n, record("a", n, 0, 8, swarm.Online)), viewOf(m, record("a", m, 0, 8, swarm.Online))}, 0, "healthy", "All 2 models are ready.", ""},
 		{"an old snapshot", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Online))}, 11 * time.Second, "unknown", "The state of the swarm is not known.",
-			"What is below was true when it was last heard of."},
+			"The page below shows what was last heard."},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			r := newRig(t)

@@ -141,7 +141,7 @@ func TestStalePage(t *testing.T) {
 		wantNot(t, body, "data-stale")
 		time.Sleep(2*r.cfg.Period + time.Second)
 		_, body = r.get(t, "/models/"+string(m.UID()))
-		wantText(t, body, "<html lang=\"en\" data-stale", "The swarm was not heard of for a while.", `data-state="unknown"`)
+		wantText(t, body, "<html lang=\"en\" data-stale", "The swarm has not been heard from recently.", `data-state="unknown"`)
 		wantNot(t, body, `</span>online</span>`, `</span>healthy</span>`)
 		if got := strings.Join(cells(body), ", "); got != "0 unknown 1, 1 unknown 1, 2 unknown 1, 3 unknown 1" {
 			t.Errorf("blocks %s", got)

@@ -65,7 +65,7 @@ func verdict(snap *snapshot, all []judged, stale bool) view.Verdict {
 	case snap.at.IsZero():
 		return view.Verdict{Pill: view.Pill{Tone: view.Idle, Text: "starting"}, Title: "Asking the swarm.", Text: "The first answer comes within seconds."}
 	case stale:
-		return view.Verdict{Pill: view.Pill{Tone: view.Idle, Text: "unknown"}, Title: "The state of the swarm is not known.", Text: "What is below was true when it was last heard of."}
+		return view.Verdict{Pill: view.Pill{Tone: view.Idle, Text: "unknown"}, Title: "The state of the swarm is not known.", Text: "The page below shows what was last heard."}
 	case len(all) == 0:
 		return view.Verdict{Pill: view.Pill{Tone: view.Idle, Text: "empty"}, Title: "No model is served yet.", Text: "Start the first server with the command below; it appears here within seconds."}
 	}
@@ -165,7 +165,7 @@ func (s *Site) crawl(snap *snapshot, now time.Time) view.Crawl {
 	c := view.Crawl{Pill: view.Pill{Tone: view.Good, Text: "fresh"}, Text: "The directory was last read", At: snap.okAt}
 	switch {
 	case snap.at.IsZero():
-		c.Pill, c.Text = view.Pill{Tone: view.Idle, Text: "starting"}, "The directory was not read yet."
+		c.Pill, c.Text = view.Pill{Tone: view.Idle, Text: "starting"}, "The directory has not been read yet."
 	case snap.failures > 0:
 		c.Pill = view.Pill{Tone: view.Warn, Text: "behind"}
 		c.Text = fmt.Sprintf("%s failed: %s The last that succeeded was", view.Plural(snap.failures, "round"), sentence(view.Cut(snap.crawl.Error, 200)))
@@ -180,9 +180,9 @@ func (s *Site) crawl(snap *snapshot, now time.Time) view.Crawl {
 	case p.err != nil:
 		c.History, c.Note, c.Since = view.Pill{Tone: view.Warn, Text: "unavailable"}, "The history cannot be used; serving does not need it. Out of reach since", p.since
 	case p.at.IsZero():
-		c.History, c.Note = view.Pill{Tone: view.Idle, Text: "starting"}, "Nothing was read yet."
+		c.History, c.Note = view.Pill{Tone: view.Idle, Text: "starting"}, "Nothing has been read yet."
 	default:
-		c.History, c.Note = view.Pill{Tone: view.Good, Text: "kept"}, "What changes is written down, and forgotten after some days."
+		c.History, c.Note = view.Pill{Tone: view.Good, Text: "kept"}, "Changes are recorded, and forgotten after some days."
 	}
 	if p.errors > 0 {
 		c.Facts = append(c.Facts, view.Fact{Name: "Failed uses of the history", Value: fmt.Sprint(p.errors)})
@@ -233,7 +233,7 @@ const defaultSwarm = "main"
 
 // join says how to bring a server: for the given model, or else for the one in need.
 func (s *Site) join(all []judged, uid swarm.UID) view.Join {
-	j := view.Join{Text: "Any machine can hold some of the blocks. It takes those that are held worst, and shows up here within seconds."}
+	j := view.Join{Text: "Any machine can hold some of the blocks. It takes those that need a holder most, and appears here within seconds."}
 	name := "MODEL"
 	for i, m := range all {
 		if uid == m.coverage.Model || uid == "" && (i == 0 || m.condition == health.Broken && name == all[0].view.Manifest.Name) {
@@ -264,7 +264,7 @@ func (s *Site) join(all []judged, uid swarm.UID) view.Join {
 	if name == "MODEL" {
 		j.Note = "MODEL is a folder or a .gguf file on that machine."
 	} else {
-		j.Note = "In place of the name goes the path of the model's file or folder on that machine. A private swarm also wants --swarm-key."
+		j.Note = "Replace the name with the path of the model on that machine. A private swarm also needs --swarm-key."
 	}
 	return j
 }

@@ -58,7 +58,7 @@ func TestPagesShowTheSwarm(t *testing.T) {
 	wantText(t, body, "Servers of block 9.", "alpha", "beta", "sort=cache", "range=1h")
 	wantNot(t, body, `data-peer="gamma"`, "evil")
 	_, body = r.get(t, "/servers/alpha")
-	wantText(t, body, "It serves.", "Ann", "7.2 ms", "/ip4/10.1.2.3/tcp/5", "100 tok/s", "serves blocks 0-9")
+	wantText(t, body, "Online and serving.", "Ann", "7.2 ms", "/ip4/10.1.2.3/tcp/5", "100 tok/s", "serves blocks 0-9")
 	wantNot(t, body, "Adapters")
 	_, body = r.get(t, "/servers/beta")
 	wantText(t, body, "7.2 ms", "not measured", "Adapters", "poems, prose")
@@ -171,8 +171,8 @@ func TestPagesThatAreNotThere(t *testing.T) {
 	r := newRig(t)
 	r.refresh(t, nil)
 	for path, text := range map[string]string{
-		"/models/beef": "The swarm has no such model.", "/servers/nobody": "No server of that name is known.", "/nowhere": "There is no such page.",
-		"/servers/" + strings.Repeat("x", 5000): "No server of that name is known.",
+		"/models/beef": "The swarm has no such model.", "/servers/nobody": "No server with that id is known.", "/nowhere": "There is no such page.",
+		"/servers/" + strings.Repeat("x", 5000): "No server with that id is known.",
 	} {
 		status, body := r.get(t, path)
 		if status != http.StatusNotFound {
@@ -198,7 +198,7 @@ func TestPlayground(t *testing.T) {
 		`<option value="other" data-max="0" selected>other</option>`, "curl -N http://example.com/v1/chat/completions", `&#34;model&#34;:&#34;other&#34;`)
 	r.deps.Models = func() []string { return nil }
 	_, body = r.get(t, "/play")
-	wantText(t, body, "generates with no model yet")
+	wantText(t, body, "serves no model yet")
 }
 
 // Strangers can announce as much as they like: pages stay bounded.

@@ -22,7 +22,7 @@ func (s *Site) serverPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 	records := recordsOf(snap, peer)
 	past, seen := lastSeen(snap, peer)
 	if len(records) == 0 && !seen || len(peer) > maxPeerID {
-		return s.problem(r, snap, "No server of that name is known.", "Servers that left are forgotten after "+view.Period(s.cfg.Remember)+".")
+		return s.problem(r, snap, "No server with that id is known.", "Servers that left are forgotten after "+view.Period(s.cfg.Remember)+".")
 	}
 	ask := parseModelQuery(r.URL.Query(), 0)
 	p := s.frame(snap, "Server "+view.ShortID(string(peer)), "server", serverPath(peer), ask.args)
@@ -73,15 +73,15 @@ func serverText(records []*swarm.Record, past store.Server, seen bool) string {
 	var text string
 	switch {
 	case len(records) == 0:
-		text = "It left the swarm. It was seen last on " + view.Clock(past.At) + "."
+		text = "It has left the swarm. It was last seen on " + view.Clock(past.At) + "."
 	case records[len(records)-1].State == swarm.Online:
-		text = "It serves."
+		text = "Online and serving."
 	case records[len(records)-1].State == swarm.Joining:
-		text = "It loads its blocks."
+		text = "Loading its blocks."
 	case records[len(records)-1].State == swarm.Draining:
-		text = "It finishes its sessions and takes no new ones."
+		text = "Draining: it finishes its sessions and takes no new ones."
 	default:
-		text = "It said that it leaves."
+		text = "It announced that it is leaving."
 	}
 	if seen {
 		text += " Known since " + view.Clock(past.First) + "."

@@ -86,7 +86,7 @@ func TestText(t *testing.T) {
 		wanted  int
 		want    string
 	}{
-		{"nothing heard", 0, nil, 1, "Its servers were not heard from recently"},
+		{"nothing heard", 0, nil, 1, "Its servers have not been heard from recently"},
 		{"nobody", 8, nil, 1, "Nobody holds blocks 0-7"},
 		{"one block missing", 8, []swarm.Record{on(0, 7)}, 1, "Nobody holds block 7"},
 		{"all of the rest is coming", 8, []swarm.Record{on(0, 4), joins(4, 8)}, 1, "Nobody holds blocks 4-7 Servers are loading all of them."},

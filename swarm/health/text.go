@@ -7,7 +7,7 @@ import (
 )
 
 // NotHeard is the text of a model whose state is not known.
-const NotHeard = "Its servers were not heard from recently"
+const NotHeard = "Its servers have not been heard from recently"
 
 // Text says how a model is in one sentence without its full stop, so that a page may add
 // since when. wanted is that of Condition.

@@ -33,12 +33,12 @@ func play(v Play) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(v.Models) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<p class=\"empty\">This gateway generates with no model yet. Start one with <code>whorl serve MODEL</code> or <code>whorl gateway MODEL</code>, then reload.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<p class=\"empty\">This gateway serves no model yet. Start one with <code>whorl serve MODEL</code> or <code>whorl gateway MODEL</code>, then reload.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"hint privacy\">Servers of this swarm compute on your text and can read it. Do not send what they must not know.</p><noscript><p class=\"note\">A conversation needs a script. Without one, ask by the command below.</p></noscript><div id=\"play-log\" class=\"log\" role=\"log\" aria-label=\"Conversation\" aria-live=\"polite\"></div><p id=\"play-hello\" class=\"hello\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"hint privacy\">Servers of this swarm compute on your text and can read it. Do not send what they must not know.</p><noscript><p class=\"note\">Chat needs JavaScript. Without it, use the command below.</p></noscript><div id=\"play-log\" class=\"log\" role=\"log\" aria-label=\"Conversation\" aria-live=\"polite\"></div><p id=\"play-hello\" class=\"hello\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
