@@ -157,6 +157,8 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	}
 	s.timer.Stop()
 	rand.Read(s.id[:])
+	open := s.opening()
+	s.mode = open.SessionMode().Hash()
 	e.mu.Lock()
 	e.sessions[s] = struct{}{}
 	e.mu.Unlock()

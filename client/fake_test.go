@@ -118,7 +118,7 @@ func (s *fakeServer) control(_ context.Context, from swarm.PeerID, stream wire.S
 				break
 			}
 			s.sessions[x.open.Session] = x
-			stream.Write(wire.AppendJSON(nil, wire.TypeAccept, wire.Status{Epoch: x.route.Epoch, Position: s.lie}))
+			stream.Write(wire.AppendJSON(nil, wire.TypeAccept, wire.Status{Epoch: x.route.Epoch, Position: s.lie, Mode: x.open.Mode}))
 		case wire.TypeRoute:
 			x.route = wire.Route{}
 			if wire.Decode(t, p, &x.route) != nil {

@@ -300,10 +300,8 @@ func (s *Session) place(ctx context.Context, chain []*stage, old map[*stage]bool
 			if old[st] {
 				return s.ask(gctx, st, wire.TypeRoute, routes[i], s.e.cfg.Timeouts.Open)
 			}
-			open := wire.Open{
-				Version: wire.Version, Session: s.id, UID: s.e.uid, Span: st.hop.Span, MaxLength: s.opt.MaxLength, Sequences: s.opt.Beams,
-				Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Route: routes[i], Adapter: s.adapter,
-			}
+			open := s.opening()
+			open.Span, open.Route = st.hop.Span, routes[i]
 			return s.ask(gctx, st, wire.TypeOpen, open, s.e.cfg.Timeouts.Open+s.opt.Wait)
 		})
 	}
@@ -324,6 +322,14 @@ func (s *Session) place(ctx context.Context, chain []*stage, old map[*stage]bool
 		}
 	}
 	return failed
+}
+
+// opening is what all stages are asked for; span and route are each one's own.
+func (s *Session) opening() wire.Open {
+	return wire.Open{
+		Version: wire.Version, Features: wire.Features, Session: s.id, UID: s.e.uid, Mode: s.mode, MaxLength: s.opt.MaxLength, Sequences: s.opt.Beams,
+		Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter,
+	}
 }
 
 // release drops the stages that were opened for a chain that did not come about. Those

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"whorl/client/plan"
+	"whorl/content"
 	"whorl/swarm"
 	"whorl/swarm/wire"
 )
@@ -20,6 +21,7 @@ type Session struct {
 	id      wire.SessionID
 	opt     SessionOptions
 	adapter *swarm.Adapter // nil for none
+	mode    content.Hash   // of all that alters results: proof.Mode
 	opened  time.Time
 	wake    chan struct{} // something changed under mu
 	timer   *time.Timer

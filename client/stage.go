@@ -149,6 +149,10 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 		if v.Position < 0 || v.Position > st.s.maxRows() {
 			return rows, fmt.Errorf("%w: a status of %d rows", wire.ErrFrame, v.Position)
 		}
+		if t == wire.TypeAccept && v.Mode != st.s.mode {
+			return rows, swarm.Errorf(swarm.CodeUnsupported, swarm.Elsewhere, "server %s takes the session's mode for %s, not %s: it does not know all that the session asks for",
+				st.hop.Peer.Short(), v.Mode.Short(), st.s.mode.Short())
+		}
 		st.s.onStatus(st, v)
 		return rows, nil
 	case wire.TypeFail:

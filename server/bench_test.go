@@ -52,6 +52,7 @@ func benchSession(tb testing.TB) (*session, sink, context.Context) {
 	out := sink{make(chan struct{})}
 	o := openMsg(swarm.Span{Start: 0, End: modelSize})
 	o.UID, o.MaxLength = s.uid, 60_000
+	o = named(o)
 	x, err := s.admit(ctx, "client", &o, out)
 	if err != nil {
 		tb.Fatal(err)

@@ -27,7 +27,7 @@ func (s *Server) ServeSession(ctx context.Context, from swarm.PeerID, stream wir
 	defer cancel()
 
 	r := wire.NewReader(bufio.NewReaderSize(stream, readBuffer))
-	open, err := s.readOpen(stream, r)
+	open, err := s.readOpen(from, stream, r)
 	if err != nil {
 		s.refuse(stream, 0, err)
 		return
@@ -49,7 +49,7 @@ func (s *Server) ServeSession(ctx context.Context, from swarm.PeerID, stream wir
 }
 
 // readOpen reads the first frame of a control stream.
-func (s *Server) readOpen(stream wire.Stream, r *wire.Reader) (*wire.Open, error) {
+func (s *Server) readOpen(from swarm.PeerID, stream wire.Stream, r *wire.Reader) (*wire.Open, error) {
 	stream.SetReadDeadline(time.Now().Add(s.cfg.Timeouts.Open))
 	defer stream.SetReadDeadline(time.Time{})
 	t, p, err := r.Next()
@@ -60,7 +60,7 @@ func (s *Server) readOpen(stream wire.Stream, r *wire.Reader) (*wire.Open, error
 		return nil, fmt.Errorf("%w: type %d instead of open", wire.ErrFrame, t)
 	}
 	open := new(wire.Open)
-	return open, wire.Decode(t, p, open)
+	return open, wire.DecodeFirst(t, p, s.deps.Self, from, open)
 }
 
 // refuse tells a client why there is no session and gives it time to read that.

@@ -380,6 +380,9 @@ func (p *peer) write(b []byte) {
 
 func (p *peer) send(t wire.Type, v any) {
 	p.t.Helper()
+	if o, ok := v.(wire.Open); ok {
+		v = named(o)
+	}
 	p.write(wire.AppendJSON(nil, t, v))
 }
 
@@ -389,6 +392,14 @@ func openMsg(span swarm.Span) wire.Open {
 		Version: wire.Version, Session: wire.SessionID{1}, UID: manifest.UID(), Span: span, MaxLength: 200, Activations: "auto",
 		Route: wire.Route{Epoch: 1, Journal: -1},
 	}
+}
+
+// named fills in the session's mode, unless the test has one of its own.
+func named(o wire.Open) wire.Open {
+	if o.Mode.IsZero() {
+		o.Mode = o.SessionMode().Hash()
+	}
+	return o
 }
 
 // opened opens and commits a session on a server; change may be nil.

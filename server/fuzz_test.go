@@ -44,7 +44,7 @@ func hostile(t *testing.T, control, push []byte) {
 
 func FuzzStreams(f *testing.F) {
 	in := input(1, 4)
-	open := wire.AppendJSON(nil, wire.TypeOpen, openMsg(middle))
+	open := wire.AppendJSON(nil, wire.TypeOpen, named(openMsg(middle)))
 	commit := wire.AppendFrame(nil, wire.TypeCommit)
 	head := wire.RowsHeader{Session: wire.SessionID{1}, Epoch: 1, Count: 4, Codec: 1}
 	rows := rowsFrame(head, in)
@@ -74,7 +74,7 @@ func FuzzStreams(f *testing.F) {
 		copy(h.Beams.Parents[:], parents[:])
 		searched = append(searched, rowsFrame(h, in[:3*hidden])...)
 	}
-	opened := wire.AppendJSON(nil, wire.TypeOpen, several)
+	opened := wire.AppendJSON(nil, wire.TypeOpen, named(several))
 	back := wire.AppendJSON(nil, wire.TypeRoute, wire.Route{Epoch: 2, Truncate: 8, Next: "next", Journal: 0})
 	f.Add(cat(opened, commit, rows, searched, back, rows), cat(hello, pushed))
 	f.Add(cat(opened, commit, rows, searched, rows, searched), hello)

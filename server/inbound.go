@@ -76,11 +76,8 @@ func (s *Server) hello(ctx context.Context, cancel context.CancelFunc, from swar
 	if t != wire.TypeHello {
 		return nil, 0, fmt.Errorf("%w: type %d instead of hello", wire.ErrFrame, t)
 	}
-	if err := wire.Decode(t, p, &h); err != nil {
+	if err := wire.DecodeFirst(t, p, s.deps.Self, from, &h); err != nil {
 		return nil, 0, err
-	}
-	if h.Version != wire.Version {
-		return nil, 0, swarm.Errorf(swarm.CodeVersion, swarm.Elsewhere, "it speaks version %d of the session protocol, not %d", h.Version, wire.Version)
 	}
 	x, err := s.await(ctx, from, &h)
 	if err != nil {

@@ -44,7 +44,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	now := time.Now()
 	s.keys++
 	x := &session{
-		srv: s, key: s.keys, id: o.Session, client: from, span: o.Span, mode: mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
+		srv: s, key: s.keys, id: o.Session, client: from, span: o.Span, mode: mode, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
 		opened: now, active: now, control: stream, route: o.Route,
 	}
 	x.out = newOutbox(x)
@@ -57,15 +57,16 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 
 // checkOpen checks what needs no lock: the frame itself.
 func (s *Server) checkOpen(o *wire.Open) (tensor.Activations, error) {
-	if o.Version != wire.Version {
-		return 0, swarm.Errorf(swarm.CodeVersion, swarm.Elsewhere, "server %s speaks version %d of the session protocol, not %d: update the older side", s.deps.Self.Short(), wire.Version, o.Version)
-	}
 	if o.UID != s.uid {
 		return 0, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s serves %s (%s), not model %q", s.deps.Self.Short(), s.cfg.Manifest.Name, s.uid, o.UID)
 	}
 	mode, err := tensor.ParseActivations(o.Activations)
 	if err != nil {
 		return 0, swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "%w", err)
+	}
+	if want := o.SessionMode().Hash(); o.Mode != want {
+		return 0, swarm.Errorf(swarm.CodeUnsupported, swarm.Elsewhere, "the client names the session's mode %s, and server %s makes %s of the same frame: it does not know all that the session asks for, or the client errs",
+			o.Mode.Short(), s.deps.Self.Short(), want.Short())
 	}
 	if err := checkSequences(o); err != nil {
 		return 0, err
@@ -142,16 +143,6 @@ func (s *Server) mayServe(from swarm.PeerID, o *wire.Open) error {
 	}
 	if o.Span.Start >= o.Span.End || !s.span.Contains(o.Span) {
 		return swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s holds blocks %v, not %v", self, *s.span, o.Span)
-	}
-	if len(o.Digests) > 0 {
-		if len(o.Digests) != o.Span.Len() {
-			return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "%d digests for %d blocks", len(o.Digests), o.Span.Len())
-		}
-		for i, d := range o.Digests {
-			if b := o.Span.Start + i; s.digests[b-s.span.Start] != d {
-				return swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s holds block %d with other weights than expected", self, b)
-			}
-		}
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (o *outbox) poke() { poke(o.wake) }
 func (o *outbox) report(accept bool) {
 	x := o.x
 	o.accept, o.status = o.accept || accept, o.status || !accept
-	o.answer = wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step}
+	o.answer = wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step, Mode: x.modeHash}
 	o.poke()
 }
 

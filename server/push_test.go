@@ -120,7 +120,7 @@ func TestStrangersMayNotPush(t *testing.T) {
 			a, b := wire.Pipe()
 			w.tasks.Go(func() { n.ServePush(w.ctx, "prev", b) })
 			p := &peer{t: w.t, stream: a, r: wire.NewReader(a), id: wire.SessionID{1}, epoch: 3}
-			p.send(wire.TypeHello, wire.Hello{Version: 2, Session: p.id, Epoch: 3})
+			p.send(wire.TypeHello, wire.Hello{Version: wire.Version + 1, Session: p.id, Epoch: 3})
 			return p
 		}},
 		{"no hello", func(w *world, n *node) *peer {

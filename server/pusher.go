@@ -165,7 +165,7 @@ func (p *pusher) connect(ctx context.Context) error {
 	if err := ctx.Err(); err != nil { // cut may have come before the stream was there
 		return err
 	}
-	hello := wire.Hello{Version: wire.Version, Session: p.x.id, Epoch: p.epoch}
+	hello := wire.Hello{Version: wire.Version, Features: wire.Features, Session: p.x.id, Epoch: p.epoch}
 	stream.SetWriteDeadline(time.Now().Add(s.cfg.Timeouts.Dial))
 	_, err = stream.Write(wire.AppendJSON(nil, wire.TypeHello, hello))
 	stream.SetWriteDeadline(time.Time{})

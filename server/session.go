@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"whorl/content"
 	"whorl/server/kvcache"
 	"whorl/server/sched"
 	"whorl/swarm"
@@ -32,8 +33,9 @@ type session struct {
 	client    swarm.PeerID
 	span      swarm.Span
 	mode      tensor.Activations
-	adapter   int // -1 for none
-	maxLength int // positions of each sequence
+	modeHash  content.Hash // of all that alters results: proof.Mode
+	adapter   int          // -1 for none
+	maxLength int          // positions of each sequence
 	sequences int
 	opened    time.Time
 	control   wire.Stream

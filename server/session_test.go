@@ -124,8 +124,7 @@ func TestOpenIsRefused(t *testing.T) {
 		{name: "model", change: func(o *wire.Open) { o.UID = "x" }, code: swarm.CodeWrongModel, verdict: swarm.Elsewhere},
 		{name: "span outside", change: func(o *wire.Open) { o.Span.End = 5 }, code: swarm.CodeWrongModel, verdict: swarm.Elsewhere},
 		{name: "span empty", change: func(o *wire.Open) { o.Span.End = 1 }, code: swarm.CodeWrongModel, verdict: swarm.Elsewhere},
-		{name: "digest", change: func(o *wire.Open) { o.Digests = []string{"digest 1", "other", "digest 3"} }, code: swarm.CodeWrongModel, verdict: swarm.Elsewhere},
-		{name: "digests short", change: func(o *wire.Open) { o.Digests = []string{"digest 1"} }, code: swarm.CodeBadRequest, verdict: swarm.Caller},
+		{name: "another mode", change: func(o *wire.Open) { o.Mode[0]++ }, code: swarm.CodeUnsupported, verdict: swarm.Elsewhere},
 		{name: "activations", change: func(o *wire.Open) { o.Activations = "bf8" }, code: swarm.CodeUnsupported, verdict: swarm.Caller},
 		{name: "no length", change: func(o *wire.Open) { o.MaxLength = 0 }, code: swarm.CodeBadRequest, verdict: swarm.Caller},
 		{name: "longer than the cache", change: func(o *wire.Open) { o.MaxLength = cachePages*64 + 1 }, code: swarm.CodeTooLong, verdict: swarm.Elsewhere},
@@ -183,13 +182,6 @@ func TestOpenIsRefused(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestOpenWithDigests(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		n := w.serve("a", swarm.Span{Start: 1, End: 4}, nil)
-		w.opened(n, "client", swarm.Span{Start: 2, End: 4}, func(o *wire.Open) { o.Digests = []string{"digest 2", "digest 3"} }).close()
-	})
 }
 
 // CASE-018: a session that must wait gets cache when another ends, one that waits too

@@ -43,6 +43,11 @@ func (s *State) UnmarshalText(b []byte) error {
 	return fmt.Errorf("unknown server state %q", b)
 }
 
+// Features are what a node can do beyond the version of its protocols, a bit each. It says
+// so in its record and in the first frame of every stream; whoever does not know a bit
+// passes it by. A feature changes nothing for those who lack it.
+type Features uint64
+
 // Rates are tokens per second. nil means not measured, and is shown so.
 type Rates struct {
 	InferenceRPS *float64 `json:"inference_rps,omitempty"` // decode, through one block
@@ -54,7 +59,8 @@ type Rates struct {
 // is enough to know all of it. Unknown JSON fields are ignored by readers, and every field
 // added after version 1 is optional.
 type Record struct {
-	Protocol   int      `json:"protocol"` // of the session protocol: wire.Version
+	Protocol   int      `json:"protocol"` // version of the protocols: wire.Version
+	Features   Features `json:"features,omitempty"`
 	Peer       PeerID   `json:"peer"`
 	Addrs      []string `json:"addrs"` // multiaddrs without /p2p
 	Manifest   Manifest `json:"manifest"`

@@ -83,6 +83,7 @@ func TestPetalsBlocksThroughAServer(t *testing.T) {
 		}
 		open := wire.Open{Version: wire.Version, Session: wire.SessionID{1}, UID: w.Manifest.UID(), Span: span, MaxLength: n, Activations: "f32",
 			Route: wire.Route{Epoch: 1, Journal: -1}}
+		open.Mode = open.SessionMode().Hash()
 		buf := wire.AppendFrame(wire.AppendJSON(nil, wire.TypeOpen, open), wire.TypeCommit)
 		frames, got := wire.NewReader(bufio.NewReader(stream)), []float32(nil)
 		next := func() (wire.Type, []byte) {

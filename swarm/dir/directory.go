@@ -103,7 +103,7 @@ func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
 	// Milliseconds since 1970 rise across restarts without a file to keep; should the
 	// clock be set back, the swarm reminds us of how far we were.
 	d.seq = max(d.seq+1, uint64(max(0, now.UnixMilli())))
-	r.Protocol, r.Peer, r.Addrs, r.Seq = wire.Version, d.host.ID(), d.host.ListenAddrs(), d.seq
+	r.Protocol, r.Features, r.Peer, r.Addrs, r.Seq = wire.Version, wire.Features, d.host.ID(), d.host.ListenAddrs(), d.seq
 	d.mu.Unlock()
 	r.Issued, r.Expires = now.UnixMilli(), now.Add(d.cfg.Expiration).UnixMilli()
 	if err := r.Validate(); err != nil {

@@ -147,10 +147,11 @@ func TestLyingTeller(t *testing.T) {
 func TestVersions(t *testing.T) {
 	n := start(t, newHost(t, p2p.Config{}), quick(nil))
 	for payload, want := range map[string]swarm.Code{
-		`{"version":2,"swarm":"main"}`: swarm.CodeVersion,
-		`{"version":1}`:                swarm.CodeWrongSwarm,
-		`{"version":`:                  swarm.CodeBadFrame,
-		`{"version":1,"swarm":"main","own":["eA=="],"z":[]}`: "",
+		`{"version":3,"swarm":["main"]}`:                     swarm.CodeVersion,
+		`{"version":1,"swarm":"main"}`:                       swarm.CodeVersion,
+		`{"version":2}`:                                      swarm.CodeWrongSwarm,
+		`{"version":`:                                        swarm.CodeBadFrame,
+		`{"version":2,"swarm":"main","own":["eA=="],"z":[]}`: "",
 	} {
 		frame, err := n.answer("peer", []byte(payload))
 		if swarm.CodeOf(err) != want || (err == nil) != (frame != nil) {

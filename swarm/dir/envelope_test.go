@@ -9,6 +9,7 @@ import (
 
 	"whorl/swarm"
 	"whorl/swarm/p2p"
+	"whorl/swarm/wire"
 )
 
 func TestOpen(t *testing.T) {
@@ -16,7 +17,7 @@ func TestOpen(t *testing.T) {
 	now := epoch
 	sealed := func(change func(*swarm.Record)) []byte {
 		r := record(swarm.Span{Start: 0, End: 2}, swarm.Online)
-		r.Protocol, r.Peer, r.Seq, r.Issued, r.Expires = 1, a.ID(), 7, now.UnixMilli(), now.Add(time.Minute).UnixMilli()
+		r.Protocol, r.Peer, r.Seq, r.Issued, r.Expires = wire.Version, a.ID(), 7, now.UnixMilli(), now.Add(time.Minute).UnixMilli()
 		change(&r)
 		signed, err := seal(a.Sign, &r)
 		if err != nil {
@@ -43,7 +44,7 @@ func TestOpen(t *testing.T) {
 		{"far behind", sealed(issued(-91 * time.Second)), ErrExpired, "expired"},
 		{"another's name", sealed(func(r *swarm.Record) { r.Peer = b.ID() }), ErrSignature, "signature"},
 		{"nobody's name", sealed(func(r *swarm.Record) { r.Peer = "nobody" }), ErrSignature, "signature"},
-		{"another version", sealed(func(r *swarm.Record) { r.Protocol = 2 }), ErrProtocol, "protocol"},
+		{"another version", sealed(func(r *swarm.Record) { r.Protocol = 1 }), ErrProtocol, "protocol"},
 		{"far-future expiry", sealed(func(r *swarm.Record) { r.Expires += (24 * time.Hour).Milliseconds() }), swarm.ErrBadRecord, "invalid"},
 		{"bad span", sealed(func(r *swarm.Record) { r.Span.End = 99 }), swarm.ErrBadRecord, "invalid"},
 		{"no JSON", []byte("x"), swarm.ErrBadRecord, "invalid"},
@@ -65,7 +66,7 @@ func TestOpen(t *testing.T) {
 func TestTampering(t *testing.T) {
 	a := newHost(t, p2p.Config{})
 	r := record(swarm.Span{Start: 0, End: 2}, swarm.Online)
-	r.Protocol, r.Peer, r.Seq, r.Issued, r.Expires = 1, a.ID(), 7, epoch.UnixMilli(), epoch.Add(time.Minute).UnixMilli()
+	r.Protocol, r.Peer, r.Seq, r.Issued, r.Expires = wire.Version, a.ID(), 7, epoch.UnixMilli(), epoch.Add(time.Minute).UnixMilli()
 	good, err := seal(a.Sign, &r)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestTampering(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	r := record(swarm.Span{Start: 0, End: 2}, swarm.Online)
-	r.Protocol, r.Peer, r.Issued, r.Expires = 1, "p", epoch.UnixMilli(), epoch.Add(time.Minute).UnixMilli()
+	r.Protocol, r.Peer, r.Issued, r.Expires = wire.Version, "p", epoch.UnixMilli(), epoch.Add(time.Minute).UnixMilli()
 	signed, err := seal(func(string, []byte) ([]byte, error) { return []byte("sig"), nil }, &r)
 	if err != nil {
 		f.Fatal(err)

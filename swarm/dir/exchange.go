@@ -136,7 +136,7 @@ func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
 }
 
 func (d *Directory) question() wire.Pull {
-	q := wire.Pull{Version: wire.Version, Swarm: d.cfg.Swarm, Now: d.cfg.Clock().UnixMilli()}
+	q := wire.Pull{Version: wire.Version, Features: wire.Features, Swarm: d.cfg.Swarm, Now: d.cfg.Clock().UnixMilli()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q.Known = d.records.known(d.cfg.Clock())
@@ -197,13 +197,12 @@ func (d *Directory) serve(_ context.Context, from swarm.PeerID, s wire.Stream) {
 // answer takes in what the asker brings and gives the frame that answers it.
 func (d *Directory) answer(from swarm.PeerID, payload []byte) ([]byte, error) {
 	var pull wire.Pull
-	if err := wire.Decode(wire.TypePull, payload, &pull); err != nil {
+	if err := wire.DecodeFirst(wire.TypePull, payload, d.host.ID(), from, &pull); swarm.CodeOf(err) == swarm.CodeVersion {
+		return nil, err
+	} else if err != nil {
 		return nil, &swarm.Error{Code: swarm.CodeBadFrame, Verdict: swarm.Caller, Message: "pull cannot be read", Err: err}
 	}
 	switch {
-	case pull.Version != wire.Version:
-		return nil, swarm.Errorf(swarm.CodeVersion, swarm.Elsewhere, "node %s speaks version %d of the directory, %s speaks %d: update the older of the two",
-			d.host.ID().Short(), wire.Version, from.Short(), pull.Version)
 	case pull.Swarm != d.cfg.Swarm:
 		return nil, swarm.Errorf(swarm.CodeWrongSwarm, swarm.Caller, "node %s is of swarm %q, %s of %q: give both the same --swarm",
 			d.host.ID().Short(), d.cfg.Swarm, from.Short(), pull.Swarm)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"whorl/content"
-	"whorl/swarm"
 )
 
 // Mode is all of a session that alters what its stages compute, beside the manifest and the
@@ -71,12 +70,4 @@ func (m Mode) Hash() content.Hash {
 	hash(tagPrompts, m.Prompts)
 	hash(tagProcessors, m.Processors)
 	return modeDomain.Of(b)
-}
-
-// AdapterOf is the member Mode.Adapter of a session; nil is none.
-func AdapterOf(a *swarm.Adapter) string {
-	if a == nil {
-		return ""
-	}
-	return a.Digest
 }

@@ -6,10 +6,11 @@ import "whorl/swarm"
 // message of [ProtoDirectory]; the answer is one Records frame, or Fail for a node of
 // another swarm or version.
 type Pull struct {
-	Version int      `json:"version"`
-	Swarm   string   `json:"swarm"`         // its name
-	Now     int64    `json:"now_ms"`        // the asker's clock, unix milliseconds; 0 if not said
-	Own     [][]byte `json:"own,omitempty"` // signed records of the asking node
+	Version  int            `json:"version"`
+	Features swarm.Features `json:"features,omitempty"` // of the asker
+	Swarm    string         `json:"swarm"`              // its name
+	Now      int64          `json:"now_ms"`             // the asker's clock, unix milliseconds; 0 if not said
+	Own      [][]byte       `json:"own,omitempty"`      // signed records of the asking node
 	// Known holds the sequence numbers of records that need not be sent again.
 	Known map[swarm.PeerID]uint64 `json:"known,omitempty"`
 }

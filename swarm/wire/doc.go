@@ -2,7 +2,7 @@
 // their limits, and an in-memory stream for nodes of one process. Standard library and
 // swarm only: it opens no connection and encodes no tensor (codec does).
 //
-// # Session protocol, version 1
+// # Session protocol
 //
 // The client opens one control stream ([ProtoSession]) to each stage of its chain; a stage
 // opens one push stream ([ProtoPush]) to its successor. All carry frames: a 4-byte

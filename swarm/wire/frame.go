@@ -6,16 +6,24 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"whorl/swarm"
 )
 
-// Version of the protocols; a peer with another one is refused by name.
-const Version = 1
+// Version of the protocols. It stands in the first frame of every stream and in every
+// record, and a peer with another one is refused by name (DecodeFirst). What comes later is
+// a feature, not a version: see swarm.Features.
+const Version = 2
 
-// Protocol ids of the streams.
+// Features are those that this node has.
+const Features swarm.Features = 0
+
+// Protocol ids of the streams. They tell no version: a peer that could not be spoken to at
+// all could not be told why.
 const (
-	ProtoSession   = "/whorl/session/1"
-	ProtoPush      = "/whorl/push/1"
-	ProtoDirectory = "/whorl/directory/1"
+	ProtoSession   = "/whorl/session"
+	ProtoPush      = "/whorl/push"
+	ProtoDirectory = "/whorl/directory"
 )
 
 // Limits on what a peer may send.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"whorl/content"
 	"whorl/swarm"
 )
 
@@ -58,7 +59,7 @@ func TestReader(t *testing.T) {
 		}
 		var s Status
 		ty, p, err := rd.Next()
-		if err != nil || Decode(ty, p, &s) != nil || s != (Status{1, 2, 3}) {
+		if err != nil || Decode(ty, p, &s) != nil || s != (Status{Epoch: 1, Position: 2, Step: 3}) {
 			t.Fatalf("%s: %d %q %v", name, ty, p, err)
 		}
 		if _, _, err := rd.Next(); err != io.EOF {
@@ -136,16 +137,16 @@ func TestRows(t *testing.T) {
 // version adds do no harm.
 func TestMessages(t *testing.T) {
 	open := Open{
-		Version: 1, Session: SessionID{0xab, 15: 0xcd}, UID: "u", Span: swarm.Span{Start: 1, End: 3}, MaxLength: 99, Activations: "f32", WaitMillis: 5,
-		Route: Route{Epoch: 2, Truncate: 3, Prev: "p", Next: "n", NextRecord: []byte("signed"), Skip: 4, Journal: -1}, Digests: []string{"a", "b"},
+		Version: 2, Features: 5, Session: SessionID{0xab, 15: 0xcd}, UID: "u", Mode: content.Hash{0xef}, Span: swarm.Span{Start: 1, End: 3}, MaxLength: 99, Activations: "f32", WaitMillis: 5,
+		Route:   Route{Epoch: 2, Truncate: 3, Prev: "p", Next: "n", NextRecord: []byte("signed"), Skip: 4, Journal: -1},
 		Adapter: &swarm.Adapter{Name: "poems", Digest: "d1"},
 	}
 	b, err := json.Marshal(open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const golden = `{"version":1,"session":"ab0000000000000000000000000000cd","uid":"u","span":{"start":1,"end":3},"max_length":99,"activations":"f32","wait_ms":5,` +
-		`"route":{"epoch":2,"truncate":3,"prev":"p","next":"n","next_record":"c2lnbmVk","skip":4,"journal":-1},"digests":["a","b"],"adapter":{"name":"poems","digest":"d1"}}`
+	const golden = `{"version":2,"features":5,"session":"ab0000000000000000000000000000cd","uid":"u","mode":"ef00000000000000000000000000000000000000000000000000000000000000","span":{"start":1,"end":3},"max_length":99,"activations":"f32","wait_ms":5,` +
+		`"route":{"epoch":2,"truncate":3,"prev":"p","next":"n","next_record":"c2lnbmVk","skip":4,"journal":-1},"adapter":{"name":"poems","digest":"d1"}}`
 	if string(b) != golden {
 		t.Errorf("Open is now %s", b)
 	}
@@ -156,6 +157,53 @@ func TestMessages(t *testing.T) {
 	for _, bad := range []string{"", "[]", `{"session":"abc"}`, `{"session":"zz0000000000000000000000000000cd"}`} {
 		if err := Decode(TypeOpen, []byte(bad), &got); !errors.Is(err, ErrFrame) {
 			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// A first frame of another version is refused by the names of both, whatever else is in it;
+// features that are not known do no harm.
+func TestDecodeFirst(t *testing.T) {
+	var o Open
+	ok := AppendJSON(nil, TypeOpen, Open{Version: Version, Features: 1 << 63})[headerSize:]
+	if err := DecodeFirst(TypeOpen, ok, "server", "client", &o); err != nil || o.Features != 1<<63 {
+		t.Errorf("%+v %v", o, err)
+	}
+	for _, frame := range []string{`{"version":3,"session":[1,2],"uid":{}}`, `{"version":1,"session":"ab"}`, `{}`, `{"version":-1}`} {
+		err := DecodeFirst(TypeOpen, []byte(frame), "12D3server", "12D3client", &o)
+		if e := swarm.AsError(err); e.Code != swarm.CodeVersion || e.Verdict != swarm.Elsewhere ||
+			!strings.Contains(e.Message, "…server speaks version 2") || !strings.Contains(e.Message, "…client speaks") {
+			t.Errorf("%s: %v", frame, err)
+		}
+	}
+	for _, frame := range []string{"", "[]", `{"version":"2"}`, `{"version":2,"session":1}`} {
+		if err := DecodeFirst(TypeOpen, []byte(frame), "server", "client", &o); !errors.Is(err, ErrFrame) {
+			t.Errorf("%s: %v", frame, err)
+		}
+	}
+}
+
+// The mode is made of what alters results: placing, waiting and names are no part of it.
+func TestSessionMode(t *testing.T) {
+	open := Open{Version: Version, MaxLength: 10, Adapter: &swarm.Adapter{Name: "poems", Digest: "d1"}}
+	want := open.SessionMode().Hash()
+	for name, c := range map[string]struct {
+		change func(*Open)
+		same   bool
+	}{
+		"session": {func(o *Open) { o.Session[0]++ }, true}, "span": {func(o *Open) { o.Span.End++ }, true}, "wait": {func(o *Open) { o.WaitMillis++ }, true},
+		"sequences": {func(o *Open) { o.Sequences++ }, true}, "route": {func(o *Open) { o.Route.Epoch++ }, true}, "model": {func(o *Open) { o.UID = "u" }, true},
+		"name of the adapter":   {func(o *Open) { o.Adapter = &swarm.Adapter{Name: "prose", Digest: "d1"} }, true},
+		"activations spelt out": {func(o *Open) { o.Activations = "auto" }, true},
+		"activations":           {func(o *Open) { o.Activations = "f32" }, false},
+		"length":                {func(o *Open) { o.MaxLength++ }, false},
+		"adapter":               {func(o *Open) { o.Adapter = &swarm.Adapter{Name: "poems", Digest: "d2"} }, false},
+		"no adapter":            {func(o *Open) { o.Adapter = nil }, false},
+	} {
+		o := open
+		c.change(&o)
+		if same := o.SessionMode().Hash() == want; same != c.same {
+			t.Errorf("%s: the mode is the same: %t", name, same)
 		}
 	}
 }

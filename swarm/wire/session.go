@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"whorl/content"
 	"whorl/swarm"
+	"whorl/swarm/proof"
 )
 
 // LeaseTime is how long a stage keeps the cache of an Open without its Commit, beside the wait
@@ -15,20 +17,31 @@ const LeaseTime = 10 * time.Second
 
 // Open asks a stage to take part in a session.
 type Open struct {
-	Version   int        `json:"version"`
-	Session   SessionID  `json:"session"`
-	UID       swarm.UID  `json:"uid"`
-	Span      swarm.Span `json:"span"`       // part of the span the server holds
-	MaxLength int        `json:"max_length"` // positions to reserve, for each sequence
+	Version  int            `json:"version"`
+	Features swarm.Features `json:"features,omitempty"` // of the client
+	Session  SessionID      `json:"session"`
+	UID      swarm.UID      `json:"uid"`
+	// Mode is what the client takes for SessionMode().Hash(): a stage that understands the
+	// frame in another way, such as one that does not know a member, refuses the session.
+	Mode      content.Hash `json:"mode"`
+	Span      swarm.Span   `json:"span"`       // part of the span the server holds
+	MaxLength int          `json:"max_length"` // positions to reserve, for each sequence
 	// Sequences is the number of sequences to reserve for; 0 counts as 1.
 	Sequences   int    `json:"sequences,omitempty"`
 	Activations string `json:"activations"`
 	WaitMillis  int    `json:"wait_ms"` // how long to wait in the queue for cache
 	Route       Route  `json:"route"`
-	// Digests, if given, are those the client expects of the span's blocks.
-	Digests []string `json:"digests,omitempty"`
 	// Adapter, if given, changes what the span's blocks compute for the session.
 	Adapter *swarm.Adapter `json:"adapter,omitempty"`
+}
+
+// SessionMode is all of the frame that alters what stages compute.
+func (o *Open) SessionMode() proof.Mode {
+	m := proof.Mode{Activations: o.Activations, MaxLength: o.MaxLength}
+	if o.Adapter != nil {
+		m.Adapter = o.Adapter.Digest
+	}
+	return m
 }
 
 // Route places a stage in the chain for one epoch.
@@ -54,13 +67,16 @@ type Status struct {
 	Epoch    uint32 `json:"epoch"`
 	Position int    `json:"position"` // rows computed
 	Step     uint64 `json:"step"`     // of the last rows computed
+	// Mode is the session's, as the stage understands it.
+	Mode content.Hash `json:"mode,omitzero"`
 }
 
 // Hello opens a push stream.
 type Hello struct {
-	Version int       `json:"version"`
-	Session SessionID `json:"session"`
-	Epoch   uint32    `json:"epoch"`
+	Version  int            `json:"version"`
+	Features swarm.Features `json:"features,omitempty"` // of the stage that pushes
+	Session  SessionID      `json:"session"`
+	Epoch    uint32         `json:"epoch"`
 }
 
 // Fail reports an error. The stage stays as it was unless the verdict says otherwise.
@@ -94,6 +110,23 @@ func Decode(t Type, p []byte, v any) error {
 		return fmt.Errorf("%w: type %d: %v", ErrFrame, t, err)
 	}
 	return nil
+}
+
+// DecodeFirst reads the first frame that from sent on a stream to self: Open, Hello or Pull.
+// Its version is looked at before anything else, since the rest of a frame of another
+// version may mean anything.
+func DecodeFirst(t Type, p []byte, self, from swarm.PeerID, v any) error {
+	var first struct {
+		Version int `json:"version"`
+	}
+	if err := Decode(t, p, &first); err != nil {
+		return err
+	}
+	if first.Version != Version {
+		return swarm.Errorf(swarm.CodeVersion, swarm.Elsewhere, "node %s speaks version %d of the protocols, %s speaks %d: update the older of the two",
+			self.Short(), Version, from.Short(), first.Version)
+	}
+	return Decode(t, p, v)
 }
 
 // AppendJSON appends a frame whose payload is v as JSON. v must marshal.
