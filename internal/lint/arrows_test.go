@@ -41,6 +41,7 @@ var arrows = []arrow{
 
 	{"swarm/route", []string{"swarm"}, "policy over snapshots"},
 	{"swarm/balance", []string{"swarm"}, "policy over snapshots"},
+	{"swarm/trust", []string{"swarm"}, "remembers what peers did and judges them: pure"},
 	{"swarm/health", []string{"swarm"}, "judges snapshots; the only place that does"},
 	{"swarm/proof", []string{"content", "swarm"}, "what rows are named by: pure"},
 	{"swarm/wire", []string{"content", "swarm", "swarm/proof"}, "bytes between nodes, whoever sends them"},
