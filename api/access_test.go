@@ -102,7 +102,7 @@ func TestPreflight(t *testing.T) {
 		{"/nowhere", "https://chat.example.org", "POST", false},
 	} {
 		w := do(b.api.Public(), "OPTIONS", c.path, "", "Origin: "+c.origin, "Access-Control-Request-Method: "+c.method)
-		got := w.Header().Get("Access-Control-Allow-Origin") == c.origin && strings.Contains(w.Header().Get("Access-Control-Allow-Headers"), "Authorization")
+		got := w.Header().Get("Access-Control-Allow-Origin") == c.origin && strings.Contains(w.Header().Get("Access-Control-Allow-Headers"), "authorization")
 		if w.Code != 204 || got != c.ok {
 			t.Errorf("%s from %s: status %d, headers %v", c.path, c.origin, w.Code, w.Header())
 		}

@@ -21,6 +21,11 @@ func (e adapted) Model() client.Model {
 	return m
 }
 
+func (e adapted) Room(ctx context.Context, o client.SessionOptions) int {
+	o.Adapter = e.adapter.Name
+	return e.Engine.Room(ctx, o)
+}
+
 func (e adapted) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
 	o.Adapter = e.adapter.Name
 	return e.Engine.Open(ctx, o)

@@ -24,6 +24,8 @@ type Engine interface {
 	EncodeChat(messages []client.Message, x client.ChatExtras) ([]int32, error)
 	BadWords(texts []string) ([][]int32, error)
 	TokenText(id int32) string
+	TokenBytes(id int32, first bool) []byte
+	Room(ctx context.Context, o client.SessionOptions) int
 	Open(ctx context.Context, o client.SessionOptions) (Session, error)
 }
 

@@ -1,11 +1,13 @@
 package api
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"whorl/api/gen"
 	"whorl/client"
@@ -19,16 +21,16 @@ func (a *API) CreateChatCompletion(w http.ResponseWriter, r *http.Request, param
 		a.fail(w, r, err)
 		return
 	}
-	e, turns, err := a.chatTurns(&req, &o)
+	e, turns, err := a.chatTurns(r.Context(), &req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	a.answer(w, r, &o, turns, &chat{envelope: newEnvelope("chatcmpl-", e.Model(), &o), engine: e, turns: turns})
+	a.answer(w, r, &o, turns, &chat{envelope: newEnvelope("chatcmpl-", e.Model(), &o), engine: e, turns: turns, told: make([]bool, len(turns))})
 }
 
 // chatTurns checks a request and makes its choices.
-func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error) {
+func (a *API) chatTurns(ctx context.Context, req *gen.ChatRequest, o *options) (Engine, []turn, error) {
 	if err := chatSupported(req); err != nil {
 		return nil, nil, err
 	}
@@ -40,6 +42,7 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	if err != nil {
 		return nil, nil, err
 	}
+	room := e.Room(ctx, client.SessionOptions{Beams: base.Beams.Beams})
 	if value(req.Logprobs, false) {
 		base.TopLogprobs = value(req.TopLogprobs, 0)
 	} else if value(req.TopLogprobs, 0) > 0 {
@@ -48,32 +51,49 @@ func (a *API) chatTurns(req *gen.ChatRequest, o *options) (Engine, []turn, error
 	if err := a.finishSampling(e, &base, o.BadWords); err != nil {
 		return nil, nil, err
 	}
-	messages, err := chatMessages(req.Messages)
+	ids, err := chatPrompt(e, req)
 	if err != nil {
 		return nil, nil, err
 	}
-	extras := client.ChatExtras{Vars: req.ChatTemplateKwargs}
-	if req.ToolChoice != "none" {
-		extras.Tools = tools(req)
-	}
-	ids, err := e.EncodeChat(messages, extras)
-	if err != nil {
-		return nil, nil, encodeError("messages", err)
-	}
-	if extras.Tools != nil {
-		if err := toolsHeard(e, messages, extras, ids); err != nil {
-			return nil, nil, err
-		}
-	}
-	model := e.Model()
 	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {
-		base.MaxNewTokens = max(1, min(a.limits.AnswerTokens, model.MaxLength-len(ids)))
+		base.MaxNewTokens = max(1, min(a.limits.AnswerTokens, room-len(ids)))
 	}
-	if err := checkPrompt(model, "messages", ids, base.MaxNewTokens); err != nil {
+	if err := checkPrompt(e, room, "messages", ids, base.MaxNewTokens); err != nil {
 		return nil, nil, err
 	}
 	turns, err := a.turns(e, base, [][]int32{ids}, value(o.N, 1))
 	return e, turns, err
+}
+
+// chatPrompt puts a conversation through the model's template.
+func chatPrompt(e Engine, req *gen.ChatRequest) ([]int32, error) {
+	messages, broken, err := chatMessages(req.Messages)
+	if err != nil {
+		return nil, err
+	}
+	extras := client.ChatExtras{Vars: req.ChatTemplateKwargs}
+	if req.ReasoningEffort != nil {
+		if extras.Vars = maps.Clone(extras.Vars); extras.Vars == nil {
+			extras.Vars = gen.Variables{}
+		}
+		if extras.Vars["reasoning_effort"] == nil {
+			extras.Vars["reasoning_effort"], _ = json.Marshal(*req.ReasoningEffort)
+		}
+	}
+	if req.ToolChoice != "none" {
+		extras.Tools = tools(req)
+	}
+	ids, err := e.EncodeChat(messages, extras)
+	if err != nil && broken != nil { // a template that wants objects
+		ids, err = e.EncodeChat(broken, extras)
+	}
+	if err != nil {
+		return nil, encodeError(e, "messages", err)
+	}
+	if extras.Tools != nil {
+		return ids, toolsHeard(e, messages, extras, ids)
+	}
+	return ids, nil
 }
 
 // toolsHeard refuses tools that the model's template leaves out: the model would never hear of
@@ -96,8 +116,11 @@ func tools(req *gen.ChatRequest) json.RawMessage {
 	return req.Tools
 }
 
-func chatMessages(in []gen.ChatMessage) ([]client.Message, error) {
-	out := make([]client.Message, len(in))
+// chatMessages makes the messages that a template gets. Where calls have arguments that are no
+// JSON object they are texts in out; wrapped, else nil, has them in objects.
+func chatMessages(in []gen.ChatMessage) (out, wrapped []client.Message, err error) {
+	out = make([]client.Message, len(in))
+	var calls map[int]json.RawMessage // that have to be wrapped
 	for i, m := range in {
 		o := client.Message{Role: string(m.Role), Reasoning: value(m.ReasoningContent, "")}
 		switch m.Role {
@@ -111,19 +134,32 @@ func chatMessages(in []gen.ChatMessage) ([]client.Message, error) {
 		}
 		if len(m.ToolCalls) > 0 {
 			o.NoContent = m.Content == nil
-			var err error
-			if o.ToolCalls, err = toolCalls(m.ToolCalls); err != nil {
-				return nil, invalid(fmt.Sprintf("messages.%d.tool_calls", i), "%v", err)
+			var asObjects json.RawMessage
+			if o.ToolCalls, asObjects, err = toolCalls(m.ToolCalls); err != nil {
+				return nil, nil, invalid(fmt.Sprintf("messages.%d.tool_calls", i), "%v", err)
+			}
+			if asObjects != nil {
+				if calls == nil {
+					calls = map[int]json.RawMessage{}
+				}
+				calls[i] = asObjects
 			}
 		}
 		out[i] = o
 	}
-	return out, nil
+	if calls != nil {
+		wrapped = slices.Clone(out)
+		for i, c := range calls {
+			wrapped[i].ToolCalls = c
+		}
+	}
+	return out, wrapped, nil
 }
 
 // toolCalls is what a template gets of calls: where clients send arguments as a text that
-// spells an object, it gets the object.
-func toolCalls(calls []gen.ToolCall) (json.RawMessage, error) {
+// spells an object, it gets the object, and an empty one for none. What spells no object, as
+// models write it at times, stays the text that it is; wrapped, else nil, has it in an object.
+func toolCalls(calls []gen.ToolCall) (plain, wrapped json.RawMessage, err error) {
 	type function struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -133,19 +169,42 @@ func toolCalls(calls []gen.ToolCall) (json.RawMessage, error) {
 		Type     string   `json:"type"`
 		Function function `json:"function"`
 	}
-	out := make([]call, len(calls))
+	out, objects := make([]call, len(calls)), make([]call, len(calls))
+	broken := false
 	for i, c := range calls {
-		arguments := c.Function.Arguments
-		var text string
-		if json.Unmarshal(arguments, &text) == nil {
-			arguments = json.RawMessage(text)
-		}
-		if object := bytes.TrimLeft(arguments, " \t\r\n"); !bytes.HasPrefix(object, []byte("{")) || !json.Valid(object) {
-			return nil, fmt.Errorf("the arguments of call %d are no JSON object", i)
-		}
+		arguments, whole := callArguments(c.Function.Arguments)
 		out[i] = call{value(c.Id, ""), "function", function{c.Function.Name, arguments}}
+		if objects[i] = out[i]; !whole {
+			broken = true
+			if objects[i].Function.Arguments, err = json.Marshal(map[string]json.RawMessage{"arguments": arguments}); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
-	return json.Marshal(out)
+	if plain, err = json.Marshal(out); err != nil || !broken {
+		return plain, nil, err
+	}
+	wrapped, err = json.Marshal(objects)
+	return plain, wrapped, err
+}
+
+// callArguments reads arguments as clients send them: an object if they are one, else a text.
+func callArguments(raw json.RawMessage) (arguments json.RawMessage, object bool) {
+	text := string(raw)
+	if len(raw) == 0 || json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	switch trimmed := strings.TrimSpace(text); {
+	case trimmed == "" || trimmed == "null":
+		return json.RawMessage("{}"), true
+	case trimmed[0] == '{' && json.Valid([]byte(trimmed)):
+		return json.RawMessage(trimmed), true
+	}
+	arguments, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // texts always marshal
+	}
+	return arguments, false
 }
 
 // chatSupported refuses what would have to be ignored in silence.
@@ -174,7 +233,8 @@ type chat struct {
 	envelope
 	engine     Engine
 	turns      []turn
-	completion int // tokens of all choices
+	completion int    // tokens of all choices
+	told       []bool // by choice: some of it was streamed
 }
 
 func (c *chat) whole(results []client.Result) any {
@@ -186,7 +246,7 @@ func (c *chat) whole(results []client.Result) any {
 		c.completion += len(r.IDs)
 		choice := gen.ChatChoice{
 			Index: i, Message: gen.ChatAnswer{Role: gen.ChatAnswerRoleAssistant, Content: r.Text}, FinishReason: finishReason(r.Finish),
-			Logprobs: chatLogprobs(c.engine, r.Logprobs), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.tokenIDs(c.turns[i].req.Prompt),
+			Logprobs: chatLogprobs(c.engine, r.Logprobs, true), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.tokenIDs(c.turns[i].req.Prompt),
 		}
 		out.Choices = append(out.Choices, choice)
 	}
@@ -216,7 +276,9 @@ func (c *chat) delta(index int, d client.Delta) any {
 	if d.Text == "" && !c.ids && d.Logprobs == nil {
 		return nil
 	}
-	return c.chunk(gen.ChatChunkChoice{Index: index, Delta: gen.ChatDelta{Content: &d.Text}, Logprobs: chatLogprobs(c.engine, d.Logprobs), TokenIds: c.tokenIDs(d.IDs)})
+	lps := chatLogprobs(c.engine, d.Logprobs, !c.told[index])
+	c.told[index] = true
+	return c.chunk(gen.ChatChunkChoice{Index: index, Delta: gen.ChatDelta{Content: &d.Text}, Logprobs: lps, TokenIds: c.tokenIDs(d.IDs)})
 }
 
 func (c *chat) finish(index int, r client.Result) any {

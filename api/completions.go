@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"whorl/api/gen"
@@ -19,16 +20,16 @@ func (a *API) CreateCompletion(w http.ResponseWriter, r *http.Request, params ge
 		a.fail(w, r, err)
 		return
 	}
-	e, turns, err := a.completionTurns(&req, &o)
+	e, turns, err := a.completionTurns(r.Context(), &req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.N, 1), offsets: make([]int, len(turns))})
+	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.N, 1)})
 }
 
 // completionTurns checks a request and makes its choices.
-func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, []turn, error) {
+func (a *API) completionTurns(ctx context.Context, req *gen.CompletionRequest, o *options) (Engine, []turn, error) {
 	n := value(o.N, 1)
 	switch {
 	case value(req.Echo, false):
@@ -52,9 +53,6 @@ func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, [
 	if err := a.finishSampling(e, &base, o.BadWords); err != nil {
 		return nil, nil, err
 	}
-	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {
-		base.MaxNewTokens = completionTokens
-	}
 	if count := max(len(req.Prompt.Texts), len(req.Prompt.IDs)); count*n > a.limits.Choices { // before the work of encoding
 		return nil, nil, unsupported("prompt", "%d answers are asked for: this gateway gives at most %d in one request", count*n, a.limits.Choices)
 	}
@@ -62,12 +60,19 @@ func (a *API) completionTurns(req *gen.CompletionRequest, o *options) (Engine, [
 	for _, text := range req.Prompt.Texts {
 		ids, err := e.Encode(text, true)
 		if err != nil {
-			return nil, nil, encodeError("prompt", err)
+			return nil, nil, encodeError(e, "prompt", err)
 		}
 		prompts = append(prompts, ids)
 	}
+	room, longest := e.Room(ctx, client.SessionOptions{Beams: base.Beams.Beams}), 0
 	for _, p := range prompts {
-		if err := checkPrompt(e.Model(), "prompt", p, base.MaxNewTokens); err != nil {
+		longest = max(longest, len(p))
+	}
+	if base.MaxNewTokens = o.limit(); base.MaxNewTokens == 0 {
+		base.MaxNewTokens = max(1, min(completionTokens, room-longest))
+	}
+	for _, p := range prompts {
+		if err := checkPrompt(e, room, "prompt", p, base.MaxNewTokens); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -80,9 +85,8 @@ type completion struct {
 	envelope
 	engine     Engine
 	turns      []turn
-	n          int   // choices of one prompt
-	completion int   // tokens of all choices
-	offsets    []int // where the next token of a choice stands, in characters
+	n          int // choices of one prompt
+	completion int // tokens of all choices
 }
 
 func (c *completion) object(choices ...gen.CompletionChoice) gen.Completion {
@@ -99,9 +103,8 @@ func (c *completion) whole(results []client.Result) any {
 	for i, r := range results {
 		c.completion += len(r.IDs)
 		reason := gen.CompletionChoiceFinishReason(finishReason(r.Finish))
-		lps, _ := completionLogprobs(c.engine, r.Logprobs, 0)
 		choices = append(choices, gen.CompletionChoice{
-			Index: i, Text: r.Text, FinishReason: &reason, Logprobs: lps, TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.tokenIDs(c.turns[i].req.Prompt),
+			Index: i, Text: r.Text, FinishReason: &reason, Logprobs: completionLogprobs(c.engine, r.Logprobs), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.tokenIDs(c.turns[i].req.Prompt),
 		})
 	}
 	out, usage := c.object(choices...), usageOf(c.turns, c.n, c.completion)
@@ -115,9 +118,7 @@ func (c *completion) delta(index int, d client.Delta) any {
 	if d.Text == "" && !c.ids && d.Logprobs == nil {
 		return nil
 	}
-	choice := gen.CompletionChoice{Index: index, Text: d.Text, TokenIds: c.tokenIDs(d.IDs)}
-	choice.Logprobs, c.offsets[index] = completionLogprobs(c.engine, d.Logprobs, c.offsets[index])
-	return c.object(choice)
+	return c.object(gen.CompletionChoice{Index: index, Text: d.Text, Logprobs: completionLogprobs(c.engine, d.Logprobs), TokenIds: c.tokenIDs(d.IDs)})
 }
 
 func (c *completion) finish(index int, r client.Result) any {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type fakeEngine struct {
 	dieAfter int           // tokens after which a turn dies of dieErr; 0 never
 	dieErr   error         //
 	eosAfter int           // tokens after which the end token comes; 0 never
+	room     int           // positions that servers hold; 0 for as many as the model takes
 	step     chan struct{} // if not nil, each token waits for one
 
 	mu     sync.Mutex // guards below
@@ -93,6 +95,9 @@ func (e *fakeEngine) EncodeChat(ms []client.Message, x client.ChatExtras) ([]int
 		if m.Role == "system" && m.Content == "no template" {
 			return nil, fmt.Errorf("toy: %w", client.ErrNoTemplate)
 		}
+		if strings.Contains(string(m.ToolCalls), `"name":"picky","arguments":"`) {
+			return nil, errors.New("arguments has no items")
+		}
 		fmt.Fprintf(&sb, "<%s>%s%s%s%s%s\n", m.Role[:1], m.Reasoning, m.Content, m.ToolCalls, m.ToolCallID, m.Name)
 	}
 	return e.Encode(sb.String()+"<a>", true)
@@ -106,6 +111,17 @@ func (e *fakeEngine) TokenText(id int32) string {
 		return "<s>"
 	}
 	return string(rune(id))
+}
+
+func (e *fakeEngine) TokenBytes(id int32, first bool) []byte {
+	if id == fakeEOS || id == fakeBOS {
+		return nil
+	}
+	return []byte{byte(id)}
+}
+
+func (e *fakeEngine) Room(context.Context, client.SessionOptions) int {
+	return cmp.Or(e.room, fakeLimit)
 }
 
 func (e *fakeEngine) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
@@ -180,7 +196,8 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 		res.IDs = append(res.IDs, id)
 		d := client.Delta{Text: string(rune(id)), IDs: []int32{id}}
 		if r.TopLogprobs >= 0 {
-			d.Logprobs = []sample.Logprob{{ID: id, Logprob: -0.5, Top: []sample.Alternative{{ID: id, Logprob: -0.5}, {ID: id + 1, Logprob: -1.5}}[:min(2, r.TopLogprobs)]}}
+			top := []sample.Alternative{{ID: id, Logprob: -0.5}, {ID: id + 1, Logprob: -1.5}}[:min(2, r.TopLogprobs)]
+			d.Logprobs = []client.Logprob{{ID: id, Logprob: -0.5, Top: top, Offset: len(res.Text)}}
 			res.Logprobs = append(res.Logprobs, d.Logprobs...)
 		}
 		ended := id == fakeEOS && !r.IgnoreEOS

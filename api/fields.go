@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // fields are those of a legacy request, from JSON or a form. Clients send numbers and
@@ -23,6 +24,9 @@ type fields struct {
 
 // fieldsOfJSON reads one JSON object and nothing after it.
 func fieldsOfJSON(b []byte) (*fields, error) {
+	if err := checkText(b); err != nil {
+		return nil, err
+	}
 	if err := checkSize(b); err != nil {
 		return nil, err
 	}
@@ -90,6 +94,10 @@ func (f *fields) text(name string, limit int) string {
 	switch v := f.get(name).(type) {
 	case nil:
 	case string:
+		if !utf8.ValidString(v) { // of a form
+			f.fail(name, "is not UTF-8")
+			return ""
+		}
 		if limit == 0 || len(v) <= limit {
 			return v
 		}
@@ -117,6 +125,8 @@ func (f *fields) texts(name string, most, limit int) []string {
 		switch {
 		case !ok:
 			f.fail(name, "holds %s: want texts", kind(e))
+		case !utf8.ValidString(s):
+			f.fail(name, "holds a text that is not UTF-8")
 		case len(s) > limit:
 			f.fail(name, "holds a text longer than %d bytes", limit)
 		case s != "":
@@ -179,6 +189,10 @@ func (f *fields) seed(name string) *int64 {
 		return &n
 	}
 	u, err := strconv.ParseUint(text, 10, 64)
+	if x, asFloat := strconv.ParseFloat(text, 64); err != nil && asFloat == nil && x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
+		n := int64(x) // written as 7.0
+		return &n
+	}
 	if err != nil {
 		f.fail(name, "is %s: want a whole number of 64 bits", strconv.Quote(clip(text)))
 		return nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,20 +77,23 @@ func (a *API) preflight(s *site, router chi.Router, w http.ResponseWriter, r *ht
 	}
 	if h := w.Header(); h.Get("Access-Control-Allow-Origin") != "" {
 		h.Set("Access-Control-Allow-Methods", method)
-		h.Set("Access-Control-Allow-Headers", strings.Join(append([]string{"Authorization", "Content-Type", "X-Request-Id", "X-Request-Timeout"}, sdkHeaders(r)...), ", "))
+		h.Set("Access-Control-Allow-Headers", strings.Join(headersAsked(r), ", "))
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// sdkHeaders are those that OpenAI's library tells of itself in, X-Stainless-Os and the like.
-// Where one is not allowed the browser sends nothing.
-func sdkHeaders(r *http.Request) []string {
-	var out []string
+// maxHeadersAsked is how many headers a preflight allows.
+const maxHeadersAsked = 64
+
+// headersAsked are the headers that a page may send: those that this API reads and those that
+// the page asks for. Client libraries send many of their own, which do nothing here, and where
+// one is not allowed the browser sends nothing.
+func headersAsked(r *http.Request) []string {
+	out := []string{"authorization", "content-type", "x-request-id", "x-request-timeout"}
 	for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
-		rest, ok := strings.CutPrefix(name, "x-stainless-")
-		if ok && len(out) < 32 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz-") == "" {
+		if name != "" && len(out) < maxHeadersAsked && !slices.Contains(out, name) && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == "" {
 			out = append(out, name)
 		}
 	}
@@ -173,20 +177,26 @@ func (a *API) observed(next http.Handler) http.Handler {
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		p := &passport{id: id, route: "other"}
 		begin := time.Now()
+		defer func() { // also where the answer is cut off
+			status, took := statusOf(r, ww), time.Since(begin)
+			a.metrics.request(p.route, r.Method, status, took)
+			a.log.Debug("request", "id", id, "method", r.Method, "route", p.route, "status", status, "took", took)
+		}()
 		next.ServeHTTP(ww, r.WithContext(context.WithValue(r.Context(), passportKey{}, p)))
-		status, took := ww.Status(), time.Since(begin)
-		if status == 0 {
-			status = http.StatusOK
-			if websocket.IsWebSocketUpgrade(r) {
-				status = http.StatusSwitchingProtocols // written behind the writer's back
-			}
-		}
-		if r.Context().Err() != nil && ww.BytesWritten() == 0 {
-			status = 499 // the client went away before it was answered
-		}
-		a.metrics.request(p.route, r.Method, status, took)
-		a.log.Debug("request", "id", id, "method", r.Method, "route", p.route, "status", status, "took", took)
 	})
+}
+
+// statusOf is the status that a request ended with.
+func statusOf(r *http.Request, w middleware.WrapResponseWriter) int {
+	switch status := w.Status(); {
+	case r.Context().Err() != nil && w.BytesWritten() == 0:
+		return 499 // the client went away before it was answered
+	case status != 0:
+		return status
+	case websocket.IsWebSocketUpgrade(r):
+		return http.StatusSwitchingProtocols // written behind the writer's back
+	}
+	return http.StatusOK
 }
 
 // recovered turns a panic into an error: one broken request does not end the node.

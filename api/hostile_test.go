@@ -89,12 +89,13 @@ func TestContentEncoding(t *testing.T) {
 	}
 }
 
-// A browser that OpenAI's library runs in asks for headers of that library.
+// A browser that a client's library runs in asks for headers of that library.
 func TestPreflightOfSDK(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Public = Listener{Origins: []string{"*"}} })
+	b := newBench(t, func(c *Config) { c.Public = Listener{Origins: []string{"https://a.example"}} })
 	w := do(b.api.Public(), "OPTIONS", "/v1/chat/completions", "", "Origin: https://a.example", "Access-Control-Request-Method: POST",
-		"Access-Control-Request-Headers: authorization,content-type,x-stainless-os, X-Stainless-Retry-Count,x-forwarded-for,x-stainless-a\"b")
-	const want = "Authorization, Content-Type, X-Request-Id, X-Request-Timeout, x-stainless-os, x-stainless-retry-count"
+		"Access-Control-Request-Headers: authorization,content-type,x-stainless-os, X-Stainless-Retry-Count,openai-organization,openai-project,openai-beta,idempotency-key,http-referer,x-title,dangerously-allow-browser,x-stainless-a\"b")
+	const want = "authorization, content-type, x-request-id, x-request-timeout, x-stainless-os, x-stainless-retry-count, " +
+		"openai-organization, openai-project, openai-beta, idempotency-key, http-referer, x-title, dangerously-allow-browser"
 	if got := w.Header().Get("Access-Control-Allow-Headers"); w.Code != 204 || got != want {
 		t.Errorf("status %d, allowed %q", w.Code, got)
 	}
@@ -167,8 +168,9 @@ func TestBadQuery(t *testing.T) {
 
 // A text that is not even encoded, for its length, is one that is too long.
 func TestFarTooLong(t *testing.T) {
-	f := describe(encodeError("prompt", fmt.Errorf("encoding: %w", client.ErrTooLong)))
-	if got := f.openAI().Error; f.status != 400 || value(got.Code, "") != "context_length_exceeded" || value(got.Param, "") != "prompt" {
+	f := describe(encodeError(&fakeEngine{}, "prompt", fmt.Errorf("encoding: %w", client.ErrTooLong)))
+	want := "This model's maximum context length is 256 tokens. However, you requested 513 tokens"
+	if got := f.openAI().Error; f.status != 400 || value(got.Code, "") != "context_length_exceeded" || value(got.Param, "") != "prompt" || !strings.HasPrefix(got.Message, want) {
 		t.Errorf("status %d, %+v", f.status, got)
 	}
 }

@@ -160,6 +160,7 @@ func (a *API) Generate(w http.ResponseWriter, r *http.Request, params gen.Genera
 		a.fail(w, r, err)
 		return
 	}
+	abandon(r, err)
 	fail := a.describe(r, err)
 	fail.headers(w.Header())
 	reply(w, fail.legacy())
@@ -235,13 +236,13 @@ func (a *API) generateOnce(ctx context.Context, f *fields, header *string) (gen.
 	}
 	prompt, err := e.Encode(t.inputs, true)
 	if err != nil {
-		return none, encodeError("inputs", err)
+		return none, encodeError(e, "inputs", err)
 	}
 	t.req.Prompt = prompt
 	if t.req.MaxNewTokens, err = t.budget(0, len(prompt), e.Model().MaxLength); err != nil {
 		return none, err
 	}
-	if err := checkPrompt(e.Model(), "inputs", prompt, t.req.MaxNewTokens); err != nil {
+	if err := checkPrompt(e, e.Room(ctx, client.SessionOptions{Beams: t.req.Beams.Beams}), "inputs", prompt, t.req.MaxNewTokens); err != nil {
 		return none, err
 	}
 	limit, err := a.deadline(&t.timeout, header)

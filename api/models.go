@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"whorl/api/gen"
+	"whorl/client"
 )
 
 // ListOpenAIModels lists the models this gateway answers with, and each with the adapters
@@ -12,9 +14,9 @@ import (
 func (a *API) ListOpenAIModels(w http.ResponseWriter, r *http.Request) {
 	out := gen.OpenAIModelList{Object: gen.OpenAIModelListObjectList, Data: []gen.OpenAIModel{}}
 	for _, e := range a.cfg.Engines() {
-		out.Data = append(out.Data, a.openAIModel(e))
+		out.Data = append(out.Data, a.openAIModel(r.Context(), e))
 		for _, x := range a.adaptedBy(e) {
-			out.Data = append(out.Data, a.openAIModel(x))
+			out.Data = append(out.Data, a.openAIModel(r.Context(), x))
 		}
 	}
 	reply(w, out)
@@ -27,10 +29,10 @@ func (a *API) GetOpenAIModel(w http.ResponseWriter, r *http.Request, id gen.Mode
 		a.fail(w, r, err)
 		return
 	}
-	reply(w, a.openAIModel(e))
+	reply(w, a.openAIModel(r.Context(), e))
 }
 
-func (a *API) openAIModel(e Engine) gen.OpenAIModel {
+func (a *API) openAIModel(ctx context.Context, e Engine) gen.OpenAIModel {
 	m, state := e.Model(), gen.ModelStateUnknown
 	if v := a.viewOf(e); v.Manifest.UID() == m.UID {
 		if x, ok := e.(adapted); ok {
@@ -39,6 +41,7 @@ func (a *API) openAIModel(e Engine) gen.OpenAIModel {
 		_, state = judge(v)
 	}
 	return gen.OpenAIModel{
-		Id: m.Name, Object: gen.OpenAIModelObjectModel, Created: m.Created.Unix(), OwnedBy: "whorl", State: state, ContextLength: m.MaxLength,
+		Id: m.Name, Object: gen.OpenAIModelObjectModel, Created: m.Created.Unix(), OwnedBy: "whorl", State: state,
+		ContextLength: e.Room(ctx, client.SessionOptions{}),
 	}
 }

@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"whorl/api/gen"
 	"whorl/client"
@@ -152,56 +150,4 @@ func usageOf(turns []turn, n int, completion int) gen.Usage {
 		prompt += len(turns[i].req.Prompt)
 	}
 	return gen.Usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: prompt + completion}
-}
-
-// chatLogprobs is the chat form of log-probabilities, nil if there are none.
-func chatLogprobs(e Engine, lps []sample.Logprob) *gen.ChatLogprobs {
-	if lps == nil {
-		return nil
-	}
-	out := &gen.ChatLogprobs{Content: []gen.TokenLogprob{}}
-	for _, lp := range lps {
-		t := tokenLogprob(e, lp.ID, lp.Logprob)
-		t.TopLogprobs = []gen.TokenLogprob{}
-		for _, alt := range lp.Top {
-			t.TopLogprobs = append(t.TopLogprobs, tokenLogprob(e, alt.ID, alt.Logprob))
-		}
-		out.Content = append(out.Content, t)
-	}
-	return out
-}
-
-func tokenLogprob(e Engine, id int32, lp float64) gen.TokenLogprob {
-	t := gen.TokenLogprob{Token: e.TokenText(id), Logprob: lp}
-	if !strings.ContainsRune(t.Token, utf8.RuneError) {
-		t.Bytes = []int{}
-		for _, b := range []byte(t.Token) {
-			t.Bytes = append(t.Bytes, int(b))
-		}
-	}
-	return t
-}
-
-// completionLogprobs is the form of completions, nil if there are none. offset is where
-// the first token stands in the text, in characters.
-func completionLogprobs(e Engine, lps []sample.Logprob, offset int) (*gen.CompletionLogprobs, int) {
-	if lps == nil {
-		return nil, offset
-	}
-	out := &gen.CompletionLogprobs{Tokens: []string{}, TokenLogprobs: []float64{}, TopLogprobs: []map[string]float64{}, TextOffset: []int{}}
-	for _, lp := range lps {
-		text, top := e.TokenText(lp.ID), map[string]float64{}
-		for _, alt := range lp.Top {
-			s := e.TokenText(alt.ID)
-			if _, twice := top[s]; !twice { // of ids that look alike the likelier stays
-				top[s] = alt.Logprob
-			}
-		}
-		out.Tokens = append(out.Tokens, text)
-		out.TokenLogprobs = append(out.TokenLogprobs, lp.Logprob)
-		out.TopLogprobs = append(out.TopLogprobs, top)
-		out.TextOffset = append(out.TextOffset, offset)
-		offset += utf8.RuneCountInString(text)
-	}
-	return out, offset
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -216,8 +217,18 @@ func (a *API) describe(r *http.Request, err error) failure {
 	return f
 }
 
+// abandon ends a request whose caller went away, or closed its half of the connection, which
+// looks the same from here: what that brought about is no answer. Of what is wrong with the
+// request itself the caller is told.
+func abandon(r *http.Request, err error) {
+	if e := swarm.AsError(err); context.Cause(r.Context()) == context.Canceled && (e.Verdict != swarm.Caller || e.Code == swarm.CodeCancelled) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
 // fail answers with an error in the form of the route's audience.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	abandon(r, err)
 	f := a.describe(r, err)
 	f.headers(w.Header())
 	switch path := r.URL.Path; {

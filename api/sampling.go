@@ -66,7 +66,7 @@ func (a *API) finishSampling(e Engine, r *client.Request, badWords []string) err
 	if len(badWords) > 0 {
 		words, err := e.BadWords(badWords)
 		if err != nil {
-			return encodeError("bad_words", err)
+			return encodeError(e, "bad_words", err)
 		}
 		r.Sampling.BadWords = words
 	}

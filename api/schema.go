@@ -1,12 +1,16 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -14,6 +18,9 @@ import (
 // decode checks a JSON object and decodes it into each of the values; unknown are the fields
 // that the schema lacks.
 func (a *API) decode(b []byte, schema string, into ...any) (unknown []string, err error) {
+	if err := checkText(b); err != nil {
+		return nil, err
+	}
 	if err := checkSize(b); err != nil {
 		return nil, err
 	}
@@ -38,6 +45,12 @@ func (a *API) decode(b []byte, schema string, into ...any) (unknown []string, er
 	if err := s.VisitJSON(tree); err != nil {
 		return nil, schemaError(err)
 	}
+	if err := notRefused(s, object); err != nil {
+		return nil, err
+	}
+	if b, err = wholeNumbers(s, object, b); err != nil {
+		return nil, err
+	}
 	for _, v := range into {
 		if err := json.Unmarshal(b, v); err != nil {
 			var wrong *json.UnmarshalTypeError
@@ -48,6 +61,67 @@ func (a *API) decode(b []byte, schema string, into ...any) (unknown []string, er
 		}
 	}
 	return unknown, nil
+}
+
+// checkText refuses bytes that are no text: a decoder would replace them in silence.
+func checkText(b []byte) error {
+	if !utf8.Valid(b) {
+		return invalid("", "the body is not UTF-8")
+	}
+	return nil
+}
+
+// notRefused refuses fields that would change the answer and cannot be done here, as the
+// contract marks them (x-refused), unless their value asks for nothing.
+func notRefused(s *openapi3.Schema, object map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		p := s.Properties[name]
+		if p == nil || p.Value.Extensions["x-refused"] == nil {
+			continue
+		}
+		asks := true
+		switch v := object[name].(type) {
+		case bool:
+			asks = v != (p.Value.Extensions["x-refused"] == "unless-true")
+		case string:
+			asks = v != ""
+		case []any:
+			asks = len(v) > 0
+		case map[string]any:
+			asks = len(v) > 0
+		}
+		if asks {
+			return unsupported(name, "%s is not supported: leave it out", name)
+		}
+	}
+	return nil
+}
+
+// wholeNumbers writes whole numbers of integer fields as such, where they came as floats:
+// JSON does not tell 2 from 2.0, encoding/json does.
+func wholeNumbers(s *openapi3.Schema, object map[string]any, b []byte) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	for name, v := range object {
+		n, isNumber := v.(float64)
+		if p := s.Properties[name]; !isNumber || p == nil || !p.Value.Type.Is("integer") {
+			continue
+		}
+		if fields == nil {
+			if err := json.Unmarshal(b, &fields); err != nil {
+				return nil, invalid("", "%v", err)
+			}
+		}
+		if text := bytes.TrimSpace(fields[name]); bytes.ContainsAny(text, ".eE") {
+			if math.Abs(n) > 1<<53 {
+				return nil, invalid(name, "%s is %s: write it without a point or an exponent", name, clip(string(text)))
+			}
+			fields[name] = strconv.AppendInt(nil, int64(n), 10)
+		}
+	}
+	if fields == nil {
+		return b, nil
+	}
+	return json.Marshal(fields)
 }
 
 const (

@@ -204,7 +204,7 @@ func (t *talk) prompt(st *socketTurn, f *fields) error {
 	if st.chat {
 		ids, err := t.engine.EncodeChat(st.messages, client.ChatExtras{})
 		if err != nil {
-			return encodeError("messages", err)
+			return encodeError(t.engine, "messages", err)
 		}
 		// What the session holds of the conversation stays; the last id at least runs
 		// again, for its logits.
@@ -217,7 +217,7 @@ func (t *talk) prompt(st *socketTurn, f *fields) error {
 	} else if st.inputs != "" {
 		ids, err := t.engine.Encode(st.inputs, len(held) == 0) // marks of a text's beginning only there
 		if err != nil {
-			return encodeError("inputs", err)
+			return encodeError(t.engine, "inputs", err)
 		}
 		st.position, st.req.Prompt = len(held), ids
 	} else {
@@ -243,7 +243,8 @@ func (t *talk) messages(f *fields) ([]client.Message, error) {
 	if _, err := t.api.decode(b, "ChatRequest", &req); err != nil {
 		return nil, err
 	}
-	return chatMessages(req.Messages)
+	messages, _, err := chatMessages(req.Messages)
+	return messages, err
 }
 
 // frames turns deltas into frames of a turn.

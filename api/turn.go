@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +37,10 @@ func (t *turn) choices(res client.Result) []client.Result {
 // run opens the session, generates and closes it.
 func (a *API) run(ctx context.Context, t turn, emit func(client.Delta) error) (client.Result, error) {
 	s, err := t.engine.Open(ctx, client.SessionOptions{MaxLength: len(t.req.Prompt) + t.req.MaxNewTokens, Beams: t.req.Beams.Beams})
+	var room *client.RoomError
+	if errors.As(err, &room) { // servers left since it was checked
+		return client.Result{}, overflow("prompt", room.Most, room.Asked, fmt.Sprintf("%d in the prompt, %d in the completion", len(t.req.Prompt), t.req.MaxNewTokens))
+	}
 	if err != nil {
 		return client.Result{}, err
 	}
@@ -73,8 +78,9 @@ func (a *API) runAll(ctx context.Context, turns []turn) ([]client.Result, error)
 }
 
 // checkPrompt refuses what can be refused before a session is opened: a prompt that says
-// nothing, ids that are none, and more positions than the model has.
-func checkPrompt(m client.Model, param string, prompt []int32, asked int) error {
+// nothing, ids that are none, and more positions than there is room for.
+func checkPrompt(e Engine, room int, param string, prompt []int32, asked int) error {
+	m := e.Model()
 	if len(prompt) == 0 {
 		return invalid(param, "%s is empty: there is nothing to continue", param)
 	}
@@ -83,22 +89,29 @@ func checkPrompt(m client.Model, param string, prompt []int32, asked int) error 
 			return invalid(param, "%s has the id %d, which is outside the vocabulary of %d", param, id, m.Vocab)
 		}
 	}
-	if len(prompt)+asked > m.MaxLength {
-		return &paramError{param, swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
-			"this model's maximum context length is %d tokens, but the request needs %d: %d of the prompt and %d of the answer",
-			m.MaxLength, len(prompt)+asked, len(prompt), asked)}
+	if len(prompt)+asked > room {
+		return overflow(param, room, len(prompt)+asked, fmt.Sprintf("%d in the %s, %d in the completion", len(prompt), param, asked))
 	}
 	return nil
 }
 
+// overflow says that a request has more tokens than there is room for, in the words that
+// clients know: some shorten the conversation when they read them.
+func overflow(param string, room, asked int, parts string) error {
+	return &paramError{param, swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
+		"This model's maximum context length is %d tokens. However, you requested %d tokens (%s). Please reduce the length of the %s or of the completion.",
+		room, asked, parts, param)}
+}
+
 // encodeError makes what goes wrong with a text the caller's concern.
-func encodeError(param string, err error) error {
+func encodeError(e Engine, param string, err error) error {
 	var coded *swarm.Error
 	switch {
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, client.ErrTooLong):
-		return &paramError{param, swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "%s is more than twice as long as this model's maximum context length", param)}
+		limit := e.Model().MaxLength
+		return overflow(param, limit, 2*limit+1, fmt.Sprintf("that many or more in the %s", param))
 	case errors.Is(err, client.ErrNoTemplate), errors.Is(err, client.ErrNoTokenizer):
 		return unsupported(param, "%w", err)
 	}

@@ -135,19 +135,14 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.MaxLength < 1 || o.MaxLength > e.cfg.MaxLength {
 		return nil, errNoRoom(o.MaxLength, e.cfg.MaxLength)
 	}
-	view, err := e.cfg.Directory.View(ctx, e.uid)
+	view, adapter, err := e.viewFor(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := e.adapter(view, o.Adapter)
-	if err != nil {
-		return nil, err
-	}
-	view = holding(view, adapter)
 	if o.Beams < 0 || o.Beams > sample.MaxBeams {
 		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "num_beams is %d: want 1 to %d", o.Beams, sample.MaxBeams)
 	}
-	if most := plan.Capacity(view, swarm.Span{End: e.cfg.Manifest.Blocks}, o.sequences()); most > 0 && o.MaxLength > most {
+	if most := e.room(view, o); o.MaxLength > most {
 		return nil, errNoRoom(o.MaxLength, most)
 	}
 	sctx, kill := context.WithCancelCause(context.Background())
@@ -169,9 +164,47 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	return s, nil
 }
 
-// errNoRoom says that no wait would make a session fit.
+// viewFor is the present view of the servers that a session with such options may use.
+func (e *Engine) viewFor(ctx context.Context, o SessionOptions) (swarm.View, *swarm.Adapter, error) {
+	view, err := e.cfg.Directory.View(ctx, e.uid)
+	if err != nil {
+		return swarm.View{}, nil, err
+	}
+	adapter, err := e.adapter(view, o.Adapter)
+	return holding(view, adapter), adapter, err
+}
+
+// room is the longest session with such options that the servers of a view could hold. Where
+// some block has no server that is another failure: then it is the model's limit.
+func (e *Engine) room(view swarm.View, o SessionOptions) int {
+	most := plan.Capacity(view, swarm.Span{End: e.cfg.Manifest.Blocks}, o.sequences())
+	if most == 0 {
+		return e.cfg.MaxLength
+	}
+	return min(most, e.cfg.MaxLength)
+}
+
+// Room is the longest session, in positions, that the servers of now could hold with such
+// options when nobody else uses them: at most the model's limit, which it is also where
+// nothing is known.
+func (e *Engine) Room(ctx context.Context, o SessionOptions) int {
+	view, _, err := e.viewFor(ctx, o)
+	if err != nil {
+		return e.cfg.MaxLength
+	}
+	return e.room(view, o)
+}
+
+// RoomError says that no wait would make a session fit.
+type RoomError struct{ Asked, Most int } // positions
+
+// Error has the words that clients of Petals look for.
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("Cannot allocate KV cache for %d tokens, max = %d", e.Asked, e.Most)
+}
+
 func errNoRoom(tokens, most int) error {
-	return swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Cannot allocate KV cache for %d tokens, max = %d", tokens, most)
+	return swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "%w", &RoomError{tokens, most})
 }
 
 func (e *Engine) forget(s *Session) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"whorl/client/sample"
 	"whorl/swarm"
@@ -90,10 +91,11 @@ type turn struct {
 	logits  []float32
 	history []int32
 	res     Result
-	ids     []int32          // sampled since the last delta
-	lps     []sample.Logprob // of those
-	before  int              // re-routes before the turn
-	hash    *logitsHash      // nil if not asked for
+	ids     []int32     // sampled since the last delta
+	lps     []Logprob   // of those
+	shown   int         // characters of the text that was shown
+	before  int         // re-routes before the turn
+	hash    *logitsHash // nil if not asked for
 }
 
 func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
@@ -188,11 +190,14 @@ func (t *turn) choose(row []float32) (int32, error) {
 		return 0, t.unchosen(err)
 	}
 	if t.r.TopLogprobs >= 0 {
-		lp := sample.Logprobs(t.logits, id, t.r.TopLogprobs)
-		t.lps = append(t.lps, lp)
-		t.res.Logprobs = append(t.res.Logprobs, lp)
+		t.measured(sample.Logprobs(t.logits, id, t.r.TopLogprobs))
 	}
 	return id, nil
+}
+
+// measured notes how likely the next id is, before its text is known.
+func (t *turn) measured(lp sample.Logprob) {
+	t.lps = append(t.lps, Logprob{ID: lp.ID, Logprob: lp.Logprob, Top: lp.Top, Offset: t.text.start(lp.ID)})
 }
 
 // accept takes a sampled id into the session and shows its text; done ends the turn.
@@ -222,7 +227,21 @@ func (t *turn) accept(id int32) (done bool, err error) {
 	if show == "" && t.text.waiting() {
 		return false, nil
 	}
-	return false, t.show(show)
+	return false, t.showPart(show, t.begun(show))
+}
+
+// begun is how many of the ids that were not told begin in text that is shown with show. Those
+// behind it wait, where offsets are told: a stop text may take their text away.
+func (t *turn) begun(show string) int {
+	if t.r.TopLogprobs < 0 || t.text.stop.held == "" {
+		return len(t.ids)
+	}
+	end := t.shown + utf8.RuneCountInString(show)
+	n := 0
+	for n < len(t.lps) && t.lps[n].Offset < end {
+		n++
+	}
+	return n
 }
 
 // last ends a turn whose text may hold a stop text.
@@ -249,10 +268,22 @@ func (t *turn) finish(show string) error {
 	return t.show(show)
 }
 
-func (t *turn) show(text string) error {
+// show tells of text and of the ids since it was last called.
+func (t *turn) show(text string) error { return t.showPart(text, len(t.ids)) }
+
+// showPart tells of text and of the first n ids.
+func (t *turn) showPart(text string, n int) error {
 	t.res.Text += text
-	d := Delta{Text: text, IDs: t.ids, Logprobs: t.lps}
-	t.ids, t.lps = nil, nil
+	t.shown += utf8.RuneCountInString(text)
+	d := Delta{Text: text, IDs: t.ids[:n:n]}
+	t.ids = t.ids[n:]
+	if t.r.TopLogprobs >= 0 {
+		d.Logprobs, t.lps = t.lps[:n:n], t.lps[n:]
+		for i := range d.Logprobs { // of a stop text that is left out
+			d.Logprobs[i].Offset = min(d.Logprobs[i].Offset, t.shown)
+		}
+		t.res.Logprobs = append(t.res.Logprobs, d.Logprobs...)
+	}
 	if t.emit == nil {
 		return nil
 	}

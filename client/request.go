@@ -55,7 +55,17 @@ type Request struct {
 type Delta struct {
 	Text     string
 	IDs      []int32
-	Logprobs []sample.Logprob // one per id if asked for
+	Logprobs []Logprob // one per id if asked for
+}
+
+// Logprob is how likely an id of an answer was.
+type Logprob struct {
+	ID      int32
+	Logprob float64              // see sample.Logprobs
+	Top     []sample.Alternative // in falling order
+	// Offset is where the id begins in the text of the turn, in characters: a piece of a
+	// character has that of the character, what is not shown the end of the text so far.
+	Offset int
 }
 
 // Finish says why a turn ended.
@@ -89,7 +99,7 @@ type Timings struct {
 type Result struct {
 	IDs          []int32
 	Text         string
-	Logprobs     []sample.Logprob
+	Logprobs     []Logprob
 	Answers      []Answer // of a beam search, best first: the first one is IDs and Text
 	Finish       Finish
 	StopMatch    string // the stop text that matched

@@ -54,6 +54,14 @@ func (x *texter) push(id int32) (show, match string) {
 	return x.stop.push(x.stream.Push(id))
 }
 
+// start is where in the text an id begins if it is the next, in characters.
+func (x *texter) start(id int32) int {
+	if x.tok == nil {
+		return 0
+	}
+	return x.stream.Start(id)
+}
+
 // waiting tells whether ids that showed nothing should be kept for the next delta: text
 // is held back for them.
 func (x *texter) waiting() bool { return x.tok != nil }
@@ -125,6 +133,16 @@ func (e *Engine) BadWords(texts []string) ([][]int32, error) {
 		}
 	}
 	return out, nil
+}
+
+// TokenBytes are the bytes that an id adds to a text, which need not be whole characters; nil
+// for a control token. first is for the first token of a text, of which some vocabularies
+// strip a space.
+func (e *Engine) TokenBytes(id int32, first bool) []byte {
+	if e.cfg.Tokenizer == nil {
+		return nil
+	}
+	return e.cfg.Tokenizer.TokenBytes(id, first)
 }
 
 // TokenText is the text of one id on its own, control tokens included.

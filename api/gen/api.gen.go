@@ -688,8 +688,8 @@ type ChatDeltaRole string
 
 // ChatLogprobs defines model for ChatLogprobs.
 type ChatLogprobs struct {
-	Content []TokenLogprob `json:"content"`
-	Refusal []TokenLogprob `json:"refusal"`
+	Content []ContentLogprob `json:"content"`
+	Refusal []ContentLogprob `json:"refusal"`
 }
 
 // ChatMessage defines model for ChatMessage.
@@ -712,11 +712,29 @@ type ChatMessageRole string
 
 // ChatRequest defines model for ChatRequest.
 type ChatRequest struct {
+	// AddGenerationPrompt Refused unless true.
+	AddGenerationPrompt interface{} `json:"add_generation_prompt,omitempty"`
+
+	// AllowedTokenIds Refused unless empty.
+	AllowedTokenIds interface{} `json:"allowed_token_ids,omitempty"`
+
+	// Audio Refused: an answer is text.
+	Audio interface{} `json:"audio,omitempty"`
+
 	// BadWords Extension: texts that the answer must not have.
 	BadWords []string `json:"bad_words,omitempty"`
 
+	// ChatTemplate Refused: a template comes with its model.
+	ChatTemplate interface{} `json:"chat_template,omitempty"`
+
 	// ChatTemplateKwargs Extension: more variables of the model's template, such as enable_thinking.
 	ChatTemplateKwargs Variables `json:"chat_template_kwargs,omitempty"`
+
+	// ContinueFinalMessage Refused unless false.
+	ContinueFinalMessage interface{} `json:"continue_final_message,omitempty"`
+
+	// Documents Refused unless empty.
+	Documents interface{} `json:"documents,omitempty"`
 
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
@@ -730,8 +748,29 @@ type ChatRequest struct {
 	// Functions Only empty is supported.
 	Functions []map[string]interface{} `json:"functions,omitempty"`
 
+	// Grammar Refused.
+	Grammar interface{} `json:"grammar,omitempty"`
+
+	// GuidedChoice Refused.
+	GuidedChoice interface{} `json:"guided_choice,omitempty"`
+
+	// GuidedGrammar Refused.
+	GuidedGrammar interface{} `json:"guided_grammar,omitempty"`
+
+	// GuidedJson Refused.
+	GuidedJson interface{} `json:"guided_json,omitempty"`
+
+	// GuidedRegex Refused.
+	GuidedRegex interface{} `json:"guided_regex,omitempty"`
+
 	// IgnoreEos Extension: end tokens do not end the answer.
 	IgnoreEos *bool `json:"ignore_eos,omitempty"`
+
+	// IncludeStopStrInOutput Refused unless false.
+	IncludeStopStrInOutput interface{} `json:"include_stop_str_in_output,omitempty"`
+
+	// JsonSchema Refused.
+	JsonSchema interface{} `json:"json_schema,omitempty"`
 
 	// LengthPenalty Extension: of a beam search; 1 by default.
 	LengthPenalty *float64 `json:"length_penalty,omitempty"`
@@ -740,7 +779,7 @@ type ChatRequest struct {
 	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
 	Logprobs  *bool              `json:"logprobs,omitempty"`
 
-	// MaxCompletionTokens Wins over max_tokens. Without both: what is left of the context, at most 512.
+	// MaxCompletionTokens Wins over max_tokens. Without both: what is left of context_length, at most 512.
 	MaxCompletionTokens *int          `json:"max_completion_tokens,omitempty"`
 	MaxTokens           *int          `json:"max_tokens,omitempty"`
 	Messages            []ChatMessage `json:"messages"`
@@ -767,14 +806,26 @@ type ChatRequest struct {
 	// NumBeams Extension: a beam search with so many beams, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
-	// ParallelToolCalls Ignored.
+	// ParallelToolCalls Ignored: calls are not parsed.
 	ParallelToolCalls interface{} `json:"parallel_tool_calls,omitempty"`
+
+	// Prediction Ignored: it would only be a matter of speed.
+	Prediction interface{} `json:"prediction,omitempty"`
 
 	// PresencePenalty Taken from the logits of tokens that the answer has.
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
 
 	// PromptCacheKey Ignored.
-	PromptCacheKey    interface{}     `json:"prompt_cache_key,omitempty"`
+	PromptCacheKey interface{} `json:"prompt_cache_key,omitempty"`
+
+	// PromptCacheRetention Ignored.
+	PromptCacheRetention interface{} `json:"prompt_cache_retention,omitempty"`
+
+	// PromptLogprobs Refused.
+	PromptLogprobs interface{} `json:"prompt_logprobs,omitempty"`
+
+	// ReasoningEffort Goes to the model's template; one that knows no such thing leaves it out.
+	ReasoningEffort   *string         `json:"reasoning_effort,omitempty"`
 	RepetitionPenalty *float64        `json:"repetition_penalty,omitempty"`
 	ResponseFormat    *ResponseFormat `json:"response_format,omitempty"`
 
@@ -788,13 +839,22 @@ type ChatRequest struct {
 	// ServiceTier Ignored.
 	ServiceTier interface{} `json:"service_tier,omitempty"`
 
+	// SkipSpecialTokens Refused unless true.
+	SkipSpecialTokens interface{} `json:"skip_special_tokens,omitempty"`
+
 	// Stop A text, or at most 16, that end the answer and are not shown.
 	Stop *Stop `json:"stop,omitempty"`
+
+	// StopTokenIds Refused unless empty.
+	StopTokenIds interface{} `json:"stop_token_ids,omitempty"`
 
 	// Store Ignored.
 	Store         interface{}    `json:"store,omitempty"`
 	Stream        *bool          `json:"stream,omitempty"`
 	StreamOptions *StreamOptions `json:"stream_options,omitempty"`
+
+	// StructuredOutputs Refused.
+	StructuredOutputs interface{} `json:"structured_outputs,omitempty"`
 
 	// Temperature 1 by default; 0 is greedy.
 	Temperature *float64 `json:"temperature,omitempty"`
@@ -813,11 +873,20 @@ type ChatRequest struct {
 	TopLogprobs *int     `json:"top_logprobs,omitempty"`
 	TopP        *float64 `json:"top_p,omitempty"`
 
+	// TruncatePromptTokens Refused.
+	TruncatePromptTokens interface{} `json:"truncate_prompt_tokens,omitempty"`
+
 	// TypicalP Extension: 1 for all.
 	TypicalP *float64 `json:"typical_p,omitempty"`
 
 	// User Ignored.
 	User interface{} `json:"user,omitempty"`
+
+	// Verbosity Ignored: models of a swarm do not know it.
+	Verbosity interface{} `json:"verbosity,omitempty"`
+
+	// WebSearchOptions Ignored: nothing is searched.
+	WebSearchOptions interface{} `json:"web_search_options,omitempty"`
 }
 
 // Check defines model for Check.
@@ -855,14 +924,20 @@ type CompletionChoiceFinishReason string
 
 // CompletionLogprobs defines model for CompletionLogprobs.
 type CompletionLogprobs struct {
-	TextOffset    []int                `json:"text_offset"`
-	TokenLogprobs []float64            `json:"token_logprobs"`
-	Tokens        []string             `json:"tokens"`
-	TopLogprobs   []map[string]float64 `json:"top_logprobs"`
+	// TextOffset Where each begins in the text, in characters; a piece of a character where that does.
+	TextOffset    []int     `json:"text_offset"`
+	TokenLogprobs []float64 `json:"token_logprobs"`
+
+	// Tokens Named as the tokens of ContentLogprob.
+	Tokens      []string             `json:"tokens"`
+	TopLogprobs []map[string]float64 `json:"top_logprobs"`
 }
 
 // CompletionRequest defines model for CompletionRequest.
 type CompletionRequest struct {
+	// AllowedTokenIds Refused unless empty.
+	AllowedTokenIds interface{} `json:"allowed_token_ids,omitempty"`
+
 	// BadWords Extension: texts that the answer must not have.
 	BadWords []string `json:"bad_words,omitempty"`
 
@@ -878,8 +953,29 @@ type CompletionRequest struct {
 	// FrequencyPenalty Taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
+	// Grammar Refused.
+	Grammar interface{} `json:"grammar,omitempty"`
+
+	// GuidedChoice Refused.
+	GuidedChoice interface{} `json:"guided_choice,omitempty"`
+
+	// GuidedGrammar Refused.
+	GuidedGrammar interface{} `json:"guided_grammar,omitempty"`
+
+	// GuidedJson Refused.
+	GuidedJson interface{} `json:"guided_json,omitempty"`
+
+	// GuidedRegex Refused.
+	GuidedRegex interface{} `json:"guided_regex,omitempty"`
+
 	// IgnoreEos Extension: end tokens do not end the answer.
 	IgnoreEos *bool `json:"ignore_eos,omitempty"`
+
+	// IncludeStopStrInOutput Refused unless false.
+	IncludeStopStrInOutput interface{} `json:"include_stop_str_in_output,omitempty"`
+
+	// JsonSchema Refused.
+	JsonSchema interface{} `json:"json_schema,omitempty"`
 
 	// LengthPenalty Extension: of a beam search; 1 by default.
 	LengthPenalty *float64 `json:"length_penalty,omitempty"`
@@ -891,7 +987,7 @@ type CompletionRequest struct {
 	// MaxCompletionTokens Wins over max_tokens.
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
 
-	// MaxTokens 16 by default.
+	// MaxTokens 16 by default, or what is left of context_length.
 	MaxTokens *int     `json:"max_tokens,omitempty"`
 	MinP      *float64 `json:"min_p,omitempty"`
 
@@ -914,17 +1010,29 @@ type CompletionRequest struct {
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
 
 	// Prompt Text, several texts, ids, or several lists of ids.
-	Prompt            Prompt   `json:"prompt"`
-	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
+	Prompt Prompt `json:"prompt"`
+
+	// PromptLogprobs Refused.
+	PromptLogprobs    interface{} `json:"prompt_logprobs,omitempty"`
+	RepetitionPenalty *float64    `json:"repetition_penalty,omitempty"`
 
 	// ReturnTokenIds Extension: each choice carries token_ids.
 	ReturnTokenIds *bool  `json:"return_token_ids,omitempty"`
 	Seed           *int64 `json:"seed,omitempty"`
 
+	// SkipSpecialTokens Refused unless true.
+	SkipSpecialTokens interface{} `json:"skip_special_tokens,omitempty"`
+
 	// Stop A text, or at most 16, that end the answer and are not shown.
-	Stop          *Stop          `json:"stop,omitempty"`
+	Stop *Stop `json:"stop,omitempty"`
+
+	// StopTokenIds Refused unless empty.
+	StopTokenIds  interface{}    `json:"stop_token_ids,omitempty"`
 	Stream        *bool          `json:"stream,omitempty"`
 	StreamOptions *StreamOptions `json:"stream_options,omitempty"`
+
+	// StructuredOutputs Refused.
+	StructuredOutputs interface{} `json:"structured_outputs,omitempty"`
 
 	// Suffix Only empty is supported.
 	Suffix *string `json:"suffix,omitempty"`
@@ -939,6 +1047,9 @@ type CompletionRequest struct {
 	TopK *int     `json:"top_k,omitempty"`
 	TopP *float64 `json:"top_p,omitempty"`
 
+	// TruncatePromptTokens Refused.
+	TruncatePromptTokens interface{} `json:"truncate_prompt_tokens,omitempty"`
+
 	// TypicalP Extension: 1 for all.
 	TypicalP *float64 `json:"typical_p,omitempty"`
 
@@ -948,6 +1059,17 @@ type CompletionRequest struct {
 
 // Content Text, or text parts that are joined. Other parts are refused.
 type Content = Text
+
+// ContentLogprob defines model for ContentLogprob.
+type ContentLogprob struct {
+	// Bytes What the token adds to the text: those of all tokens, joined, are the text up to a stop text. null for a token that is not shown.
+	Bytes   []int   `json:"bytes"`
+	Logprob float64 `json:"logprob"`
+
+	// Token Its text. A piece of a character is written as `bytes:\xf0\x9f`; of two tokens of one position that look alike the second is written as its bytes, or as `token_id:7`.
+	Token       string         `json:"token"`
+	TopLogprobs []TokenLogprob `json:"top_logprobs"`
+}
 
 // ContentPart defines model for ContentPart.
 type ContentPart struct {
@@ -987,8 +1109,8 @@ type Flag = any
 
 // FunctionCall defines model for FunctionCall.
 type FunctionCall struct {
-	// Arguments An object, or a text that spells one.
-	Arguments RawJSON `json:"arguments"`
+	// Arguments An object, or a text that spells one. Absent, null or a blank text is an empty object; anything else goes to the template as the text that it is.
+	Arguments RawJSON `json:"arguments,omitempty"`
 	Name      string  `json:"name"`
 }
 
@@ -1272,6 +1394,7 @@ type OpenAIErrorReply struct {
 
 // OpenAIModel defines model for OpenAIModel.
 type OpenAIModel struct {
+	// ContextLength Tokens of prompt and answer that the servers of now can hold, at most what the model takes.
 	ContextLength int               `json:"context_length"`
 	Created       int64             `json:"created"`
 	Id            string            `json:"id"`
@@ -1718,11 +1841,9 @@ type StreamOptions struct {
 
 // TokenLogprob defines model for TokenLogprob.
 type TokenLogprob struct {
-	// Bytes UTF-8 of the token; null if it is a piece of a character.
-	Bytes       []int          `json:"bytes"`
-	Logprob     float64        `json:"logprob"`
-	Token       string         `json:"token"`
-	TopLogprobs []TokenLogprob `json:"top_logprobs,omitempty"`
+	Bytes   []int   `json:"bytes"`
+	Logprob float64 `json:"logprob"`
+	Token   string  `json:"token"`
 }
 
 // ToolCall defines model for ToolCall.

@@ -52,6 +52,27 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// idList are ids; JSON does not tell 2 from 2.0.
+type idList []int32
+
+// UnmarshalJSON takes a list of whole numbers.
+func (l *idList) UnmarshalJSON(b []byte) error {
+	if json.Unmarshal(b, (*[]int32)(l)) == nil {
+		return nil
+	}
+	var numbers []float64
+	if err := json.Unmarshal(b, &numbers); err != nil {
+		return err
+	}
+	*l = make([]int32, len(numbers))
+	for i, n := range numbers {
+		if (*l)[i] = int32(n); float64((*l)[i]) != n {
+			return errors.New("an id is no whole number of 32 bits")
+		}
+	}
+	return nil
+}
+
 // Prompts are what a completion continues (schema Prompt): each entry of Texts or of IDs is
 // a prompt of its own. One of the two is nil.
 type Prompts struct {
@@ -72,14 +93,16 @@ func (p *Prompts) UnmarshalJSON(b []byte) error {
 		p.Texts = texts
 		return nil
 	}
-	var ids []int32
+	var ids idList
 	if json.Unmarshal(b, &ids) == nil && len(ids) > 0 {
 		p.IDs = [][]int32{ids}
 		return nil
 	}
-	var lists [][]int32
+	var lists []idList
 	if json.Unmarshal(b, &lists) == nil && len(lists) > 0 {
-		p.IDs = lists
+		for _, ids := range lists {
+			p.IDs = append(p.IDs, ids)
+		}
 		return nil
 	}
 	return errors.New("prompt: want a text, a list of texts, a list of ids or a list of lists of ids")

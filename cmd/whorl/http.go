@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"whorl/swarm"
 )
 
 // Limits of HTTP connections. Requests that generate take long, so only headers and
@@ -26,8 +28,8 @@ const (
 type listener struct {
 	net.Listener
 	server *http.Server
-	cancel context.CancelFunc // ends the contexts of running requests
-	done   chan struct{}      // closed when serving has ended
+	cancel context.CancelCauseFunc // ends the contexts of running requests
+	done   chan struct{}           // closed when serving has ended
 }
 
 // listen takes the port; nil if addr is off.
@@ -47,7 +49,7 @@ func (l *listener) serve(h http.Handler, failed func(error)) {
 	if l == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	l.cancel = cancel
 	l.server = &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -93,7 +95,7 @@ func (l *listener) end() {
 	if err := l.server.Shutdown(ctx); err != nil {
 		slog.Debug("requests were cut short", "listener", l.Addr(), "reason", err)
 	}
-	l.cancel()
+	l.cancel(swarm.Errorf(swarm.CodeDraining, swarm.Elsewhere, "the node stops"))
 	l.server.Close()
 	<-l.done
 }

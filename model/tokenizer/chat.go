@@ -25,7 +25,8 @@ type Message struct {
 	Content string
 
 	// NoContent says that the message has no content at all, as one that
-	// only calls tools. To templates that is not the same as an empty text.
+	// only calls tools. A template gets for it what it takes: an empty text,
+	// or none if it shows the calls of such messages alone.
 	NoContent bool
 	// Reasoning is what an assistant thought before it spoke
 	// (reasoning_content to templates), empty for nothing.
@@ -159,12 +160,7 @@ func (t *Tokenizer) chatVariables(messages []Message, addGenerationPrompt bool, 
 	for _, o := range opts {
 		o(&extra)
 	}
-	c := &chatVariables{foreign: map[string]jinja.Value{}, own: map[string]jinja.Value{"add_generation_prompt": addGenerationPrompt}}
-	for name, id := range map[string]int32{"bos_token": t.bos, "eos_token": t.eos, "unk_token": t.unk, "pad_token": t.pad} {
-		if token, ok := t.IDToToken(id); ok {
-			c.own[name] = token
-		}
-	}
+	c := &chatVariables{foreign: map[string]jinja.Value{}, own: t.ownVariables(addGenerationPrompt)}
 	for _, name := range slices.Sorted(maps.Keys(extra.vars)) {
 		if _, taken := map[string]bool{"messages": true, "tools": true, "documents": true, "add_generation_prompt": true}[name]; taken {
 			return nil, fmt.Errorf("rendering a chat: the variable %q cannot be set", name)
@@ -188,7 +184,18 @@ func (t *Tokenizer) chatVariables(messages []Message, addGenerationPrompt bool, 
 		}
 	}
 	c.tools, c.limit = c.foreign["tools"] != nil, extra.limit
-	return c, c.addMessages(messages)
+	return c, c.addMessages(messages, t.templateFor(c).silent)
+}
+
+// ownVariables are what a template is told of the model.
+func (t *Tokenizer) ownVariables(addGenerationPrompt bool) map[string]jinja.Value {
+	own := map[string]jinja.Value{"add_generation_prompt": addGenerationPrompt}
+	for name, id := range map[string]int32{"bos_token": t.bos, "eos_token": t.eos, "unk_token": t.unk, "pad_token": t.pad} {
+		if token, ok := t.IDToToken(id); ok {
+			own[name] = token
+		}
+	}
+	return own
 }
 
 // read reads a variable from JSON; nothing is null.
@@ -205,7 +212,8 @@ func (c *chatVariables) read(name string, data json.RawMessage) error {
 	return nil
 }
 
-func (c *chatVariables) addMessages(messages []Message) error {
+// addMessages reads the conversation. silent is the content of messages without one.
+func (c *chatVariables) addMessages(messages []Message, silent func() jinja.Value) error {
 	list := jinja.NewList()
 	for i, m := range messages {
 		if !validRole(m.Role) {
@@ -220,7 +228,9 @@ func (c *chatVariables) addMessages(messages []Message) error {
 		set("thinking", m.Reasoning)
 		v.Set("role", m.Role)
 		c.roles = append(c.roles, m.Role)
-		if !m.NoContent {
+		if m.NoContent {
+			v.Set("content", silent())
+		} else {
 			v.Set("content", validText(m.Content))
 		}
 		if len(m.ToolCalls) > 0 {
@@ -243,14 +253,14 @@ func (c *chatVariables) addMessages(messages []Message) error {
 
 // render runs the template that is for these variables.
 func (t *Tokenizer) render(c *chatVariables) (string, error) {
+	return t.renderWith(t.templateFor(c), c)
+}
+
+func (t *Tokenizer) renderWith(template *chatTemplate, c *chatVariables) (string, error) {
 	size := 0
 	c.each(func(s string) { size += len(s) })
 	if size > maxChatText {
 		return "", fmt.Errorf("rendering a chat: its text exceeds %d bytes", maxChatText)
-	}
-	template := t.template
-	if c.tools && t.toolTemplate != nil {
-		template = t.toolTemplate
 	}
 	data := maps.Clone(c.own)
 	maps.Copy(data, c.foreign)
@@ -259,21 +269,6 @@ func (t *Tokenizer) render(c *chatVariables) (string, error) {
 		return "", fmt.Errorf("rendering a chat: %w", err)
 	}
 	return text, nil
-}
-
-// compileTemplate compiles the chat templates that the files bring.
-func (t *Tokenizer) compileTemplate() (err error) {
-	if t.templateSource != "" {
-		if t.template, err = jinja.Compile(t.templateSource); err != nil {
-			return fmt.Errorf("chat template: %w", err)
-		}
-	}
-	if t.toolSource != "" {
-		if t.toolTemplate, err = jinja.Compile(t.toolSource); err != nil {
-			return fmt.Errorf("chat template tool_use: %w", err)
-		}
-	}
-	return nil
 }
 
 func validRole(role string) bool {

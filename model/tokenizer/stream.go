@@ -25,6 +25,7 @@ type Stream struct {
 	broken  bool   // the run of byte tokens is not UTF-8: all of it is replaced
 	left    int    // characters that may still be stripped off the start
 	held    int    // characters at the end that may have to be stripped
+	chars   int    // characters that Push returned
 	out     []byte // scratch of one Push
 }
 
@@ -45,7 +46,31 @@ func (s *Stream) Clone() *Stream {
 func (s *Stream) Push(id int32) string {
 	s.out = s.out[:0]
 	s.push(id)
+	s.chars += utf8.RuneCount(s.out)
 	return string(s.out)
+}
+
+// Start is where in the text, in characters, an id begins if it is the next: what is held back
+// counts. An id that goes on with a character begins where that does.
+func (s *Stream) Start(id int32) int {
+	at := s.chars + s.held
+	b := s.t.TokenBytes(id, false)
+	switch {
+	case len(s.pending) == 0:
+	case s.t.dec.byteFallback && (len(b) == 0 || s.t.entries[id].byte < 0): // the run ends before it
+		if s.whole < len(s.pending) {
+			return at + len(s.pending)
+		}
+		return at + utf8.RuneCount(s.pending)
+	case s.t.dec.byteFallback:
+		return at + utf8.RuneCount(s.pending[:s.whole])
+	case len(b) > 0:
+		// What is pending is the beginning of one character.
+		if n, whole, cut := sequenceAt(append(slices.Clone(s.pending), b...)); !whole && !cut && n <= len(s.pending) {
+			at++
+		}
+	}
+	return at
 }
 
 // Flush ends the text and returns what was held back; an unfinished character
@@ -58,7 +83,7 @@ func (s *Stream) Flush() string {
 		s.pending = s.pending[:0]
 		s.emit(whole)
 	}
-	s.started, s.left, s.held = false, s.t.dec.strip.left, 0
+	s.started, s.left, s.held, s.chars = false, s.t.dec.strip.left, 0, 0
 	return string(s.out)
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"whorl/model/tokenizer/jinja"
 )
 
 // chatter makes a tokenizer of single bytes and two control tokens, with the
@@ -98,7 +100,7 @@ func TestChatOptions(t *testing.T) {
 		{Role: "tool", ToolCallID: "c1", Name: "f"},
 	}
 	got, err := tok.Chat(messages, false, WithTools(raw(`[{"b":1,"a":2.0}]`)), WithDocuments(raw(`null`)), vars("x", `[true]`, "bos_token", `"B"`))
-	const want = "[{'b': 1, 'a': 2.0}]|None|[True]|B|[{'thinking': 'hm', 'role': 'assistant', 'tool_calls': [{'id': 1}], 'reasoning_content': 'hm'}, " +
+	const want = "[{'b': 1, 'a': 2.0}]|None|[True]|B|[{'thinking': 'hm', 'role': 'assistant', 'content': '', 'tool_calls': [{'id': 1}], 'reasoning_content': 'hm'}, " +
 		"{'role': 'tool', 'content': '', 'tool_call_id': 'c1', 'name': 'f'}]"
 	if err != nil || got != want {
 		t.Errorf("got %q, %v\nwant %q", got, err, want)
@@ -123,6 +125,62 @@ func TestChatOptions(t *testing.T) {
 	}
 }
 
+// A message that only calls tools has the content that the template takes: every published
+// shape takes an empty text, and one that shows calls only where there is no content gets none.
+func TestNoContent(t *testing.T) {
+	call := Message{Role: "assistant", ToolCalls: json.RawMessage(`[{"id":"call00001","type":"function","function":{"name":"f","arguments":{"a":1}}}]`)}
+	silent := call
+	silent.NoContent = true
+	tools := WithTools(json.RawMessage(`[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}}]`))
+	rendered := 0
+	for _, file := range []string{"chats", "tools"} {
+		g := readGolden[chatGolden](t, file)
+		for name, tok := range g.chatters(t) {
+			chat := func(m Message) (string, error) {
+				return tok.Chat([]Message{{Role: "user", Content: "x"}, m, {Role: "user", Content: "y"}}, true, tools)
+			}
+			want, err := chat(call)
+			if errors.Is(err, jinja.ErrRefused) {
+				continue // no turns of this kind at all
+			}
+			rendered++
+			if got, err := chat(silent); err != nil || got != want {
+				t.Errorf("%s: got %q, %v\nwant %q", name, got, err, want)
+			}
+		}
+	}
+	if rendered < 13 {
+		t.Errorf("only %d templates rendered calls", rendered)
+	}
+	for _, c := range []struct{ template, want string }{
+		{"{% for m in messages %}{% if m.content is none %}{{ m.tool_calls[0].function.name }}{% else %}[{{ m.content }}]{% endif %}{% endfor %}", "f"},
+		{"{% for m in messages %}{{ m.content + '|' }}{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}{% endfor %}", "|f"},
+		{"{% for m in messages %}{% if m.tool_calls is defined %}{{ m.tool_calls[0].function.name }}{% else %}{{ m.content }}{% endif %}{% endfor %}", "f"},
+	} {
+		if got, err := render(t, c.template, silent); err != nil || got != c.want {
+			t.Errorf("%q: got %q, %v, want %q", c.template, got, err, c.want)
+		}
+	}
+}
+
+// What ids add, put together, is what a text of them shows, whatever the vocabulary does at
+// its start.
+func TestTokenBytes(t *testing.T) {
+	for _, name := range []string{"smollm2", "llama3", "llama2", "metaspace", "gemma", "phi3", "granite"} {
+		tok, _ := loadGolden(t, name)
+		for _, text := range readTexts(t) {
+			ids := encode(t, tok, text, EncodeOptions{})
+			var b []byte
+			for i, id := range ids {
+				b = append(b, tok.TokenBytes(id, i == 0)...)
+			}
+			if got, want := string(b), tok.Decode(ids, true); got != want {
+				t.Fatalf("%s: %q is put together as %q, its text is %q", name, text, got, want)
+			}
+		}
+	}
+}
+
 // TestForeignTokens: control tokens in tools, documents and variables are text,
 // as values and as keys.
 func TestForeignTokens(t *testing.T) {
@@ -142,8 +200,6 @@ func TestForeignTokens(t *testing.T) {
 	}
 }
 
-// TestInjection: whatever a user writes, the only control tokens are those of
-// the template.
 // What JSON escapes for a template does not show how texts are marked.
 func TestMarksInASCII(t *testing.T) {
 	tok, err := chatter(t, "{{ bos_token }}{% for m in messages %}{{ m.content | tojson(ensure_ascii=true) }}{% endfor %}{{ eos_token }}")
@@ -160,6 +216,8 @@ func TestMarksInASCII(t *testing.T) {
 	}
 }
 
+// TestInjection: whatever a user writes, the only control tokens are those of
+// the template.
 func TestInjection(t *testing.T) {
 	tok, err := chatter(t, "{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}{{ eos_token }}")
 	if err != nil {

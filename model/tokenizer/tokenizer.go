@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"whorl/model/tokenizer/jinja"
 )
 
 // maxText bounds one text: 64 MiB is more than any context holds, and ids and
@@ -37,8 +35,8 @@ type Tokenizer struct {
 	eogs           []int32
 
 	templateSource, toolSource string
-	template                   *jinja.Template // nil: none
-	toolTemplate               *jinja.Template // for conversations with tools, nil: the same
+	template                   *chatTemplate // nil: none
+	toolTemplate               *chatTemplate // for conversations with tools, nil: the same
 	now                        func() time.Time
 }
 
@@ -217,6 +215,26 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	}
 	b.WriteString(s.Flush())
 	return b.String()
+}
+
+// TokenBytes are the bytes that an id adds to a text whose special tokens are skipped, nil
+// for one that adds nothing. They need not be whole characters. first is for the first token
+// of a text, of which some vocabularies strip a space.
+func (t *Tokenizer) TokenBytes(id int32, first bool) []byte {
+	if id < 0 || int(id) >= len(t.entries) || !t.entries[id].present || t.entries[id].special {
+		return nil
+	}
+	e := &t.entries[id]
+	if t.dec.byteFallback && e.byte >= 0 {
+		return []byte{byte(e.byte)}
+	}
+	switch {
+	case !first && t.dec.spaced:
+		return []byte(" " + e.shown)
+	case !first:
+		return []byte(e.shown)
+	}
+	return []byte(stripEnds(t.dec.shown(e.token, true), t.dec.strip.char, t.dec.strip.left, 0))
 }
 
 // VocabSize is one more than the highest id. The embedding of a model may
