@@ -29,7 +29,8 @@ var arrows = []arrow{
 
 	{"tensor/quant", []string{"tensor"}, "formats, for every device"},
 	{"tensor/tensortest", []string{"tensor", "tensor/quant", "tensor/ref"}, "one suite that every device runs"},
-	{"tensor/cpu/...", []string{"tensor", "tensor/quant"}, "a device knows operations, not models"},
+	{"tensor/cpu/pool", nil, "threads and tiles: it knows no format and no tensor"},
+	{"tensor/cpu/...", []string{"tensor", "tensor/quant", "tensor/cpu/pool"}, "a device knows operations, not models"},
 	{"tensor/ref", []string{"tensor", "tensor/quant"}, "a device knows operations, not models"},
 	{"gpu/...", []string{"tensor", "tensor/quant"}, "a device knows operations, not models"},
 	{"model/nn", []string{"tensor", "tensor/quant"}, "layers are composed of device operations"},

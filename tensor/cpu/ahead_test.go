@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"whorl/tensor"
+	"whorl/tensor/cpu/pool"
 	"whorl/tensor/quant"
 )
 
@@ -60,12 +61,12 @@ func TestReadsAheadWhatComesNext(t *testing.T) {
 			d.MatMul(a, mlp)
 		}
 		step(1)
-		if f := d.pool.ahead.Load(); f != nil {
+		if f := d.pool.Expected(); f != nil {
 			t.Fatalf("%v: after the first step a forecast of %+v", dt, f)
 		}
 		step(1)
-		f := d.pool.ahead.Load()
-		if f == nil || f != q.forecast || f.next != up.forecast || up.forecast.next != f {
+		f := q.forecast
+		if f == nil || d.pool.Expected() != &f.reads || f.next != up.forecast || up.forecast.next != f {
 			t.Fatalf("%v: after two steps not what they began with comes next", dt)
 		}
 		// The caller takes the last tile, k's; the workers q's first and second.
@@ -75,18 +76,11 @@ func TestReadsAheadWhatComesNext(t *testing.T) {
 		for _, read := range up.forecast.reads {
 			begins(t, dt, read, up, gate)
 		}
-		if at := f.reads[1][0].values; at != uintptr(unsafe.Pointer(&q.mem[0])) {
+		if at := f.reads[1][0].Values; at != uintptr(unsafe.Pointer(&q.mem[0])) {
 			t.Errorf("%v: the first worker begins %d bytes into the weight", dt, at-uintptr(unsafe.Pointer(&q.mem[0])))
 		}
-		r, chunks := reader{}, 0
-		for r.read(f, 1) {
-			chunks++
-		}
-		if chunks != f.reads[1][0].chunks || r.read(f, 1) {
-			t.Errorf("%v: read %d chunks of %d", dt, chunks, f.reads[1][0].chunks)
-		}
 		step(80) // a prompt
-		if f := d.pool.ahead.Load(); f != nil {
+		if f := d.pool.Expected(); f != nil {
 			t.Errorf("%v: a prompt is followed by a forecast", dt)
 		}
 		d.Close()
@@ -94,16 +88,16 @@ func TestReadsAheadWhatComesNext(t *testing.T) {
 }
 
 // begins checks that a thread reads from these weights, within their memory.
-func begins(t *testing.T, dt tensor.DType, read aheadRead, weights ...*weight) {
+func begins(t *testing.T, dt tensor.DType, read []pool.Read, weights ...*weight) {
 	t.Helper()
 	if len(read) != len(weights) {
 		t.Fatalf("%v: reads %d weights, want %d", dt, len(read), len(weights))
 	}
 	for i, w := range weights {
 		values, scales := w.memory()
-		within(t, dt, values, read[i].values, read[i].chunks*aheadChunk)
-		within(t, dt, scales, read[i].scales, read[i].chunks*read[i].scaleChunk)
-		if read[i].chunks == 0 {
+		within(t, dt, values, read[i].Values, read[i].Chunks*pool.AheadChunk)
+		within(t, dt, scales, read[i].Scales, read[i].Chunks*read[i].ScaleChunk)
+		if read[i].Chunks == 0 {
 			t.Errorf("%v: nothing is read", dt)
 		}
 	}
@@ -117,21 +111,5 @@ func within(t *testing.T, dt tensor.DType, mem []byte, at uintptr, n int) {
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 	if at < base || at+uintptr(n) > base+uintptr(len(mem)) {
 		t.Errorf("%v: %d bytes from %d on of %d", dt, n, int(at-base), len(mem))
-	}
-}
-
-// The caller takes tiles from the last on, workers from the first on.
-func TestPoolTakesFromBothEnds(t *testing.T) {
-	p := newPool(1)
-	p.ticket.Store(5 << 32)
-	for _, want := range []struct{ worker, tile int }{{0, 4}, {1, 0}, {2, 1}, {0, 3}, {1, 2}} {
-		if got, ok := p.next(want.worker); !ok || got != want.tile {
-			t.Errorf("worker %d won tile %d, %v; want %d", want.worker, got, ok, want.tile)
-		}
-	}
-	for worker := range 3 {
-		if got, ok := p.next(worker); ok {
-			t.Errorf("worker %d won tile %d when all were taken", worker, got)
-		}
 	}
 }

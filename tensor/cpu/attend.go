@@ -94,12 +94,12 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 	d.rowwise(op, len(b.Rows))
 	tiles := len(op.chunks) * s.KVHeads
 	// Few rows over a long past: share out their splits too.
-	if tiles < d.pool.threads*tilesPerThread && op.splits > 1 && d.pool.threads > 1 {
+	if tiles < d.pool.Threads()*tilesPerThread && op.splits > 1 && d.pool.Threads() > 1 {
 		if n := tiles * op.splits * op.partLen(); len(op.parts) < n {
 			op.parts = make([]float32, n+n/2)
 		}
 		op.phase = phaseSplits
-		d.pool.run(op, tiles*op.splits)
+		d.pool.Run(op, tiles*op.splits)
 		op.phase = phaseMerge
 	} else {
 		op.phase = phaseWhole
@@ -121,11 +121,11 @@ func (op *attendOp) attend(tiles int) {
 	}
 	if op.phase == phaseWhole && work < serialWork {
 		for i := range tiles {
-			op.tile(0, i)
+			op.Tile(0, i)
 		}
 		return
 	}
-	op.d.pool.run(op, tiles)
+	op.d.pool.Run(op, tiles)
 }
 
 // group is the number of query heads that share a key/value head.
@@ -232,7 +232,7 @@ func (op *attendOp) cut() {
 	}
 }
 
-func (op *attendOp) tile(worker, i int) {
+func (op *attendOp) Tile(worker, i int) {
 	if op.phase == phaseWrite {
 		op.write(i)
 		return

@@ -45,7 +45,7 @@ const (
 // NewCeiling reserves memory to read, huge pages where the system gives them, and writes
 // it once so that it is really there. bytesPerThread should be far beyond the caches.
 func (d *Device) NewCeiling(bytesPerThread int64) (*Ceiling, error) {
-	n := bytesPerThread * int64(d.pool.threads) / readTile * readTile
+	n := bytesPerThread * int64(d.pool.Threads()) / readTile * readTile
 	if n <= 0 || int64(int(n)) != n {
 		return nil, fmt.Errorf("cpu device: a ceiling over %d bytes a thread: want at least %d", bytesPerThread, readTile)
 	}
@@ -56,7 +56,7 @@ func (d *Device) NewCeiling(bytesPerThread int64) (*Ceiling, error) {
 		return nil, fmt.Errorf("cpu device: memory for a ceiling: %w", err)
 	}
 	c := &Ceiling{d: d, slab: s, read: readOp{s.mem}}
-	d.pool.run(fillOp(s.mem), int(n/readTile))
+	d.pool.Run(fillOp(s.mem), int(n/readTile))
 	return c, nil
 }
 
@@ -67,7 +67,7 @@ func (c *Ceiling) Loops() string { return ceilingLoops.name }
 func (c *Ceiling) Read() int64 {
 	c.d.begin()
 	defer c.d.end()
-	c.d.pool.run(&c.read, len(c.read.mem)/readTile)
+	c.d.pool.Run(&c.read, len(c.read.mem)/readTile)
 	return int64(len(c.read.mem))
 }
 
@@ -85,17 +85,17 @@ func (c *Ceiling) Dot(t tensor.DType) int64 {
 	c.d.begin()
 	defer c.d.end()
 	c.dot.ops.Store(0)
-	c.d.pool.run(&c.dot, dotRounds*c.d.pool.threads)
+	c.d.pool.Run(&c.dot, dotRounds*c.d.pool.Threads())
 	return c.dot.ops.Load()
 }
 
 type readOp struct{ mem []byte }
 
-func (op *readOp) tile(_, i int) { ceilingLoops.read(op.mem[i*readTile:][:readTile]) }
+func (op *readOp) Tile(_, i int) { ceilingLoops.read(op.mem[i*readTile:][:readTile]) }
 
 type fillOp []byte
 
-func (op fillOp) tile(_, i int) {
+func (op fillOp) Tile(_, i int) {
 	b := op[i*readTile:][:readTile]
 	for k := 0; k < len(b); k += 8 {
 		binary.LittleEndian.PutUint64(b[k:], uint64(i+k))
@@ -107,7 +107,7 @@ type dotOp struct {
 	ops  atomic.Int64
 }
 
-func (op *dotOp) tile(_, _ int) { op.ops.Add(op.loop(dotTurns)) }
+func (op *dotOp) Tile(_, _ int) { op.ops.Add(op.loop(dotTurns)) }
 
 // goSink keeps the compiler from dropping goRead.
 var goSink atomic.Uint64

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"whorl/tensor"
+	"whorl/tensor/cpu/pool"
 )
 
 // Arithmetic is the name of the rules by which this device rounds.
@@ -28,13 +29,14 @@ const maxThreads = 1024
 type Device struct {
 	tier string
 	k    *kernels
-	pool *pool
+	pool *pool.Pool
 
 	mu      sync.Mutex // held by every op: guards all below and the pool
 	closed  bool
 	scratch []scratch // per thread
 	slab    *slab     // where small weights go
 	before  *forecast // of the last products
+	hasty   bool      // tiles are taken over without patience, for tests
 	experts expertsOp
 
 	products []productOp // by slots of the pool
@@ -94,7 +96,7 @@ func Open(o Options) (*Device, error) {
 }
 
 func open1(t namedTier, threads int) *Device {
-	d := &Device{tier: t.name, k: t.k, pool: newPool(threads), scratch: make([]scratch, threads), products: make([]productOp, threads)}
+	d := &Device{tier: t.name, k: t.k, pool: pool.New(threads), scratch: make([]scratch, threads), products: make([]productOp, threads)}
 	for i := range d.scratch {
 		d.scratch[i] = scratch{
 			acc:    make([]float32, rowPanel*maxPanelCols),
@@ -111,7 +113,7 @@ func open1(t namedTier, threads int) *Device {
 
 // Info names the device.
 func (d *Device) Info() tensor.Info {
-	return tensor.Info{Name: "cpu", Tier: d.tier, Arithmetic: Arithmetic, Threads: d.pool.threads}
+	return tensor.Info{Name: "cpu", Tier: d.tier, Arithmetic: Arithmetic, Threads: d.pool.Threads()}
 }
 
 // Sync has nothing to wait for: ops are done when they return.
@@ -123,7 +125,7 @@ func (d *Device) Close() error {
 	defer d.mu.Unlock()
 	if !d.closed {
 		d.closed, d.slab = true, nil
-		d.pool.close()
+		d.pool.Close()
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (op *expertsOp) pass(in, mid rowForm) {
 // grow makes room for a pass.
 func (op *expertsOp) grow(slots int) {
 	experts := len(op.spec.Gate)
-	op.odds = grown(op.odds, experts*op.d.pool.threads)
+	op.odds = grown(op.odds, experts*op.d.pool.Threads())
 	op.expert, op.weight, op.slot, op.row = grown(op.expert, slots), grown(op.weight, slots), grown(op.slot, slots), grown(op.row, slots)
 	op.ends = grown(op.ends, experts)
 	op.in.grow(slots, op.hidden)
@@ -227,7 +227,7 @@ func (op *expertsOp) products(p expertsPhase) {
 		product := r.product(p)
 		tiles += product.share() * product.panels
 	}
-	op.d.pool.run(op, tiles)
+	op.d.pool.Run(op, tiles)
 }
 
 func (r *expertRun) product(p expertsPhase) *productOp {
@@ -237,7 +237,7 @@ func (r *expertRun) product(p expertsPhase) *productOp {
 	return &r.down
 }
 
-func (op *expertsOp) tile(worker, i int) {
+func (op *expertsOp) Tile(worker, i int) {
 	switch op.phase {
 	case expertsRoute:
 		op.route(worker, i)
@@ -253,7 +253,7 @@ func (op *expertsOp) tile(worker, i int) {
 		for op.runs[r].first > i {
 			r--
 		}
-		op.runs[r].product(op.phase).tile(worker, i-op.runs[r].first)
+		op.runs[r].product(op.phase).Tile(worker, i-op.runs[r].first)
 	case expertsCombine:
 		op.combine(worker, i)
 	}
@@ -262,7 +262,7 @@ func (op *expertsOp) tile(worker, i int) {
 // quantise brings row i of a in 8 bits.
 func (op *expertsOp) quantise(a *act, worker, i int) {
 	quant := quantOp{d: op.d, a: a, forms: a.quantised}
-	quant.tile(worker, i)
+	quant.Tile(worker, i)
 }
 
 // route chooses the experts of row i of the pass and weighs them.

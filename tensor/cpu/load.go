@@ -98,7 +98,7 @@ func (d *Device) Load(m tensor.Matrix) (tensor.Weight, error) {
 	if err := w.allocate(d); err != nil {
 		return nil, fmt.Errorf("cpu device: load %v matrix %dx%d: %w", m.DType, m.Rows, m.Cols, err)
 	}
-	d.pool.run(&repackOp{w, m}, w.blocks)
+	d.pool.Run(&repackOp{w, m}, w.blocks)
 	return w, nil
 }
 
@@ -145,7 +145,7 @@ type repackOp struct {
 	m tensor.Matrix
 }
 
-func (op *repackOp) tile(_, b int) {
+func (op *repackOp) Tile(_, b int) {
 	w := op.w
 	rowBytes, _ := quant.RowBytes(w.dtype, w.cols)
 	for j := range min(lanes, w.rows-b*lanes) {

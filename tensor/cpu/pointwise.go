@@ -72,7 +72,7 @@ func (d *Device) pointwise(op pointOp, n int) {
 	d.point = pointOp{}
 }
 
-func (op *pointOp) tile(worker, i int) {
+func (op *pointOp) Tile(worker, i int) {
 	k := op.d.k
 	switch op.kind {
 	case pointAdd:

@@ -61,7 +61,7 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	if missing := forms.under(a.mode) &^ a.quantised; missing != 0 {
 		d.fill(a, missing)
 	}
-	slot := d.pool.freeSlot()
+	slot := d.pool.FreeSlot()
 	op := &d.products[slot]
 	op.in = *a
 	op.a, op.products = &op.in, append(op.products[:0], products...)
@@ -70,9 +70,9 @@ func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	over := true
 	// No kernel stores what few rows give, so that a tile may be computed twice.
 	if a.n <= fewTurns*maxTileRows && d.k.opaque {
-		over = d.pool.runSteps(op, slot, tiles)
+		over = d.pool.RunSteps(op, slot, tiles)
 	} else {
-		d.pool.run(op, tiles)
+		d.pool.Run(op, tiles)
 	}
 	if over { // else a thread may still read what these say; they are forgotten with the next
 		clear(op.products)
@@ -122,7 +122,7 @@ func (op *productOp) share() int {
 		total += op.products[i].W.(*weight).blocks
 	}
 	op.panels = (op.a.n + rowPanel - 1) / rowPanel
-	want, most := op.d.pool.threads*tilesPerThread, maxTileCols/lanes
+	want, most := op.d.pool.Threads()*tilesPerThread, maxTileCols/lanes
 	if op.a.n > op.fewRows(op.products[0].W.(*weight)) {
 		most = maxPanelCols / lanes
 	}

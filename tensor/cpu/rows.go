@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"whorl/tensor"
+	"whorl/tensor/cpu/pool"
 )
 
 // serialRows is the number of rows below which row-wise ops stay on the calling thread: a
@@ -100,7 +101,7 @@ func (d *Device) fill(a *act, forms rowForm) {
 	a.asked |= forms
 }
 
-func (op *quantOp) tile(_, r int) {
+func (op *quantOp) Tile(_, r int) {
 	a := op.a
 	x := a.x[r*a.cols : (r+1)*a.cols]
 	if op.forms&inGroups != 0 {
@@ -114,17 +115,17 @@ func (op *quantOp) tile(_, r int) {
 }
 
 // rowwise runs a task of n rows, on all threads if that pays.
-func (d *Device) rowwise(t task, n int) {
+func (d *Device) rowwise(t pool.Task, n int) {
 	if n < serialRows {
 		for i := range n {
-			t.tile(0, i)
+			t.Tile(0, i)
 		}
 		return
 	}
 	op := &d.runs
 	op.task, op.n = t, n
-	op.each = min(max(n/(d.pool.threads*tilesPerThread), 1), maxRun)
-	d.pool.run(op, (n+op.each-1)/op.each)
+	op.each = min(max(n/(d.pool.Threads()*tilesPerThread), 1), maxRun)
+	d.pool.Run(op, (n+op.each-1)/op.each)
 	op.task = nil
 }
 
@@ -134,13 +135,13 @@ const maxRun = 8
 
 // runsOp makes tiles of each rows of a task whose tiles are n rows.
 type runsOp struct {
-	task    task
+	task    pool.Task
 	n, each int
 }
 
-func (op *runsOp) tile(worker, i int) {
+func (op *runsOp) Tile(worker, i int) {
 	for r := i * op.each; r < min((i+1)*op.each, op.n); r++ {
-		op.task.tile(worker, r)
+		op.task.Tile(worker, r)
 	}
 }
 
@@ -174,7 +175,7 @@ func (d *Device) Norm(to, from tensor.Buffer, n int, s tensor.NormSpec) {
 	op.dst, op.src, op.gain, op.bias = nil, nil, nil, nil
 }
 
-func (op *normOp) tile(_, r int) {
+func (op *normOp) Tile(_, r int) {
 	k, g := op.d.k, len(op.gain)
 	dst, src := op.dst.row(r), op.src.row(r)
 	for i := 0; i < len(src); i += g {

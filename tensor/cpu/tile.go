@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"whorl/tensor"
+	"whorl/tensor/cpu/pool"
 )
 
 // tilePlace is where a tile lies: outputs [from, to) of rows [r0, r0+rows), which are blocks
@@ -31,13 +32,16 @@ func (op *productOp) tileAt(i int) (t tilePlace) {
 	return t
 }
 
-func (op *productOp) tile(worker, i int) {
-	op.compute(worker, i)
-	op.store(worker, i)
+func (op *productOp) Tile(worker, i int) {
+	op.Compute(worker, i)
+	op.Store(worker, i)
 }
 
-// patience supposes memory at 8 GB/s for a thread, and rounds of a microsecond.
-func (op *productOp) patience() int {
+// Patience supposes memory at 8 GB/s for a thread, and rounds of a microsecond.
+func (op *productOp) Patience() int {
+	if op.d.hasty {
+		return 0
+	}
 	most := 0
 	for i := range op.products {
 		p := &op.products[i]
@@ -47,11 +51,11 @@ func (op *productOp) patience() int {
 		}
 		most = max(most, bytes)
 	}
-	return most/(8<<10)*(8+op.a.n)/8 + callerRounds
+	return most/(8<<10)*(8+op.a.n)/8 + pool.CallerRounds
 }
 
-// compute makes the products of a tile, before all else that is done to them.
-func (op *productOp) compute(worker, i int) {
+// Compute makes the products of a tile, before all else that is done to them.
+func (op *productOp) Compute(worker, i int) {
 	s, to := &op.d.scratch[worker], outcome{}
 	t := &s.tile
 	*t = op.tileAt(i)
@@ -67,9 +71,9 @@ func (op *productOp) compute(worker, i int) {
 	}
 }
 
-// store does to the products that the thread has computed what is to be done to them, and
+// Store does to the products that the thread has computed what is to be done to them, and
 // writes the results.
-func (op *productOp) store(worker, _ int) {
+func (op *productOp) Store(worker, _ int) {
 	s, k := &op.d.scratch[worker], op.d.k
 	t := &s.tile
 	if t.direct || t.rows == 0 {
@@ -80,7 +84,7 @@ func (op *productOp) store(worker, _ int) {
 	for r := range t.rows {
 		y, out := s.acc[r*stride:][:to-from], dst.row(t.r0 + r)[from:to]
 		if r+rowsAhead < t.rows {
-			fetch(uintptr(unsafe.Pointer(&dst.row(t.r0 + r + rowsAhead)[from])), 4*len(out))
+			pool.Fetch(uintptr(unsafe.Pointer(&dst.row(t.r0 + r + rowsAhead)[from])), 4*len(out))
 		}
 		if p.Bias != nil {
 			k.add(y, y, floatsOf(p.Bias)[from:to])

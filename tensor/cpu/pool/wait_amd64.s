@@ -7,8 +7,8 @@ TEXT ·pause(SB), NOSPLIT, $0-0
 	PAUSE
 	RET
 
-// func fetch(at uintptr, bytes int)
-TEXT ·fetch(SB), NOSPLIT, $0-16
+// func Fetch(at uintptr, bytes int)
+TEXT ·Fetch(SB), NOSPLIT, $0-16
 	MOVQ at+0(FP), AX
 	MOVQ bytes+8(FP), CX
 

@@ -1,6 +1,6 @@
 //go:build !linux || !amd64 || purego
 
-package cpu
+package pool
 
 func core() int64 { return -1 }
 

@@ -1,4 +1,4 @@
-package cpu
+package pool
 
 import (
 	"sync/atomic"
@@ -12,7 +12,7 @@ type countTask struct {
 	t    *testing.T
 }
 
-func (c *countTask) tile(worker, i int) {
+func (c *countTask) Tile(worker, i int) {
 	if c.busy[worker].Add(1) != 1 {
 		c.t.Error("two tiles at once on one worker")
 	}
@@ -22,37 +22,37 @@ func (c *countTask) tile(worker, i int) {
 
 func TestPoolDoesEachTileOnce(t *testing.T) {
 	for threads := 1; threads <= 5; threads++ {
-		p := newPool(threads)
+		p := New(threads)
 		for round := range 3000 {
 			n := round % 17
 			c := &countTask{hits: make([]atomic.Int32, n), busy: make([]atomic.Int32, threads), t: t}
-			p.run(c, n)
+			p.Run(c, n)
 			for i := range c.hits {
 				if got := c.hits[i].Load(); got != 1 {
 					t.Fatalf("%d threads, round %d: tile %d ran %d times", threads, round, i, got)
 				}
 			}
 		}
-		p.close()
+		p.Close()
 	}
 }
 
 // Workers that went to sleep must be woken, and a pool must close while they sleep.
 func TestPoolWakesSleepers(t *testing.T) {
-	p := newPool(3)
+	p := New(3)
 	for range 20 {
 		for p.parked.Load() != 2 { // both workers asleep: they park after workerRounds
 			pause()
 		}
 		c := &countTask{hits: make([]atomic.Int32, 64), busy: make([]atomic.Int32, 3), t: t}
-		p.run(c, 64)
+		p.Run(c, 64)
 		for i := range c.hits {
 			if c.hits[i].Load() != 1 {
 				t.Fatalf("tile %d ran %d times", i, c.hits[i].Load())
 			}
 		}
 	}
-	p.close()
+	p.Close()
 	if n := p.parked.Load(); n != 0 {
 		t.Errorf("%d workers still parked", n)
 	}
@@ -60,26 +60,26 @@ func TestPoolWakesSleepers(t *testing.T) {
 
 type emptyTask struct{}
 
-func (emptyTask) tile(int, int) {}
+func (emptyTask) Tile(int, int) {}
 
 func BenchmarkPoolBarrier(b *testing.B) {
-	p := newPool(2)
-	defer p.close()
+	p := New(2)
+	defer p.Close()
 	for range b.N {
-		p.run(emptyTask{}, 8)
+		p.Run(emptyTask{}, 8)
 	}
 }
 
 // The pool must not keep a virtual clock from moving.
 func TestPoolInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(3)
-		p.run(emptyTask{}, 50)
+		p := New(3)
+		p.Run(emptyTask{}, 50)
 		synctest.Wait() // all workers asleep
 		if n := p.parked.Load(); n != 2 {
 			t.Errorf("%d workers parked, want 2", n)
 		}
-		p.run(emptyTask{}, 50)
-		p.close()
+		p.Run(emptyTask{}, 50)
+		p.Close()
 	})
 }

@@ -1,4 +1,4 @@
-package cpu
+package pool
 
 import "sync/atomic"
 
@@ -24,8 +24,8 @@ const (
 
 func holdOf(slot, tile int) uint64 { return uint64(slot)<<33 | uint64(tile)<<1 | 1 }
 
-// freeSlot gives a slot, of as many as there are threads, that no thread is still busy with.
-func (p *pool) freeSlot() int {
+// FreeSlot gives a slot, of as many as there are threads, that no thread is still busy with.
+func (p *Pool) FreeSlot() int {
 	for slot := range p.threads - 1 {
 		if !p.slotHeld(slot) {
 			return slot
@@ -34,7 +34,7 @@ func (p *pool) freeSlot() int {
 	return p.threads - 1 // the caller holds none
 }
 
-func (p *pool) slotHeld(slot int) bool {
+func (p *Pool) slotHeld(slot int) bool {
 	if p.stale.Load() == 0 {
 		return false
 	}
@@ -46,21 +46,17 @@ func (p *pool) slotHeld(slot int) bool {
 	return false
 }
 
-// runSteps is run for a task in a free slot, whose tiles may be taken over. It reports
+// RunSteps is Run for a task in a free slot, whose tiles may be taken over. It reports
 // whether no thread is busy with the task any more.
-func (p *pool) runSteps(t stepTask, slot, n int) (over bool) {
+func (p *Pool) RunSteps(t StepTask, slot, n int) (over bool) {
 	if n <= 1 || p.threads == 1 || n > tilesMost {
-		p.run(t, n)
+		p.Run(t, n)
 		return true
 	}
 	p.task, p.steps, p.slot = t, t, slot
 	p.start(n)
 	p.take(0)
-	rounds := t.patience()
-	if p.hasty {
-		rounds = 0
-	}
-	if !p.spin(0, rounds, func() bool { return p.left.Load() == 0 }) {
+	if !p.spin(0, t.Patience(), func() bool { return p.left.Load() == 0 }) {
 		p.takeOver()
 	}
 	p.await()
@@ -70,40 +66,40 @@ func (p *pool) runSteps(t stepTask, slot, n int) (over bool) {
 
 // step does a tile that a worker won of the current task. Until the hold is set the task cannot
 // end, so what is read before belongs to it.
-func (p *pool) step(worker, i int) {
+func (p *Pool) step(worker, i int) {
 	t, h := p.steps, holdOf(p.slot, i)
 	p.held[worker].Store(h)
-	t.compute(worker, i)
+	t.Compute(worker, i)
 	if !p.held[worker].CompareAndSwap(h, 0) {
 		p.held[worker].Store(0)
 		p.stale.Add(-1)
 		p.spread()
 		return
 	}
-	t.store(worker, i)
+	t.Store(worker, i)
 	p.finish()
 }
 
 // spread makes way for the caller: a system whose cores are all taken may leave two threads
 // on one of them for long, and the other to another program.
-func (p *pool) spread() {
+func (p *Pool) spread() {
 	if here := core(); here >= 0 && here == p.home.Load() {
 		leaveCore(here)
 	}
 }
 
 // takeOver does the tiles that other threads hold, unless they come first.
-func (p *pool) takeOver() {
+func (p *Pool) takeOver() {
 	for w := 1; w < p.threads; w++ {
 		h := p.held[w].Load()
 		if h&1 == 0 {
 			continue
 		}
 		i := int(uint32(h) >> 1)
-		p.steps.compute(0, i)
+		p.steps.Compute(0, i)
 		p.stale.Add(1)
 		if p.held[w].CompareAndSwap(h, h>>33<<33|holdLost) {
-			p.steps.store(0, i)
+			p.steps.Store(0, i)
 			p.finish()
 		} else {
 			p.stale.Add(-1)

@@ -1,4 +1,4 @@
-package cpu
+package pool
 
 import (
 	"runtime"
@@ -6,30 +6,30 @@ import (
 	"sync/atomic"
 )
 
-// task is work cut in tiles that may run in any order and at the same time.
-type task interface {
-	// tile does tile i; worker numbers the thread, from 0, for its scratch.
-	tile(worker, i int)
+// Task is work cut in tiles that may run in any order and at the same time.
+type Task interface {
+	// Tile does tile i; worker numbers the thread, from 0, for its scratch.
+	Tile(worker, i int)
 }
 
-// stepTask is a task whose tiles are done in two steps, so that a tile whose thread lost its
+// StepTask is a task whose tiles are done in two steps, so that a tile whose thread lost its
 // core can be done by another (takeOver).
-type stepTask interface {
-	task
-	// compute brings the results of tile i to the worker's scratch and changes nothing else.
-	compute(worker, i int)
-	// store brings them from there to their place, after compute on the same worker.
-	store(worker, i int)
-	// patience is for how many rounds of spinning a thread may be busy with a tile before it
+type StepTask interface {
+	Task
+	// Compute brings the results of tile i to the worker's scratch and changes nothing else.
+	Compute(worker, i int)
+	// Store brings them from there to their place, after Compute on the same worker.
+	Store(worker, i int)
+	// Patience is for how many rounds of spinning a thread may be busy with a tile before it
 	// seems to have lost its core.
-	patience() int
+	Patience() int
 }
 
-// pool runs tasks on the calling goroutine and its workers. Tiles are taken one by one
+// Pool runs tasks on the calling goroutine and its workers. Tiles are taken one by one
 // from both ends, the caller from the last on and the workers from the first on, so that it
 // is known what each begins with. A run ends when all tiles are done: a worker that sleeps,
 // or whose core another program took, is not waited for unless it holds a tile.
-type pool struct {
+type Pool struct {
 	threads int
 
 	// ticket is end<<32 | next: tiles [next, end) of the current task are not taken. A tile
@@ -37,20 +37,19 @@ type pool struct {
 	// a finished task.
 	ticket atomic.Uint64
 	left   atomic.Int64 // tiles not yet done
-	task   task         // written before ticket, read after a tile is won
-	steps  stepTask     // the same, if it is one that may be taken over
+	task   Task         // written before ticket, read after a tile is won
+	steps  StepTask     // the same, if it is one that may be taken over
 	slot   int          // of steps
 	held   []hold       // per thread
 	home   atomic.Int64 // the core of the caller
 	stale  atomic.Int64 // threads busy with tiles that were taken over
-	hasty  bool         // take over without patience, for tests
 
 	parked  atomic.Int64  // workers asleep and not yet claimed by a waker
 	wake    chan struct{} // one token per claimed worker
 	waiting atomic.Bool   // the caller is asleep until left is 0
 	done    chan struct{}
 
-	ahead   atomic.Pointer[forecast] // what threads that wait may read meanwhile
+	ahead   atomic.Pointer[Forecast] // what threads that wait read meanwhile
 	readers []reader                 // per thread
 
 	closed atomic.Bool
@@ -63,15 +62,16 @@ const (
 	// workerRounds is how long a worker looks for the next task before it sleeps: longer
 	// than the serial parts of a decode step, so that only the end of a step does that.
 	workerRounds = 128
-	// callerRounds is how long the caller looks for the last tiles to end. Past a few tile
+	// CallerRounds is how long the caller looks for the last tiles to end. Past a few tile
 	// times their holder was most likely preempted, and our sleep gives it a core.
-	callerRounds = 32
+	CallerRounds = 32
 	// looksPerRound is how often a spinner looks before it lets other goroutines run.
 	looksPerRound = 32
 )
 
-func newPool(threads int) *pool {
-	p := &pool{
+// New starts a pool of so many threads, the caller included.
+func New(threads int) *Pool {
+	p := &Pool{
 		threads: threads, wake: make(chan struct{}, threads), done: make(chan struct{}, 1),
 		readers: make([]reader, threads), held: make([]hold, threads),
 	}
@@ -82,11 +82,14 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// run does n tiles of t. Only one run at a time.
-func (p *pool) run(t task, n int) {
+// Threads is how many there are, the caller's included.
+func (p *Pool) Threads() int { return p.threads }
+
+// Run does n tiles of t. Only one run at a time.
+func (p *Pool) Run(t Task, n int) {
 	if n <= 1 || p.threads == 1 {
 		for i := range n {
-			t.tile(0, i)
+			t.Tile(0, i)
 		}
 		return
 	}
@@ -98,7 +101,7 @@ func (p *pool) run(t task, n int) {
 }
 
 // start lets workers take n tiles.
-func (p *pool) start(n int) {
+func (p *Pool) start(n int) {
 	p.home.Store(core())
 	p.left.Store(int64(n))
 	p.ticket.Store(uint64(n) << 32)
@@ -111,7 +114,7 @@ func (p *pool) start(n int) {
 }
 
 // take does tiles until none is left to take.
-func (p *pool) take(worker int) {
+func (p *Pool) take(worker int) {
 	for {
 		i, ok := p.next(worker)
 		if !ok {
@@ -121,20 +124,20 @@ func (p *pool) take(worker int) {
 			p.step(worker, i)
 			continue
 		}
-		p.task.tile(worker, i)
+		p.task.Tile(worker, i)
 		p.finish()
 	}
 }
 
 // finish counts a tile as done.
-func (p *pool) finish() {
+func (p *Pool) finish() {
 	if p.left.Add(-1) == 0 && p.waiting.CompareAndSwap(true, false) {
 		p.done <- struct{}{}
 	}
 }
 
 // next wins a tile, unless none is left.
-func (p *pool) next(worker int) (tile int, ok bool) {
+func (p *Pool) next(worker int) (tile int, ok bool) {
 	for {
 		t := p.ticket.Load()
 		if !open(t) {
@@ -154,8 +157,8 @@ func (p *pool) next(worker int) (tile int, ok bool) {
 func open(ticket uint64) bool { return uint32(ticket) < uint32(ticket>>32) }
 
 // await returns when all tiles are done: it looks for a while, then sleeps.
-func (p *pool) await() {
-	if p.left.Load() == 0 || p.spin(0, callerRounds, func() bool { return p.left.Load() == 0 }) {
+func (p *Pool) await() {
+	if p.left.Load() == 0 || p.spin(0, CallerRounds, func() bool { return p.left.Load() == 0 }) {
 		return
 	}
 	p.waiting.Store(true)
@@ -166,7 +169,7 @@ func (p *pool) await() {
 }
 
 // claim takes one sleeping worker, who must then be sent a token.
-func (p *pool) claim() bool {
+func (p *Pool) claim() bool {
 	for {
 		n := p.parked.Load()
 		if n == 0 {
@@ -178,7 +181,7 @@ func (p *pool) claim() bool {
 	}
 }
 
-func (p *pool) work(worker int) {
+func (p *Pool) work(worker int) {
 	defer p.exit.Done()
 	ready := func() bool { return open(p.ticket.Load()) || p.closed.Load() }
 	for !p.closed.Load() {
@@ -197,7 +200,7 @@ func (p *pool) work(worker int) {
 }
 
 // spin looks at ready until it holds or the rounds are over, and reads ahead in between.
-func (p *pool) spin(thread, rounds int, ready func() bool) bool {
+func (p *Pool) spin(thread, rounds int, ready func() bool) bool {
 	for range rounds {
 		for range looksPerRound {
 			if ready() {
@@ -212,8 +215,8 @@ func (p *pool) spin(thread, rounds int, ready func() bool) bool {
 	return ready()
 }
 
-// close ends the workers and waits for them. No run may be in progress.
-func (p *pool) close() {
+// Close ends the workers and waits for them. No run may be in progress.
+func (p *Pool) Close() {
 	p.closed.Store(true)
 	for p.claim() {
 		p.wake <- struct{}{}
