@@ -15,6 +15,7 @@ import (
 	"whorl/client/sample"
 	"whorl/model/tokenizer"
 	"whorl/swarm"
+	"whorl/swarm/health"
 	"whorl/swarm/route"
 	"whorl/swarm/wire"
 	"whorl/tensor"
@@ -177,11 +178,10 @@ func (e *Engine) viewFor(ctx context.Context, o SessionOptions) (swarm.View, *sw
 // room is the longest session with such options that the servers of a view could hold. Where
 // some block has no server that is another failure: then it is the model's limit.
 func (e *Engine) room(view swarm.View, o SessionOptions) int {
-	most := plan.Capacity(view, swarm.Span{End: e.cfg.Manifest.Blocks}, o.sequences())
-	if most == 0 {
-		return e.cfg.MaxLength
+	if most := health.Capacity(view, o.sequences()); most > 0 {
+		return min(most, e.cfg.MaxLength)
 	}
-	return min(most, e.cfg.MaxLength)
+	return e.cfg.MaxLength
 }
 
 // Room is the longest session, in positions, that the servers of now could hold with such

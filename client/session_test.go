@@ -297,6 +297,9 @@ func TestNoRoomAnywhere(t *testing.T) {
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("refused after %v", took)
 		}
+		if got, two := w.engine.Room(t.Context(), client.SessionOptions{}), w.engine.Room(t.Context(), client.SessionOptions{Beams: 1 << 9}); got != 4096 || two != 1<<11 {
+			t.Errorf("room for %d, and for %d of %d sequences", got, two, 1<<9)
+		}
 	})
 }
 

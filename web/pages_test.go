@@ -194,8 +194,14 @@ func TestPlayground(t *testing.T) {
 	r.dir.set(viewOf(m, record("a", m, 0, 3, swarm.Online)))
 	r.refresh(t, nil)
 	_, body := r.get(t, "/play?model=other")
-	wantText(t, body, `data-testid="prompt"`, `data-socket="/api/v2/generate"`, "can read it", `<option value="tiny" data-max="2048">tiny (broken)</option>`,
+	wantText(t, body, `data-testid="prompt"`, `data-socket="/api/v2/generate"`, "can read it", `<option value="tiny" data-max="0">tiny (broken)</option>`,
 		`<option value="other" data-max="0" selected>other</option>`, "curl -N http://example.com/v1/chat/completions", `&#34;model&#34;:&#34;other&#34;`)
+	small := record("b", m, 2, 4, swarm.Online)
+	small.CacheTotal = 1024 // what the swarm can hold
+	r.dir.set(viewOf(m, record("a", m, 0, 3, swarm.Online), small))
+	r.refresh(t, nil)
+	_, body = r.get(t, "/play?model=other")
+	wantText(t, body, `<option value="tiny" data-max="1024">`)
 	r.deps.Models = func() []string { return nil }
 	_, body = r.get(t, "/play")
 	wantText(t, body, "serves no model yet")

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"whorl/swarm"
 	"whorl/swarm/health"
 	"whorl/web/view"
 )
@@ -20,7 +19,7 @@ func (s *Site) playPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 		for i := range snap.views {
 			if snap.views[i].Manifest.Name == name {
 				j := s.judge(snap, i, p.Now)
-				m.MaxLength = sessionLimit(j.view)
+				m.MaxLength = health.Capacity(j.view, 1)
 				if j.condition != health.Healthy {
 					m.State = " (" + string(j.condition) + ")"
 				}
@@ -30,16 +29,6 @@ func (s *Site) playPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 	}
 	v.Sections(p)
 	return p, http.StatusOK
-}
-
-// sessionLimit is the longest session that all online servers accept, 0 if none says.
-func sessionLimit(v swarm.View) (limit int) {
-	for i := range v.Servers {
-		if r := &v.Servers[i]; r.State == swarm.Online && r.MaxLength > 0 && (limit == 0 || r.MaxLength < limit) {
-			limit = r.MaxLength
-		}
-	}
-	return limit
 }
 
 // origin is the address by which the visitor reached this listener.

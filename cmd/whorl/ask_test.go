@@ -236,8 +236,12 @@ func TestChat(t *testing.T) {
 		t.Errorf("the answers before and after /reset are not %q:\n%q", first, r.stdout)
 	}
 	full := whorl(t, strings.Repeat("hello\n", 12), nil, "chat", toy, "--local", "--max-new-tokens", "20", "--max-length", "90", "--ignore-eos").ok(t)
-	if !strings.Contains(full.err, "/reset") {
-		t.Errorf("a conversation that is too long says nothing:\n%s", full.err)
+	if n := strings.Count(full.err, "tok/s"); n != 12 || !strings.Contains(full.err, "were let go") {
+		t.Errorf("%d of 12 answers in a session that is too short for all:\n%s", n, full.err)
+	}
+	short := whorl(t, "hello\n"+strings.Repeat("long ", 40)+"\nhello\n", nil, "chat", toy, "--local", "--max-new-tokens", "40", "--max-length", "60", "--ignore-eos").ok(t)
+	if n := strings.Count(short.err, "tok/s"); n != 2 || !strings.Contains(short.err, "no room for an answer") {
+		t.Errorf("%d answers beside a message that does not fit:\n%s", n, short.err)
 	}
 }
 

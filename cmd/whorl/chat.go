@@ -142,19 +142,26 @@ func (c *conversation) reset() {
 }
 
 // turn says one thing and prints the answer. What the session holds already of the
-// conversation is not computed again. A turn that does not fit is told and left out; the
-// conversation goes on.
+// conversation is not computed again. Near the session's length the answer is clipped, then the
+// oldest turns go, which a line tells; a message that does not fit alone is left out.
 func (c *conversation) turn(ctx context.Context, text string) error {
-	messages := append(c.messages, tokenizer.Message{Role: "user", Content: text})
-	ids, err := c.tok.EncodeChat(messages, true)
+	positions := c.session.MaxLength()
+	f, err := fit(append(c.messages, tokenizer.Message{Role: "user", Content: text}), positions, c.request.MaxNewTokens,
+		func(ms []tokenizer.Message) ([]int32, error) { return c.tok.EncodeChat(ms, true) })
 	if err != nil {
 		return usagef("chat: %w", err)
 	}
-	if room := c.session.MaxLength() - len(ids); room < c.request.MaxNewTokens {
-		fmt.Fprintf(c.w.err, "the conversation takes %d of %d tokens, which leaves no room for an answer of %d: /reset, or a lower --max-new-tokens\n",
-			len(ids), c.session.MaxLength(), c.request.MaxNewTokens)
+	if f.answer == 0 {
+		fmt.Fprintf(c.w.err, "this message takes %d of %d tokens, which leaves no room for an answer: a shorter one, or a higher --max-length\n", len(f.ids), positions)
 		return nil
 	}
+	if f.gone > 0 {
+		fmt.Fprintf(c.w.err, "the oldest %d messages were let go: the conversation is longer than %d tokens\n", f.gone, positions)
+	}
+	if f.answer < c.request.MaxNewTokens {
+		fmt.Fprintf(c.w.err, "the conversation takes %d of %d tokens: the answer may have %d\n", len(f.ids), positions, f.answer)
+	}
+	ids := f.ids
 	have := c.session.IDs()
 	common := 0
 	for common < len(have) && common < len(ids)-1 && have[common] == ids[common] {
@@ -164,7 +171,7 @@ func (c *conversation) turn(ctx context.Context, text string) error {
 		return err
 	}
 	r := c.request
-	r.Prompt = ids[common:]
+	r.Prompt, r.MaxNewTokens = ids[common:], f.answer
 	res, err := c.session.Generate(ctx, r, func(d client.Delta) error {
 		_, err := io.WriteString(c.w.out, d.Text)
 		return err
@@ -177,6 +184,6 @@ func (c *conversation) turn(ctx context.Context, text string) error {
 		return asked(err)
 	}
 	fmt.Fprintln(c.w.err, summary(res))
-	c.messages = append(messages, tokenizer.Message{Role: "assistant", Content: res.Text})
+	c.messages = append(f.messages, tokenizer.Message{Role: "assistant", Content: res.Text})
 	return nil
 }

@@ -51,7 +51,7 @@ var arrows = []arrow{
 	{"swarm/dir", []string{"internal/atomicfile", "internal/backoff", "swarm", "swarm/wire", "swarm/p2p"}, "records travel in wire frames; the DHT needs the libp2p host itself, and signatures its key"},
 
 	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
-	{"client", []string{"client/sample", "client/plan", "content", "model", "model/tokenizer", "swarm", "swarm/route", "swarm/wire", "swarm/codec", "tensor"},
+	{"client", []string{"client/sample", "client/plan", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/route", "swarm/wire", "swarm/codec", "tensor"},
 		"a user's side sees no network library and no server"},
 	{"server/kvcache", []string{"tensor"}, "hands out views of pages"},
 	{"server/blocks", []string{"model", "model/lora", "model/nn", "server/kvcache", "tensor", "tensor/quant"}, "blocks on one device"},

@@ -63,6 +63,17 @@ try {
   }
   await play.screenshot({ path: `${out}/playground.png`, fullPage: true });
 
+  // Past the end of the model's context the conversation goes on: the oldest turns go, which a line says.
+  const gone = play.locator("#play-log .hint", { hasText: "were let go" });
+  for (let turn = 2; (await gone.count()) === 0; turn++) {
+    if (turn === 20) await fail(play, "the conversation never came to its end");
+    await play.locator('[data-testid="prompt"]').fill(`And once more, in other words, number ${turn}: ${"why ".repeat(20)}`);
+    await play.locator('[data-testid="prompt"]').press("Enter");
+    await play.waitForFunction((n) => document.querySelectorAll('[data-testid="answer"]')[n]?.dataset.done === "true", turn, { timeout: 120_000 })
+      .catch(() => fail(play, `turn ${turn + 1} got no answer`));
+    if (await play.locator('[data-testid="answer"][data-error]').count()) await fail(play, `turn ${turn + 1} failed`);
+  }
+
   // A server dies: its blocks turn red on the page that is still open, without a reload.
   await page.bringToFront();
   await page.evaluate(() => { window.stillTheSamePage = true; });

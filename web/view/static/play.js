@@ -88,7 +88,7 @@
     li.setAttribute("aria-busy", "true");
     const meta = element("div", "meta", "waiting for the first token");
     li.append(meta);
-    turn = { li, out: li.firstChild, meta, text: "", tokens: 0, began: performance.now(), first: 0, last: 0, firstTokens: 0, room: 0, retried: false };
+    turn = { li, out: li.firstChild, meta, text: "", tokens: 0, began: performance.now(), first: 0, last: 0, firstTokens: 0, room: 0, gone: 0, note: null, retried: false };
     send.hidden = true;
     stop.hidden = false;
     model.disabled = true;
@@ -165,12 +165,24 @@
     }
     const { max_length: whole = 0, position = 0, prompt_tokens: asked = 0 } = m.error ?? {};
     const room = whole - position - asked;
-    if (tooLong && !turn.text && !turn.room && room >= 8 && socket?.readyState === WebSocket.OPEN) {
-      turn.room = room; // a shorter answer still fits
-      ask();
-      return;
+    if (tooLong && !turn.text && whole > 0 && socket?.readyState === WebSocket.OPEN) {
+      const next = messages.findIndex((m, i) => i > 0 && m.role === "user");
+      if (room < 64 && next > 0) { // the oldest turn goes; the system message stays
+        messages.splice(0, next);
+        turn.gone += next;
+        turn.note ??= turn.li.parentNode.insertBefore(element("p", "hint", ""), turn.li.previousSibling);
+        turn.note.textContent = `The oldest ${turn.gone} messages were let go: the conversation is longer than ${whole} tokens.`;
+        turn.room = 0;
+        ask();
+        return;
+      }
+      if (!turn.room && room > 0) { // a shorter answer still fits
+        turn.room = room;
+        ask();
+        return;
+      }
     }
-    fail(tooLong ? `${text.replace(/\.?$/, ".")} Start a new chat, or ask for fewer tokens.` : text);
+    fail(tooLong ? `${text.replace(/\.?$/, ".")} Ask for fewer tokens, or send less.` : text);
   };
   const lost = () => {
     if (!turn) return;

@@ -1,4 +1,4 @@
-package plan
+package health
 
 import (
 	"math"
@@ -7,22 +7,19 @@ import (
 )
 
 // Capacity is the longest session that the online servers of a view could ever hold, in
-// tokens of each of its sequences: per block the largest cache, over the range the
+// tokens of each of its sequences: per block the largest cache, over the blocks the
 // smallest of those. 0 if a block has no server at all, which is another failure.
-func Capacity(v swarm.View, r swarm.Span, sequences int) int {
-	most := make([]int64, r.Len())
-	for i := range v.Servers {
-		s := &v.Servers[i]
-		if s.State != swarm.Online {
-			continue
-		}
+func Capacity(v swarm.View, sequences int) int {
+	most := make([]int64, v.Manifest.Blocks)
+	for b, s := range v.Held(swarm.Online) {
 		holds := s.CacheTotal / int64(sequences)
 		if s.MaxLength > 0 {
 			holds = min(holds, int64(s.MaxLength))
 		}
-		for b := max(r.Start, s.Span.Start); b < min(r.End, s.Span.End); b++ {
-			most[b-r.Start] = max(most[b-r.Start], holds)
-		}
+		most[b] = max(most[b], holds)
+	}
+	if len(most) == 0 {
+		return 0
 	}
 	least := int64(math.MaxInt32)
 	for _, n := range most {
