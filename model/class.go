@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"whorl/model/nn"
 	"whorl/tensor"
@@ -47,10 +48,16 @@ type scheme struct {
 	quantise bool
 }
 
-// quantisers are the formats that float checkpoints can be quantised to at load.
-var quantisers = []tensor.DType{
-	tensor.INT8, tensor.NF4, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
-}
+// quantisers are the formats that float checkpoints can be quantised to at load, by name.
+var quantisers = func() (all []tensor.DType) {
+	for _, f := range quant.All() {
+		if f.DType.Quantised() && f.Pack != nil {
+			all = append(all, f.DType)
+		}
+	}
+	slices.SortFunc(all, func(a, b tensor.DType) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}()
 
 // Quantisers are the names of the formats that LoadOptions.Quant takes beside "none".
 func Quantisers() []string {

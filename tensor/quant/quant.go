@@ -14,11 +14,13 @@ import (
 	"whorl/tensor"
 )
 
-// Format describes one data type.
+// Format describes one data type. A new format is a row of formats, and a file with its
+// functions.
 type Format struct {
-	DType tensor.DType
-	Group int // columns in a block
-	Bytes int // bytes of a block
+	DType   tensor.DType
+	Group   int // columns in a block
+	Bytes   int // bytes of a block
+	Product Product
 	// Unpack writes the values of whole blocks: len(dst) is a multiple of Group and src
 	// holds len(dst)/Group blocks. Every byte string is a valid block. Where rows have a
 	// head, it takes one whole row.
@@ -29,23 +31,50 @@ type Format struct {
 
 	// Head is how many bytes stand before the first block of every row.
 	Head int
+	// MaxCols bounds a row, if it is not 0: sums of products overflow 32 bits beyond it.
+	MaxCols int
 	// Finish ends the packing of a whole matrix, where its rows hang together; else nil.
 	Finish func(data []byte)
 }
 
-var formats = []Format{
-	{tensor.F32, 1, 4, unpackF32, packF32, 0, nil},
-	{tensor.F16, 1, 2, unpackF16, packF16, 0, nil},
-	{tensor.BF16, 1, 2, unpackBF16, packBF16, 0, nil},
-	{tensor.Q8_0, 32, 34, unpackQ8_0, packQ8_0, 0, nil},
-	{tensor.Q4_0, 32, 18, unpackQ4_0, packQ4_0, 0, nil},
-	{tensor.Q4_1, 32, 20, unpackQ4_1, packQ4_1, 0, nil},
-	{tensor.Q6_K, 256, 210, unpackQ6_K, packQ6_K, 0, nil},
-	{tensor.Q4_K, 256, 144, unpackQ4_K, packQ4_K, 0, nil},
-	{tensor.INT8, 1, 1, unpackINT8, packINT8, int8Head, nil},
-	{tensor.NF4, nf4Group, nf4Bytes, unpackNF4, packNF4, 0, finishNF4},
-	{tensor.Q5_K, 256, 176, unpackQ5_K, packQ5_K, 0, nil},
-	{tensor.Q5_0, 32, 22, unpackQ5_0, packQ5_0, 0, nil},
+// Product is how rows meet a format: the rule of that name in package tensor, "One
+// arithmetic".
+type Product uint8
+
+const (
+	// FloatProduct multiplies dequantised weights by float rows.
+	FloatProduct Product = iota
+	// GroupProduct is the quantised product: under [tensor.Act8] rows are in 8 bits, by
+	// groups of 32. Under [tensor.ActF32] it is the float product.
+	GroupProduct
+	// RowProduct is the INT8 product: under [tensor.Act8] whole rows are in 8 bits, their
+	// outliers apart. Under [tensor.ActF32] it is the float product.
+	RowProduct
+	// LevelProduct is the NF4 product: sums over levels are scaled by groups, in both modes.
+	LevelProduct
+)
+
+var formats = numbered([]Format{
+	tensor.F32:  {Group: 1, Bytes: 4, Unpack: unpackF32, Pack: packF32},
+	tensor.F16:  {Group: 1, Bytes: 2, Unpack: unpackF16, Pack: packF16},
+	tensor.BF16: {Group: 1, Bytes: 2, Unpack: unpackBF16, Pack: packBF16},
+	tensor.Q8_0: {Group: 32, Bytes: 34, Product: GroupProduct, Unpack: unpackQ8_0, Pack: packQ8_0},
+	tensor.Q4_0: {Group: 32, Bytes: 18, Product: GroupProduct, Unpack: unpackQ4_0, Pack: packQ4_0},
+	tensor.Q4_1: {Group: 32, Bytes: 20, Product: GroupProduct, Unpack: unpackQ4_1, Pack: packQ4_1},
+	tensor.Q5_0: {Group: 32, Bytes: 22, Product: GroupProduct, Unpack: unpackQ5_0, Pack: packQ5_0},
+	tensor.Q4_K: {Group: 256, Bytes: 144, Product: GroupProduct, Unpack: unpackQ4_K, Pack: packQ4_K},
+	tensor.Q5_K: {Group: 256, Bytes: 176, Product: GroupProduct, Unpack: unpackQ5_K, Pack: packQ5_K},
+	tensor.Q6_K: {Group: 256, Bytes: 210, Product: GroupProduct, Unpack: unpackQ6_K, Pack: packQ6_K},
+	tensor.INT8: {Group: 1, Bytes: 1, Product: RowProduct, Unpack: unpackINT8, Pack: packINT8, Head: int8Head, MaxCols: MaxINT8Cols},
+	tensor.NF4:  {Group: nf4Group, Bytes: nf4Bytes, Product: LevelProduct, Unpack: unpackNF4, Pack: packNF4, Finish: finishNF4},
+})
+
+// numbered writes the data types into rows that stand in their order.
+func numbered(rows []Format) []Format {
+	for d := range rows {
+		rows[d].DType = tensor.DType(d)
+	}
+	return rows
 }
 
 // All lists the formats in the order of their data types. The caller must not change it.
@@ -75,8 +104,8 @@ func RowBytes(d tensor.DType, cols int) (int, error) {
 	if cols%f.Group != 0 {
 		return 0, fmt.Errorf("%v row of %d columns is no whole number of groups of %d", d, cols, f.Group)
 	}
-	if d == tensor.INT8 && cols > MaxINT8Cols {
-		return 0, fmt.Errorf("%v row of %d columns: sums of products overflow 32 bits beyond %d", d, cols, MaxINT8Cols)
+	if f.MaxCols > 0 && cols > f.MaxCols {
+		return 0, fmt.Errorf("%v row of %d columns: sums of products overflow 32 bits beyond %d", d, cols, f.MaxCols)
 	}
 	return f.Head + cols/f.Group*f.Bytes, nil
 }

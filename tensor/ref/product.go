@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"whorl/tensor"
+	"whorl/tensor/quant"
 )
 
 // Prepare refers to the rows of src.
@@ -55,11 +56,13 @@ func linear(w *weight, bias vector, a *act, r int) []float64 {
 	for i, v := range a.row(r) {
 		x[i] = float64(v)
 	}
-	switch {
-	case a.mode == tensor.Act8 && eightBit(w.m.DType):
-		roundTo8(x)
-	case a.mode == tensor.Act8 && w.m.DType == tensor.INT8:
-		roundRow(x)
+	if f, _ := quant.Of(w.m.DType); a.mode == tensor.Act8 {
+		switch f.Product {
+		case quant.GroupProduct:
+			roundTo8(x)
+		case quant.RowProduct:
+			roundRow(x)
+		}
 	}
 	y := make([]float64, w.m.Rows)
 	for i := range y {
@@ -71,15 +74,6 @@ func linear(w *weight, bias vector, a *act, r int) []float64 {
 		}
 	}
 	return y
-}
-
-// eightBit tells the formats that have a quantised product.
-func eightBit(t tensor.DType) bool {
-	switch t {
-	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
-		return true
-	}
-	return false
 }
 
 // roundTo8 replaces each group of 32 by the values its 8-bit form stands for.

@@ -42,7 +42,7 @@ func floats(seed uint64, n int, scale float32) []float32 {
 // scales where blocks are large, so that all their bits are in play.
 func matrix(d tensor.DType, rows, cols int, seed uint64) tensor.Matrix {
 	f, _ := quant.Of(d)
-	if f.Group < 256 {
+	if ruleFormats[d].tame == nil {
 		values := floats(seed, rows*cols, 0.1)
 		return must(quant.PackMatrix(d, rows, cols, func(i int) []float32 { return values[i*cols : (i+1)*cols] }))
 	}
@@ -52,19 +52,11 @@ func matrix(d tensor.DType, rows, cols int, seed uint64) tensor.Matrix {
 		data[i] = byte(r.Uint32())
 	}
 	for block := data; len(block) > 0; block = block[f.Bytes:] {
-		for i, v := range blockScales(d) {
+		for i, v := range ruleFormats[d].tame {
 			binary.LittleEndian.PutUint16(block[i:], quant.F32ToF16(v))
 		}
 	}
 	return tensor.Matrix{DType: d, Rows: rows, Cols: cols, Data: data}
-}
-
-// blockScales says where the float16 numbers of a large block lie, and tame values for them.
-func blockScales(d tensor.DType) map[int]float32 {
-	if d == tensor.Q6_K {
-		return map[int]float32{208: 0.001}
-	}
-	return map[int]float32{0: 0.001, 2: 0.005}
 }
 
 // up uploads rows into a new buffer.

@@ -26,19 +26,7 @@ func rules(t *testing.T, d tensor.Device) {
 			d.MatMul(a, []tensor.Product{{W: w, Dst: dst}})
 			want := make([]float32, rows)
 			for i := range want {
-				if mode == tensor.Act8 && f.DType == tensor.INT8 {
-					want[i] = int8Product(m, i, x)
-				} else if mode == tensor.Act8 && eightBit(f.DType) {
-					want[i] = quantProduct(f, m.Data[i*cols/f.Group*f.Bytes:][:cols/f.Group*f.Bytes], x)
-				} else if f.DType == tensor.NF4 {
-					want[i] = nf4Product(m, i, x)
-				} else {
-					values := make([]float32, cols)
-					quant.UnpackRow(values, m, i)
-					for k, v := range values {
-						want[i] = fma(v, x[k], want[i])
-					}
-				}
+				want[i] = ruleProduct(f, m, i, x, mode)
 			}
 			if k := differ(down(d, dst), want); k >= 0 {
 				t.Errorf("%v %v: output %d is %x, by the rules %x", f.DType, mode, k, down(d, dst)[k], want[k])
@@ -52,6 +40,25 @@ func rules(t *testing.T, d tensor.Device) {
 	if k := differ(down(d, dst), rmsNorm(x, gain, 1e-5)); k >= 0 {
 		t.Errorf("rms norm: element %d is not by the rules", k)
 	}
+}
+
+// ruleProduct is an output of row i of a matrix.
+func ruleProduct(f quant.Format, m tensor.Matrix, i int, x []float32, mode tensor.Activations) float32 {
+	switch {
+	case f.Product == quant.LevelProduct:
+		return nf4Product(m, i, x)
+	case f.Product == quant.RowProduct && mode == tensor.Act8:
+		return int8Product(m, i, x)
+	case f.Product == quant.GroupProduct && mode == tensor.Act8:
+		size := len(x) / f.Group * f.Bytes
+		return quantProduct(f, m.Data[i*size:][:size], x)
+	}
+	values, sum := make([]float32, len(x)), float32(0)
+	quant.UnpackRow(values, m, i)
+	for k, v := range values {
+		sum = fma(v, x[k], sum)
+	}
+	return sum
 }
 
 // nf4Product is an output of NF4 weights: rows of groups with a scale before their codes,
@@ -68,15 +75,6 @@ func nf4Product(m tensor.Matrix, row int, x []float32) float32 {
 		acc = fma(sum, math.Float32frombits(binary.LittleEndian.Uint32(src)), acc)
 	}
 	return acc
-}
-
-// eightBit tells the formats whose products take groups of rows in 8 bits.
-func eightBit(t tensor.DType) bool {
-	switch t {
-	case tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
-		return true
-	}
-	return false
 }
 
 // fma is a*b+c rounded once.
