@@ -15,6 +15,7 @@ import (
 	"whorl/client/sample"
 	"whorl/model/tokenizer"
 	"whorl/swarm"
+	"whorl/swarm/budget"
 	"whorl/swarm/health"
 	"whorl/swarm/route"
 	"whorl/swarm/wire"
@@ -102,6 +103,7 @@ type Engine struct {
 	cfg     Config
 	uid     swarm.UID
 	created time.Time
+	reading *budget.Pool // bytes of large frames while they are read
 
 	mu       sync.Mutex // guards all below
 	bans     *plan.Bans
@@ -123,8 +125,12 @@ func New(cfg Config) (*Engine, error) {
 	return &Engine{
 		cfg: cfg, uid: cfg.Manifest.UID(), created: time.Now(),
 		bans: plan.NewBans(cfg.Bans), sessions: map[*Session]struct{}{},
+		reading: budget.New("bytes of frames that are being read", int64(max(readingBytes, 8*wire.RowsLimit(4*cfg.Manifest.Hidden)))),
 	}, nil
 }
+
+// readingBytes is what large frames of all servers may take while they are read.
+const readingBytes = 64 << 20
 
 // Model says what is served.
 func (e *Engine) Model() Model {

@@ -88,6 +88,7 @@ func newFakeServer(net *swarmtest.Net, dir *swarmtest.Directory, id swarm.PeerID
 
 func (s *fakeServer) control(_ context.Context, from swarm.PeerID, stream wire.Stream) {
 	r := wire.NewReader(bufio.NewReader(stream))
+	r.AllowRows(1 << 10)
 	var x *fakeSession
 	defer func() {
 		s.mu.Lock()
@@ -146,6 +147,7 @@ func (s *fakeServer) status(x *fakeSession) {
 
 func (s *fakeServer) pushed(_ context.Context, from swarm.PeerID, stream wire.Stream) {
 	r := wire.NewReader(bufio.NewReader(stream))
+	r.AllowRows(1 << 10)
 	for {
 		t, p, err := r.Next()
 		if err != nil {

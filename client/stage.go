@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
 )
@@ -93,6 +94,9 @@ func (st *stage) lost(err error) error {
 // closes. It is the only reader of the stream.
 func (st *stage) listen() {
 	r := wire.NewReader(bufio.NewReaderSize(st.stream, 64<<10))
+	defer r.Release()
+	r.AllowRows(4 * st.s.e.cfg.Manifest.Hidden)
+	r.Charge(st.s.ctx, st.stream, budget.Hold{Pool: st.s.e.reading, Who: budget.Who{Peer: string(st.hop.Peer)}})
 	var rows []float32
 	for {
 		t, p, err := r.Next()

@@ -29,6 +29,7 @@ type Config struct {
 	Span       *swarm.Span // blocks to hold; nil: the worst served ones
 	NumBlocks  int         // how many to choose; 0: as many as fit
 	Memory     int64       // bytes for weights, cache and buffers; 0: what the system has free
+	Network    int64       // bytes that the node's connections may take, of Memory
 	Spare      int64       // bytes to leave free
 	CacheToken int         // size of the cache in tokens; 0: by the model's kind of attention
 	MaxLength  int         // longest session; 0: the size of the cache
@@ -77,10 +78,14 @@ type Queues struct {
 	In      int // rows to compute, per source
 	Out     int // outputs to the successor or the client
 	Journal int // outputs kept for the client
-	// InTotal and JournalTotal bound those of all sessions together: many sessions at their
-	// own bounds would hold more memory than a plan leaves. Beyond InTotal each source of a
-	// session may still have one frame waiting.
-	InTotal, JournalTotal int
+	// InTotal, OutTotal and JournalTotal bound those of all sessions together, since many
+	// sessions at their own bounds would hold more memory than a plan leaves; 0: what the plan
+	// gives. Beyond InTotal each source of a session may still have one frame waiting, and
+	// beyond OutTotal each session one output.
+	InTotal, OutTotal, JournalTotal int
+	// Reading bounds the large frames that are being read, of all streams; 0: what the plan
+	// gives.
+	Reading int
 	// JournalRate paces prefill journals, in bytes a second per session; 0: no limit.
 	JournalRate int
 }
@@ -91,11 +96,11 @@ func DefaultConfig() Config {
 		Spare: 256 << 20, StepRows: 512, MaxSessions: 256, PeerSessions: 64, PeerCache: 1,
 		MeasureFor: time.Second, JoinDelay: 2 * time.Second,
 		Timeouts: Timeouts{
-			Open: 10 * time.Second, Cache: 10 * time.Minute, Lease: wire.LeaseTime, Hello: 10 * time.Second,
+			Open: 5 * time.Second, Cache: 10 * time.Minute, Lease: wire.LeaseTime, Hello: 10 * time.Second,
 			Dial: 5 * time.Second, Write: 30 * time.Second, Linger: 2 * time.Second, Idle: 30 * time.Minute,
 			Drain: 10 * time.Second, Update: 30 * time.Second, Coalesce: 2 * time.Second, Ping: 2 * time.Second,
 		},
-		Queues: Queues{In: 16 << 20, Out: 8 << 20, Journal: 64 << 20, InTotal: 1 << 30, JournalTotal: 512 << 20, JournalRate: 64 << 20},
+		Queues: Queues{In: 16 << 20, Out: 8 << 20, Journal: 64 << 20, JournalRate: 64 << 20},
 	}
 }
 

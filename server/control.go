@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
 	"whorl/swarm/wire"
 )
 
@@ -27,6 +28,8 @@ func (s *Server) ServeSession(ctx context.Context, from swarm.PeerID, stream wir
 	defer cancel()
 
 	r := wire.NewReader(bufio.NewReaderSize(stream, readBuffer))
+	defer r.Release()
+	r.Charge(ctx, stream, s.hold(from, stream))
 	open, err := s.readOpen(from, stream, r)
 	if err != nil {
 		s.refuse(stream, 0, err)
@@ -52,15 +55,22 @@ func (s *Server) ServeSession(ctx context.Context, from swarm.PeerID, stream wir
 func (s *Server) readOpen(from swarm.PeerID, stream wire.Stream, r *wire.Reader) (*wire.Open, error) {
 	stream.SetReadDeadline(time.Now().Add(s.cfg.Timeouts.Open))
 	defer stream.SetReadDeadline(time.Time{})
-	t, p, err := r.Next()
+	p, err := r.First(wire.TypeOpen)
 	if err != nil {
 		return nil, err
 	}
-	if t != wire.TypeOpen {
-		return nil, fmt.Errorf("%w: type %d instead of open", wire.ErrFrame, t)
-	}
 	open := new(wire.Open)
-	return open, wire.DecodeFirst(t, p, s.deps.Self, from, open)
+	return open, wire.DecodeFirst(wire.TypeOpen, p, s.deps.Self, from, open)
+}
+
+// hold is a peer's hand in the bytes of frames that are being read. The node itself, and who
+// is on this machine, are of no network.
+func (s *Server) hold(from swarm.PeerID, stream wire.Stream) budget.Hold {
+	who := budget.Who{Peer: string(from), Net: wire.Net(stream)}
+	if from == s.deps.Self {
+		who = budget.Who{}
+	}
+	return budget.Hold{Pool: s.reading.Load(), Who: who}
 }
 
 // refuse tells a client why there is no session and gives it time to read that.
@@ -84,6 +94,8 @@ func frameError(err error) *swarm.Error {
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.As(err, new(*budget.Full)):
+		return swarm.Errorf(swarm.CodeTooMany, swarm.Elsewhere, "%w: ask another server, or again later", err)
 	case errors.Is(err, wire.ErrFrame):
 		return swarm.Errorf(swarm.CodeBadFrame, swarm.Caller, "%w", err)
 	}
@@ -94,6 +106,7 @@ func frameError(err error) *swarm.Error {
 // ended for another reason it goes on reading, and forgets, until the client has closed
 // or Linger is over: a reset would take the last frame from the client.
 func (x *session) read(ctx context.Context, r *wire.Reader) {
+	r.AskRows(x.takesRows)
 	for {
 		t, p, err := r.Next()
 		if err == nil {
@@ -111,6 +124,19 @@ func (x *session) read(ctx context.Context, r *wire.Reader) {
 		return
 	}
 }
+
+// takesRows is the size of a row once the session has been accepted, 0 before.
+func (x *session) takesRows() int {
+	x.srv.mu.Lock()
+	defer x.srv.mu.Unlock()
+	if x.phase == opening {
+		return 0
+	}
+	return x.srv.rowBytes()
+}
+
+// rowBytes is the size of a row as it travels.
+func (s *Server) rowBytes() int { return 4 * s.cfg.Manifest.Hidden }
 
 // handle takes one frame in. An error breaks the protocol and ends the session.
 func (x *session) handle(ctx context.Context, t wire.Type, p []byte) error {

@@ -314,7 +314,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	w.t.Helper()
 	n := &node{engine: &fakeEngine{}, done: make(chan error, 1)}
 	cfg := DefaultConfig()
-	cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<20, 0, cachePages*tensor.PageTokens
+	cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<28, 0, cachePages*tensor.PageTokens
 	loader := &fakeLoader{engine: n.engine, sizes: blocks.Sizes{Block: 1000, Token: 1, Workspace: 10}}
 	if change != nil {
 		change(&cfg, n)
@@ -368,7 +368,7 @@ type peer struct {
 func (w *world) dial(n *node, from swarm.PeerID) *peer {
 	a, b := wire.Pipe()
 	w.tasks.Go(func() { n.ServeSession(w.ctx, from, b) })
-	return &peer{t: w.t, stream: a, r: wire.NewReader(a), id: wire.SessionID{1}}
+	return &peer{t: w.t, stream: a, r: rowsReader(a), id: wire.SessionID{1}}
 }
 
 func (p *peer) write(b []byte) {

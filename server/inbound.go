@@ -26,6 +26,8 @@ func (s *Server) ServePush(ctx context.Context, from swarm.PeerID, stream wire.S
 	defer cancel()
 
 	r := wire.NewReader(bufio.NewReaderSize(stream, readBuffer))
+	defer r.Release()
+	r.Charge(ctx, stream, s.hold(from, stream))
 	x, epoch, err := s.hello(ctx, cancel, from, stream, r)
 	for err == nil {
 		var t wire.Type
@@ -67,16 +69,13 @@ func (x *session) blame(e *swarm.Error, prev swarm.PeerID, epoch uint32) {
 // stream when its epoch does.
 func (s *Server) hello(ctx context.Context, cancel context.CancelFunc, from swarm.PeerID, stream wire.Stream, r *wire.Reader) (*session, uint32, error) {
 	stream.SetReadDeadline(time.Now().Add(s.cfg.Timeouts.Open))
-	t, p, err := r.Next()
+	p, err := r.First(wire.TypeHello)
 	if err != nil {
 		return nil, 0, err
 	}
 	stream.SetReadDeadline(time.Time{})
 	var h wire.Hello
-	if t != wire.TypeHello {
-		return nil, 0, fmt.Errorf("%w: type %d instead of hello", wire.ErrFrame, t)
-	}
-	if err := wire.DecodeFirst(t, p, s.deps.Self, from, &h); err != nil {
+	if err := wire.DecodeFirst(wire.TypeHello, p, s.deps.Self, from, &h); err != nil {
 		return nil, 0, err
 	}
 	x, err := s.await(ctx, from, &h)
@@ -88,6 +87,7 @@ func (s *Server) hello(ctx context.Context, cancel context.CancelFunc, from swar
 		x.pushed() // a predecessor that connects again has given the old stream up
 	}
 	x.pushed = cancel
+	r.AllowRows(s.rowBytes())
 	return x, h.Epoch, nil
 }
 

@@ -35,6 +35,7 @@ func (s *Server) live(ctx context.Context) error {
 		return err
 	}
 	s.log.Info("memory plan", "plan", plan.String())
+	s.budgets(plan.Queues)
 	span, err := s.join(ctx, plan.Blocks)
 	if err != nil {
 		s.leave(ctx)

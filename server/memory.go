@@ -8,6 +8,8 @@ import (
 
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
+	"whorl/swarm/budget"
+	"whorl/swarm/wire"
 	"whorl/tensor"
 )
 
@@ -19,6 +21,8 @@ type MemoryPlan struct {
 	Adapters   int64
 	Cache      int64
 	Buffers    int64
+	Network    int64 // connections and streams
+	Queues     int64 // rows on their way in and out, of all sessions
 	Spare      int64 // kept free, and what is left over
 	Total      int64
 }
@@ -33,8 +37,8 @@ func (p MemoryPlan) held() string {
 
 // String is the plan as it is printed before anything is loaded.
 func (p MemoryPlan) String() string {
-	return fmt.Sprintf("%d blocks: %s, cache %s (%d tokens), buffers %s, spare %s of %s",
-		p.Blocks, p.held(), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Spare), size(p.Total))
+	return fmt.Sprintf("%d blocks: %s, cache %s (%d tokens), buffers %s, network %s, queues %s, spare %s of %s",
+		p.Blocks, p.held(), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Network), size(p.Queues), size(p.Spare), size(p.Total))
 }
 
 func size(n int64) string {
@@ -65,12 +69,41 @@ func (c *Config) Plan(z blocks.Sizes, modelBlocks int) (MemoryPlan, error) {
 	if c.Span != nil {
 		asked = c.Span.Len()
 	}
-	return planMemory(z, total, c.Spare, min(asked, modelBlocks), modelBlocks, c.CacheToken)
+	return planMemory(z, total, c.Spare, c.Network, min(asked, modelBlocks), modelBlocks, c.CacheToken)
+}
+
+// Queues take a sixteenth of the memory, within bounds: below the least a few clients with
+// long prompts would wait for each other, above the most nothing is gained.
+const (
+	queuesPart = 16
+	minQueues  = 64 << 20
+	maxQueues  = 2 << 30
+)
+
+func queuesOf(total int64) int64 { return min(max(total/queuesPart, minQueues), maxQueues) }
+
+// budgets divides the memory for queues where the configuration does not say how: half is for
+// rows that come, a fifth of that while they are read, the rest for what goes out.
+func (s *Server) budgets(queues int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := &s.cfg.Queues
+	for _, part := range []struct {
+		was, now *int
+		eighths  int64
+	}{{&s.given.InTotal, &q.InTotal, 3}, {&s.given.OutTotal, &q.OutTotal, 2}, {&s.given.JournalTotal, &q.JournalTotal, 2}, {&s.given.Reading, &q.Reading, 1}} {
+		if *part.now = *part.was; *part.now == 0 {
+			*part.now = int(queues * part.eighths / 8)
+		}
+	}
+	// The largest frame must fit, and leave room for another's.
+	q.Reading = max(q.Reading, 4*wire.RowsLimit(s.rowBytes()))
+	s.reading.Store(budget.New("bytes of frames that are being read", int64(q.Reading)))
 }
 
 // planMemory decides how many blocks fit, or checks that the given number does. total is
 // what may be used in all; spare of it stays free.
-func planMemory(z blocks.Sizes, total, spare int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {
+func planMemory(z blocks.Sizes, total, spare, network int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {
 	if tokens == 0 {
 		tokens = cacheTokens
 		if z.Shared {
@@ -78,25 +111,27 @@ func planMemory(z blocks.Sizes, total, spare int64, asked, modelBlocks, tokens i
 		}
 	}
 	tokens = kvcache.PagesFor(tokens) * tensor.PageTokens
+	queues := queuesOf(total)
 	perBlock := z.Block + z.Adapters + z.Token*int64(tokens)
 	n := asked
 	if n == 0 {
-		n = int(min(max(0, (total-spare-z.Workspace)/max(perBlock, 1)), int64(modelBlocks)))
+		n = int(min(max(0, (total-spare-network-queues-z.Workspace)/max(perBlock, 1)), int64(modelBlocks)))
 		n = max(n, 1)
 	}
 	p := MemoryPlan{
 		Blocks: n, CacheToken: tokens, Total: total,
+		Network: network, Queues: queues,
 		Weights: z.Block * int64(n), Adapters: z.Adapters * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: z.Workspace,
 	}
-	p.Spare = total - p.Weights - p.Adapters - p.Cache - p.Buffers
+	p.Spare = total - p.Weights - p.Adapters - p.Cache - p.Buffers - p.Network - p.Queues
 	if p.Spare < spare {
 		need := total - p.Spare + spare
 		blocks, advice := "1 block needs", "take a smaller cache (--attn-cache-tokens), or more --memory if the machine has it"
 		if n > 1 {
 			blocks, advice = fmt.Sprintf("%d blocks need", n), "hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"
 		}
-		return p, fmt.Errorf("not enough memory: %s %s (%s, cache of %d tokens %s, buffers %s, spare %s) and %s is free: "+advice,
-			blocks, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(spare), size(total))
+		return p, fmt.Errorf("not enough memory: %s %s (%s, cache of %d tokens %s, buffers %s, network %s, queues %s, spare %s) and %s is free: "+advice,
+			blocks, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(p.Network), size(p.Queues), size(spare), size(total))
 	}
 	return p, nil
 }

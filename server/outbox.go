@@ -93,6 +93,7 @@ func (o *outbox) computed(epoch uint32, position int, step uint64) {
 func (o *outbox) result(p *packet) {
 	o.results = append(o.results, p)
 	o.resultBytes += p.bytes()
+	o.x.srv.output(p.bytes())
 	o.poke()
 }
 
@@ -144,6 +145,7 @@ func (o *outbox) reroute(r wire.Route, length int) {
 func (o *outbox) free(list []*packet) {
 	for _, p := range list {
 		o.resultBytes -= p.bytes()
+		o.x.srv.output(-p.bytes())
 		o.x.srv.packets.put(p, p.bytes())
 	}
 }
@@ -259,6 +261,7 @@ func (o *outbox) written(p *packet) {
 	}
 	if wire.Type(p.buf[frameHead-1]) == wire.TypeRows {
 		o.resultBytes -= p.bytes()
+		o.x.srv.output(-p.bytes())
 		o.x.settle()
 	} else {
 		o.journalled(-p.bytes())

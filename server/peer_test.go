@@ -122,7 +122,7 @@ func (p *peer) quiet() {
 	if h, err := p.read(time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
 		p.t.Fatalf("got %v, %v, want nothing", h, err)
 	}
-	p.r = wire.NewReader(p.stream)
+	p.r = rowsReader(p.stream)
 }
 
 func (p *peer) close() { p.stream.Reset() }
@@ -147,4 +147,11 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 		defer w.close()
 		f(t, w)
 	})
+}
+
+// rowsReader reads what a client or a predecessor reads: rows too.
+func rowsReader(s wire.Stream) *wire.Reader {
+	r := wire.NewReader(s)
+	r.AllowRows(4 * hidden)
+	return r
 }

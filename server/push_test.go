@@ -28,7 +28,7 @@ func (w *world) pushTo(n *node, from swarm.PeerID, epoch uint32) *peer {
 	w.t.Helper()
 	a, b := wire.Pipe()
 	w.tasks.Go(func() { n.ServePush(w.ctx, from, b) })
-	p := &peer{t: w.t, stream: a, r: wire.NewReader(a), id: wire.SessionID{1}, epoch: epoch}
+	p := &peer{t: w.t, stream: a, r: rowsReader(a), id: wire.SessionID{1}, epoch: epoch}
 	p.send(wire.TypeHello, wire.Hello{Version: wire.Version, Session: p.id, Epoch: epoch})
 	return p
 }
@@ -46,7 +46,7 @@ func (w *world) successor(id swarm.PeerID) chan *peer {
 	streams := make(chan *peer, 8)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.servers[id] = &node{accept: func(_ swarm.PeerID, s wire.Stream) { streams <- &peer{t: w.t, stream: s, r: wire.NewReader(s)} }}
+	w.servers[id] = &node{accept: func(_ swarm.PeerID, s wire.Stream) { streams <- &peer{t: w.t, stream: s, r: rowsReader(s)} }}
 	return streams
 }
 
@@ -112,26 +112,26 @@ func TestStrangersMayNotPush(t *testing.T) {
 			p.ended()
 			a, b := wire.Pipe()
 			w.tasks.Go(func() { n.ServePush(w.ctx, "prev", b) })
-			p = &peer{t: w.t, stream: a, r: wire.NewReader(a), epoch: 3}
+			p = &peer{t: w.t, stream: a, r: rowsReader(a), epoch: 3}
 			p.send(wire.TypeHello, wire.Hello{Version: wire.Version, Session: wire.SessionID{77}, Epoch: 3})
 			return p
 		}},
 		{"another version", func(w *world, n *node) *peer {
 			a, b := wire.Pipe()
 			w.tasks.Go(func() { n.ServePush(w.ctx, "prev", b) })
-			p := &peer{t: w.t, stream: a, r: wire.NewReader(a), id: wire.SessionID{1}, epoch: 3}
+			p := &peer{t: w.t, stream: a, r: rowsReader(a), id: wire.SessionID{1}, epoch: 3}
 			p.send(wire.TypeHello, wire.Hello{Version: wire.Version + 1, Session: p.id, Epoch: 3})
 			return p
 		}},
 		{"no hello", func(w *world, n *node) *peer {
 			a, b := wire.Pipe()
 			w.tasks.Go(func() { n.ServePush(w.ctx, "prev", b) })
-			return &peer{t: w.t, stream: a, r: wire.NewReader(a), id: wire.SessionID{1}, epoch: 3}
+			return &peer{t: w.t, stream: a, r: rowsReader(a), id: wire.SessionID{1}, epoch: 3}
 		}},
 		{"nothing at all", func(w *world, n *node) *peer {
 			a, b := wire.Pipe()
 			w.tasks.Go(func() { n.ServePush(w.ctx, "prev", b) })
-			p := &peer{t: w.t, stream: a, r: wire.NewReader(a)}
+			p := &peer{t: w.t, stream: a, r: rowsReader(a)}
 			p.ended()
 			return p
 		}},

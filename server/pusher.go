@@ -42,6 +42,7 @@ func (p *pusher) send(k *packet) {
 	}
 	p.queue = append(p.queue, k)
 	p.bytes += k.bytes()
+	p.x.srv.output(k.bytes())
 	poke(p.wake)
 }
 
@@ -74,6 +75,7 @@ func (p *pusher) run(ctx context.Context) {
 	for _, k := range p.queue {
 		s.packets.put(k, k.bytes())
 	}
+	s.output(-p.bytes)
 	p.queue, p.bytes = nil, 0
 	if p.failed && p.x.push == p {
 		p.x.settle()
@@ -140,6 +142,7 @@ func (p *pusher) written(k *packet) {
 	p.since = time.Time{}
 	p.queue = p.queue[:copy(p.queue, p.queue[1:])]
 	p.bytes -= k.bytes()
+	p.x.srv.output(-k.bytes())
 	p.x.srv.packets.put(k, k.bytes())
 	p.x.settle()
 	if p.bytes == 0 && len(p.x.out.bulk) > 0 {

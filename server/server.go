@@ -11,6 +11,7 @@ import (
 	"whorl/server/kvcache"
 	"whorl/server/sched"
 	"whorl/swarm"
+	"whorl/swarm/budget"
 	"whorl/swarm/wire"
 )
 
@@ -21,6 +22,7 @@ var ErrDryRun = errors.New("throughput measured, as asked by --throughput dry-ru
 // the other methods may be called from anywhere at any time.
 type Server struct {
 	cfg      Config
+	given    Queues // as configured; those of cfg are complete
 	deps     Deps
 	uid      swarm.UID
 	log      *slog.Logger
@@ -32,6 +34,7 @@ type Server struct {
 	publish  chan struct{} // the record should be announced anew
 	frames   pool[frame]
 	packets  pool[packet]
+	reading  atomic.Pointer[budget.Pool] // bytes of large frames while they are read
 
 	mu       sync.Mutex // guards all below, and all protocol state of sessions
 	state    swarm.State
@@ -56,6 +59,7 @@ type Server struct {
 	ids      uint64                       // of frames
 	queued   int                          // bytes of frames of all sessions
 	journals int                          // bytes of journal in all outboxes
+	outputs  int                          // bytes of outputs to clients and successors
 	changed  broadcast                    // of sessions and their routes
 	steps    uint64
 }
@@ -81,6 +85,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	for _, a := range deps.Loader.Adapters() {
 		s.adapters = append(s.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
 	}
+	s.given = cfg.Queues
+	s.budgets(minQueues)
 	var err error
 	s.metrics, err = newMetrics(s, deps.Metrics)
 	return s, err

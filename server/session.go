@@ -92,7 +92,19 @@ func (f *frame) bytes() int { return 4 * cap(f.rows) }
 // ready tells whether the session may take part in iterations; mu is held.
 func (x *session) ready() bool {
 	limit := x.srv.cfg.Queues.Out
-	return x.phase == committed && x.out.resultBytes < limit && (x.push == nil || !x.push.failed && x.push.bytes < limit)
+	return x.phase == committed && x.out.resultBytes < limit && (x.push == nil || !x.push.failed && x.push.bytes < limit) &&
+		(x.srv.outputs < x.srv.cfg.Queues.OutTotal || x.out.resultBytes == 0 && (x.push == nil || x.push.bytes == 0))
+}
+
+// output counts bytes of outputs that wait for a peer, or no longer do; mu is held.
+func (s *Server) output(n int) {
+	full := s.outputs >= s.cfg.Queues.OutTotal
+	s.outputs += n
+	if full && s.outputs < s.cfg.Queues.OutTotal {
+		for _, y := range s.byKey {
+			y.settle()
+		}
+	}
 }
 
 // settle tells the queue whether the session is ready; mu is held.

@@ -20,7 +20,7 @@ func TestAnnouncedRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.SetDeadline(time.Now().Add(time.Second))
-			c.Write(wire.AppendHeader(nil, wire.TypeRows, wire.MaxFrame))
+			c.Write(wire.AppendHeader(nil, wire.TypeRows, wire.MaxRows))
 			c.Write(make([]byte, 1<<10))
 			io.Copy(io.Discard, c)
 			c.Reset()

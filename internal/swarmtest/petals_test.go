@@ -86,6 +86,7 @@ func TestPetalsBlocksThroughAServer(t *testing.T) {
 		open.Mode = open.SessionMode().Hash()
 		buf := wire.AppendFrame(wire.AppendJSON(nil, wire.TypeOpen, open), wire.TypeCommit)
 		frames, got := wire.NewReader(bufio.NewReader(stream)), []float32(nil)
+		frames.AllowRows(1 << 10)
 		next := func() (wire.Type, []byte) {
 			stream.SetReadDeadline(time.Now().Add(10 * time.Second))
 			ty, p, err := frames.Next()

@@ -108,7 +108,7 @@ func TestUnknownTo(t *testing.T) {
 	teller, asker := newRecords(), newRecords()
 	for i := range 40 {
 		r := told(swarm.PeerID(fmt.Sprintf("p%02d", i)), uint64(i+1), 0, time.Minute)
-		teller.put(r, make([]byte, 800<<10), epoch)
+		teller.put(r, make([]byte, 100<<10), epoch)
 		if i%2 == 0 {
 			asker.put(r, nil, epoch)
 		}

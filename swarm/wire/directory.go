@@ -23,8 +23,8 @@ type Records struct {
 
 // Limits of the directory's messages.
 const (
-	MaxRecords     = 8192     // in one answer
-	MaxRecordsSize = 15 << 20 // bytes of one answer as JSON: below the limit of its frame
-	MaxOwn         = 4        // in one Pull: a node serves one model
-	MaxKnown       = 8192     // in one Pull
+	MaxRecords     = 8192    // in one answer
+	MaxRecordsSize = 1 << 20 // bytes of one answer as JSON; the next pull brings the rest
+	MaxOwn         = 4       // in one Pull: a node serves one model
+	MaxKnown       = 8192    // in one Pull
 )

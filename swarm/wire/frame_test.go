@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,7 @@ func TestReader(t *testing.T) {
 		"whole": bytes.NewReader(all), "halves": iotest.HalfReader(bytes.NewReader(all)), "eof with data": iotest.DataErrReader(bytes.NewReader(all)),
 	} {
 		rd := NewReader(r)
+		rd.AllowRows(4 << 10)
 		if ty, p, err := rd.Next(); ty != TypeCommit || len(p) != 0 || err != nil {
 			t.Fatalf("%s: %d %q %v", name, ty, p, err)
 		}
@@ -78,8 +80,14 @@ func TestReaderRefuses(t *testing.T) {
 	}{
 		"type 0":        {frame(0, 0, ""), ErrFrame},
 		"unknown type":  {frame(0, byte(numTypes), ""), ErrFrame},
-		"rows":          {frame(MaxFrame+1, byte(TypeRows), ""), ErrFrame},
-		"control":       {frame(MaxControl+1, byte(TypeOpen), ""), ErrFrame},
+		"rows":          {frame(RowsSize, byte(TypeRows), strings.Repeat("x", RowsSize)), ErrFrame},
+		"open":          {frame(MaxOpen+1, byte(TypeOpen), ""), ErrFrame},
+		"route":         {frame(MaxOpen+1, byte(TypeRoute), ""), ErrFrame},
+		"hello":         {frame(MaxHello+1, byte(TypeHello), ""), ErrFrame},
+		"status":        {frame(MaxStatus+1, byte(TypeStatus), ""), ErrFrame},
+		"fail":          {frame(MaxFail+1, byte(TypeFail), ""), ErrFrame},
+		"pull":          {frame(MaxPull+1, byte(TypePull), ""), ErrFrame},
+		"records":       {frame(MaxAnswer+1, byte(TypeRecords), ""), ErrFrame},
 		"all ones":      {frame(1<<32-1, byte(TypeRows), ""), ErrFrame},
 		"commit":        {frame(1, byte(TypeCommit), "x"), ErrFrame},
 		"long done":     {frame(17, byte(TypeDone), strings.Repeat("x", 17)), ErrFrame},
@@ -94,12 +102,73 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
+// Rows come only where there is a session for them, and only as many as its model's width
+// makes of some chunks.
+func TestRowsLimit(t *testing.T) {
+	for _, c := range []struct{ rowBytes, limit int }{
+		{16, rowsHead + 1<<20}, {4 * 576, rowsHead + 1024*4*576}, {4 * 8192, rowsHead + 16<<20}, {64 << 20, rowsHead + 64<<20}, // one row, however long
+	} {
+		for _, over := range []int{0, 1} {
+			r := NewReader(bytes.NewReader(AppendHeader(nil, TypeRows, c.limit+over)))
+			r.AllowRows(c.rowBytes)
+			if _, _, err := r.Next(); errors.Is(err, ErrFrame) != (over > 0) || RowsLimit(c.rowBytes) != c.limit {
+				t.Errorf("%d bytes of rows of %d: %v, the limit is %d", c.limit+over, c.rowBytes, err, RowsLimit(c.rowBytes))
+			}
+		}
+	}
+}
+
+// The first frame of a stream has one type.
+func TestFirst(t *testing.T) {
+	for ty := TypeOpen; ty < numTypes; ty++ {
+		p, err := NewReader(bytes.NewReader(AppendFrame(nil, ty, []byte("{}")))).First(TypeHello)
+		if ok := ty == TypeHello; (err == nil) != ok || !ok && !errors.Is(err, ErrFrame) || ok && string(p) != "{}" {
+			t.Errorf("type %d first: %q %v", ty, p, err)
+		}
+	}
+}
+
 // A peer that announces much and sends little costs little.
 func TestReaderMemory(t *testing.T) {
-	hdr := append(binary.LittleEndian.AppendUint32(nil, MaxFrame), byte(TypeRows))
-	r := NewReader(bytes.NewReader(append(hdr, "few"...)))
-	if _, _, err := r.Next(); !errors.Is(err, io.ErrUnexpectedEOF) || cap(r.buf) > 1<<20 {
-		t.Errorf("%d bytes for 3, %v", cap(r.buf), err)
+	for _, sent := range []int{3, freeBytes} {
+		r := NewReader(bytes.NewReader(AppendHeader(nil, TypeRows, 16<<20)))
+		r.r = io.MultiReader(r.r, bytes.NewReader(make([]byte, sent)))
+		r.AllowRows(16 << 20)
+		b := &purse{left: 1 << 20}
+		r.Charge(t.Context(), nil, b)
+		if _, _, err := r.Next(); err == nil || cap(r.buf) > 2*sent+firstPiece || r.large != nil || b.left != 1<<20 {
+			t.Errorf("%d bytes for %d, %v", cap(r.buf), sent, err)
+		}
+	}
+}
+
+// purse is a budget that never waits.
+type purse struct{ left int }
+
+func (p *purse) Take(_ context.Context, n int) error {
+	if n > p.left {
+		return errors.New("there is no more")
+	}
+	p.left -= n
+	return nil
+}
+
+func (p *purse) Give(n int) { p.left += n }
+
+// What a large frame took is given back before the next one, or when the stream is given up.
+func TestReaderGivesBack(t *testing.T) {
+	all := AppendFrame(nil, TypeRows, make([]byte, 100<<10))
+	r := NewReader(bytes.NewReader(append(all, all...)))
+	r.AllowRows(1 << 20)
+	b := &purse{left: 100 << 10}
+	r.Charge(t.Context(), nil, b)
+	for range 2 {
+		if _, p, err := r.Next(); err != nil || len(p) != 100<<10 || b.left != 0 {
+			t.Fatalf("%d bytes, %v, %d left", len(p), err, b.left)
+		}
+	}
+	if r.Release(); b.left != 100<<10 {
+		t.Errorf("%d left at the end", b.left)
 	}
 }
 
@@ -224,6 +293,10 @@ func TestFail(t *testing.T) {
 	if e := got.Err("sender"); e.Peer != "other" {
 		t.Errorf("blames %s", e.Peer)
 	}
+	long := NewFail(0, swarm.Errorf(swarm.CodeInternal, swarm.Fatal, "%s", strings.Repeat("\x00\u00e9", 10_000)))
+	if _, _, err := NewReader(bytes.NewReader(AppendJSON(nil, TypeFail, long))).Next(); err != nil {
+		t.Errorf("a long text: %v", err)
+	}
 	if f := NewFail(0, io.EOF); f.Code != swarm.CodeInternal || f.Verdict != swarm.Fatal {
 		t.Errorf("%+v", f)
 	}
@@ -235,6 +308,9 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("\xff\xff\xff\xff\x04"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := NewReader(bytes.NewReader(b))
+		r.AllowRows(256)
+		budget := &purse{left: 1 << 20}
+		r.Charge(t.Context(), nil, budget)
 		var again []byte
 		for {
 			ty, p, err := r.Next()
@@ -254,8 +330,11 @@ func FuzzReader(f *testing.F) {
 		if !bytes.HasPrefix(b, again) {
 			t.Errorf("%q was read as %q", b, again)
 		}
-		if cap(r.buf) > 2*len(b)+1<<20 {
+		if cap(r.buf) > 2*len(b)+firstPiece {
 			t.Errorf("%d bytes of memory for %d", cap(r.buf), len(b))
+		}
+		if r.Release(); budget.left != 1<<20 {
+			t.Errorf("%d bytes of the budget are lost", 1<<20-budget.left)
 		}
 	})
 }

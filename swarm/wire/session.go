@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"whorl/content"
@@ -88,10 +89,17 @@ type Fail struct {
 	Peer    swarm.PeerID  `json:"peer,omitempty"` // to blame, if not the sender
 }
 
+// maxText is the most bytes of an error that travel: however JSON writes them they fit a frame.
+const maxText = 2 << 10
+
 // NewFail states an error for the wire.
 func NewFail(epoch uint32, err error) Fail {
 	e := swarm.AsError(err)
-	return Fail{Epoch: epoch, Code: e.Code, Verdict: e.Verdict, Message: e.Error(), Peer: e.Peer}
+	text := e.Error()
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return Fail{Epoch: epoch, Code: e.Code, Verdict: e.Verdict, Message: text, Peer: e.Peer}
 }
 
 // Err is the error as the receiver sees it; from is who sent it.

@@ -1,0 +1,48 @@
+package wire
+
+// Limits on what a peer may send, in bytes of payload. Whatever a stranger can send before it
+// is known to belong to a session is small; rows have the limit that their model gives them.
+const (
+	MaxOpen   = 128 << 10 // Open and Route, which carry a signed record
+	MaxHello  = 4 << 10
+	MaxStatus = 4 << 10
+	MaxFail   = 16 << 10
+	MaxPull   = 1 << 20 // the sequence numbers of MaxKnown peers
+	MaxAnswer = MaxRecordsSize + 64<<10
+	MaxRows   = 16 << 20 // bytes of rows in one frame, whatever the model
+	minRows   = 1 << 20  // so much may come of narrow models too
+	chunkRows = 1024     // rows in one frame; those who send make frames of at most half of it
+)
+
+// limit is the largest payload a type may have, of rows in any session.
+func (t Type) limit() int {
+	switch t {
+	case TypeRows, TypeJournal:
+		return rowsHead + MaxRows
+	case TypeCommit, TypeAsk:
+		return 0
+	case TypeDone:
+		return DoneSize
+	case TypeOpen, TypeRoute:
+		return MaxOpen
+	case TypeHello:
+		return MaxHello
+	case TypePull:
+		return MaxPull
+	case TypeRecords:
+		return MaxAnswer
+	case TypeFail:
+		return MaxFail
+	default:
+		return MaxStatus
+	}
+}
+
+// rowsHead is the most a RowsHeader takes.
+const rowsHead = RowsSize + 4 + MaxBeams
+
+// RowsLimit is the largest frame of rows of so many bytes each: some chunks of a prompt, and
+// at least a row.
+func RowsLimit(rowBytes int) int {
+	return rowsHead + max(rowBytes, min(MaxRows, max(minRows, chunkRows*rowBytes)))
+}
