@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -126,8 +125,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("server: iterations of %d rows (at least 2), %d sessions, %d per peer (at least 1)", c.StepRows, c.MaxSessions, c.PeerSessions)
 	case !(c.PeerCache > 0 && c.PeerCache <= 1):
 		return fmt.Errorf("server: share of the cache per peer %v, want above 0 and at most 1", c.PeerCache)
-	case !(c.Throughput >= 0 && c.Throughput <= math.MaxFloat32):
-		return fmt.Errorf("server: throughput %v, want 0 or more, and a number", c.Throughput)
+	case !(c.Throughput >= 0 && c.Throughput <= swarm.MaxRate):
+		return fmt.Errorf("server: throughput %v, want a number of 0 to %g", c.Throughput, float64(swarm.MaxRate))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -90,11 +89,19 @@ type Record struct {
 // Limits of a record read from strangers.
 const (
 	MaxRecordBytes = 256 << 10
-	maxAddrs       = 32
-	maxNextRTT     = 64
-	maxShortText   = 128
+	// MaxAddrs is room for some networks and a name: each is an address that others may dial.
+	MaxAddrs     = 8
+	maxNextRTT   = 64
+	maxShortText = 128
 	// MaxLifetime caps how long any record may claim to live.
 	MaxLifetime = 30 * time.Minute
+	// MaxRate is a token through a block in a picosecond, faster than light crosses a chip;
+	// sums over any swarm stay exact to a token.
+	MaxRate = 1e12
+	// MaxTokens of cache are more than fit into a machine; sums over any swarm fit an int64.
+	MaxTokens = 1 << 40
+	// maxRTT is an hour, in milliseconds: three times to the Sun and back.
+	maxRTT = 3.6e6
 )
 
 // ErrBadRecord marks a record that breaks the rules; wrapped with what is wrong.
@@ -112,8 +119,8 @@ func (r *Record) Validate() error {
 	switch {
 	case r.Peer == "" || len(r.Peer) > maxShortText:
 		return bad("peer id of %d bytes", len(r.Peer))
-	case len(r.Addrs) > maxAddrs:
-		return bad("%d addresses, at most %d", len(r.Addrs), maxAddrs)
+	case len(r.Addrs) > MaxAddrs:
+		return bad("%d addresses, at most %d", len(r.Addrs), MaxAddrs)
 	case r.Span.Start < 0 || r.Span.Start >= r.Span.End || r.Span.End > n:
 		return bad("span %v of a model of %d blocks", r.Span, n)
 	case len(r.Digests) != 0 && len(r.Digests) != r.Span.Len():
@@ -124,12 +131,14 @@ func (r *Record) Validate() error {
 		return bad("overlong name or version")
 	case r.CacheTotal < 0 || r.CacheLeft < 0 || r.CacheLeft > r.CacheTotal || r.MaxLength < 0:
 		return bad("cache of %d of %d tokens, sessions of %d", r.CacheLeft, r.CacheTotal, r.MaxLength)
+	case r.CacheTotal > MaxTokens || r.MaxLength > MaxTokens:
+		return bad("cache of %d tokens and sessions of %d, at most %d", r.CacheTotal, r.MaxLength, int64(MaxTokens))
 	case len(r.NextRTT) > maxNextRTT:
 		return bad("%d round trips, at most %d", len(r.NextRTT), maxNextRTT)
 	case r.Issued < 0 || r.Expires <= r.Issued || r.Expires-r.Issued > MaxLifetime.Milliseconds():
 		return bad("issued at %d ms and expiring at %d, want a lifetime of 1 to %d", r.Issued, r.Expires, MaxLifetime.Milliseconds())
 	case !rate(&r.Throughput) || !rate(r.Rates.InferenceRPS) || !rate(r.Rates.ForwardRPS) || !rate(r.Rates.NetworkRPS):
-		return bad("a rate that is negative or no number")
+		return bad("a rate that is no number of 0 to %g tokens per second", float64(MaxRate))
 	}
 	for _, a := range r.Addrs {
 		if len(a) > maxNameLen {
@@ -145,14 +154,14 @@ func (r *Record) Validate() error {
 		return bad("%v", err)
 	}
 	for p, ms := range r.NextRTT {
-		if len(p) > maxShortText || !rate(&ms) {
+		if len(p) > maxShortText || !(ms >= 0 && ms <= maxRTT) {
 			return bad("round trip %v to %q", ms, p)
 		}
 	}
 	return nil
 }
 
-func rate(f *float64) bool { return f == nil || *f >= 0 && !math.IsInf(*f, 0) && !math.IsNaN(*f) }
+func rate(f *float64) bool { return f == nil || *f >= 0 && *f <= MaxRate }
 
 // UID is the model the record is about.
 func (r *Record) UID() UID { return r.Manifest.UID() }

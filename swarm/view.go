@@ -15,6 +15,9 @@ type View struct {
 	Manifest Manifest
 	At       time.Time
 	Servers  []Record // sorted by peer, one per peer
+	// Unreached are the servers that the node which made the view never had contact with:
+	// all that is known of them is what they claim. nil if there are none.
+	Unreached map[PeerID]bool
 }
 
 // NewView sorts the records and keeps the newest of each peer.

@@ -146,7 +146,7 @@ func (f *serveFlags) config() (server.Config, error) {
 		cfg.Measuring = server.MeasureDryRun
 	default:
 		rps, err := strconv.ParseFloat(f.throughput, 64)
-		if err != nil || !(rps >= 0) || rps > 1e12 {
+		if err != nil || !(rps >= 0) || rps > swarm.MaxRate {
 			return cfg, usagef("--throughput %q: want auto, eval, dry-run or a number of tokens per second", f.throughput)
 		}
 		cfg.Measuring, cfg.Throughput = server.MeasureNever, rps

@@ -77,7 +77,12 @@ const (
 	findTimeout = 10 * time.Second
 	findEvery   = time.Minute
 	findLimit   = 20
-	// warnEvery limits the lines about one peer, maxWarned the peers remembered for it.
+	// maxTold is how many records one exchange brings from a teller that the operator did
+	// not name; the next brings more.
+	maxTold = 1024
+	// warnEvery limits the lines about one thing, maxWarned the things remembered for it,
+	// maxLines all of them in a minute.
 	warnEvery = 10 * time.Minute
 	maxWarned = 1024
+	maxLines  = 64
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +39,10 @@ type Directory struct {
 	first   chan struct{} // closed after the first exchange
 	wanted  map[swarm.UID]time.Time
 	warned  map[string]time.Time
+	lines   int       // warnings since
+	since   time.Time // this minute
 	refused uint64
-	turn    int // rotates tellers and pings
+	turn    int // rotates tellers
 }
 
 // New starts the DHT on a host and answers pulls. It does not dial: Run does.
@@ -55,7 +58,7 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 	}
 	d := &Directory{
 		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1), slots: make(chan struct{}, servings),
-		records: newRecords(), changed: make(chan struct{}), first: make(chan struct{}),
+		records: newRecords(h.ID()), changed: make(chan struct{}), first: make(chan struct{}),
 		wanted: map[swarm.UID]time.Time{}, warned: map[string]time.Time{},
 	}
 	if len(cfg.Bootstrap) > 0 {
@@ -71,9 +74,11 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 	if d.dht, err = newDHT(h.Libp2p(), cfg); err != nil {
 		return nil, fmt.Errorf("directory: %w", err)
 	}
-	d.metrics = newMetrics(cfg.Registerer, d.size)
+	d.metrics = newMetrics(cfg.Registerer, d.size, d.unreached)
 	h.Handle(wire.ProtoDirectory, d.serve)
-	h.Libp2p().Network().Notify(&network.NotifyBundle{DisconnectedF: func(n network.Network, c network.Conn) {
+	h.Libp2p().Network().Notify(&network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
+		d.reached(swarm.PeerID(c.RemotePeer().String()))
+	}, DisconnectedF: func(n network.Network, c network.Conn) {
 		if n.Connectedness(c.RemotePeer()) == network.Connected {
 			return
 		}
@@ -94,6 +99,13 @@ func (d *Directory) size() float64 {
 	return float64(len(d.records.peers))
 }
 
+// unreached counts the peers that this node had no contact with.
+func (d *Directory) unreached() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return float64(d.records.unseen.records)
+}
+
 // Announce publishes what this node serves: the record is completed with peer, addresses,
 // sequence and times, signed, kept and sent to connected peers, at once if the state or
 // the span is new. Announcing again replaces it.
@@ -103,7 +115,8 @@ func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
 	// Milliseconds since 1970 rise across restarts without a file to keep; should the
 	// clock be set back, the swarm reminds us of how far we were.
 	d.seq = max(d.seq+1, uint64(max(0, now.UnixMilli())))
-	r.Protocol, r.Features, r.Peer, r.Addrs, r.Seq = wire.Version, wire.Features, d.host.ID(), d.host.ListenAddrs(), d.seq
+	r.Protocol, r.Features, r.Peer, r.Seq = wire.Version, wire.Features, d.host.ID(), d.seq
+	r.Addrs = p2p.Best(d.host.ListenAddrs(), swarm.MaxAddrs)
 	d.mu.Unlock()
 	r.Issued, r.Expires = now.UnixMilli(), now.Add(d.cfg.Expiration).UnixMilli()
 	if err := r.Validate(); err != nil {
@@ -116,7 +129,7 @@ func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
 	d.mu.Lock()
 	before := d.own
 	d.own = &r
-	_, err = d.records.put(&r, signed, now)
+	_, err = d.records.put(&r, signed, source{named: true}, now)
 	d.touch()
 	d.mu.Unlock()
 	if err != nil {
@@ -191,29 +204,76 @@ func (d *Directory) Signed(p swarm.PeerID) ([]byte, bool) {
 // returns the newest record known of that peer: an older one, told late or replayed, is
 // no error and changes nothing.
 func (d *Directory) Accept(signed []byte) (*swarm.Record, error) {
+	return d.accept(signed, source{}, "")
+}
+
+// accept is Accept of what somebody tells; with only, a record of another peer is refused.
+func (d *Directory) accept(signed []byte, from source, only swarm.PeerID) (*swarm.Record, error) {
 	now := d.cfg.Clock()
-	r, who, err := open(signed, now, d.host.Verify)
-	if err != nil {
-		d.refuse(who, err)
+	var newest *swarm.Record
+	r, who, err := open(signed, now, d.host.Verify, func(who swarm.PeerID, seq uint64) error {
+		if only != "" && who != only {
+			return fmt.Errorf("%w: %s brings one of %.100q", ErrTeller, only.Short(), string(who))
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if e := d.records.peers[who]; e != nil && who != d.host.ID() && seq <= e.record.Seq {
+			d.records.vouch(who, from)
+			newest = e.record
+			return errKnown
+		}
+		return nil
+	})
+	switch {
+	case newest != nil:
+		return newest, nil
+	case err != nil:
+		d.refuse(who, from, err)
 		return nil, err
-	}
-	if r.Peer == d.host.ID() {
+	case r.Peer == d.host.ID():
 		return r, d.hearOfUs(r)
 	}
 	d.mu.Lock()
-	news, err := d.records.put(r, signed, now)
+	news, err := d.records.put(r, signed, from, now)
 	if news {
 		d.touch()
 	} else if e := d.records.peers[r.Peer]; err == nil {
 		r = e.record
 	}
+	gone := d.records.evicted()
 	d.mu.Unlock()
+	for _, p := range gone {
+		d.metrics.evicted.Inc()
+		d.host.Forget(p)
+	}
 	if err != nil {
-		d.refuse(who, err)
+		d.refuse(who, from, err)
 		return nil, err
 	}
 	d.host.AddAddrs(r.Peer, r.Addrs)
+	d.reached(r.Peer)
 	return r, nil
+}
+
+// source is what a peer counts as when it tells something.
+func (d *Directory) source(p swarm.PeerID) source {
+	s := source{named: slices.Contains(d.initial, p)}
+	if c := d.host.Contacts(p); len(c) > 0 {
+		s.prefix = p2p.Prefix(c[0].IP)
+	}
+	return s
+}
+
+// reached notes that a peer is connected, if it is and has a record.
+func (d *Directory) reached(p swarm.PeerID) {
+	now := d.cfg.Clock()
+	for _, c := range d.host.Contacts(p) {
+		d.mu.Lock()
+		if d.records.reach(p, c.IP, c.Dialled, now) {
+			d.touch()
+		}
+		d.mu.Unlock()
+	}
 }
 
 // hearOfUs takes a record that bears our identity: one of ours, one from before a restart,
@@ -229,25 +289,30 @@ func (d *Directory) hearOfUs(r *swarm.Record) error {
 	return nil
 }
 
-// refuse counts a bad record and logs it, a line per peer and a while. Expired ones are
-// common where a teller's clock is a little behind.
-func (d *Directory) refuse(who swarm.PeerID, err error) {
+// refuse counts a bad record and logs it, a line per reason, teller and a while. Expired ones
+// are common where a teller's clock is a little behind.
+func (d *Directory) refuse(who swarm.PeerID, from source, err error) {
 	d.metrics.refused.WithLabelValues(kind(err)).Inc()
 	d.mu.Lock()
 	d.refused++
 	d.mu.Unlock()
 	if !errors.Is(err, ErrExpired) {
-		d.warn("record "+string(who), "record refused", "peer", who, "reason", err)
+		d.warn("record "+kind(err)+from.prefix, "record refused", "peer", who, "from", from.prefix, "reason", err)
 	}
 }
 
-// warn logs a line unless one with the same key was logged lately.
+// warn logs a line unless one with the same key was logged lately, or many others were:
+// strangers must not be able to fill a log.
 func (d *Directory) warn(key, text string, args ...any) {
 	now := d.cfg.Clock()
 	d.mu.Lock()
+	if now.Sub(d.since) > time.Minute || now.Before(d.since) {
+		d.since, d.lines = now, 0
+	}
 	at, ok := d.warned[key]
-	quiet := ok && now.Sub(at) < warnEvery
+	quiet := ok && now.Sub(at) < warnEvery || d.lines >= maxLines
 	if !quiet {
+		d.lines++
 		if len(d.warned) >= maxWarned {
 			clear(d.warned)
 		}
@@ -275,7 +340,7 @@ func (d *Directory) Suspect(p swarm.PeerID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.records.suspect(p) {
-		d.metrics.suspects.Inc()
+		d.metrics.suspects.WithLabelValues("session").Inc()
 		d.touch()
 	}
 }

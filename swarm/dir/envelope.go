@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
 )
 
@@ -27,7 +28,11 @@ var (
 	ErrExpired   = errors.New("record has expired")
 	ErrProtocol  = errors.New("peer speaks another protocol version")
 	ErrFull      = errors.New("the directory is full")
+	ErrTeller    = errors.New("a node brings its own record and no other")
 )
+
+// errKnown ends the opening of a record that is not newer than what is known.
+var errKnown = errors.New("record is known")
 
 // MaxSkew is how far a peer's clock may be ahead or behind: well above what NTP leaves,
 // well below the life of a record. Within it nothing changes.
@@ -55,8 +60,9 @@ func seal(sign signer, r *swarm.Record) ([]byte, error) {
 }
 
 // open checks an envelope against the clock and its signature. who is the peer that the
-// record claims to be of, proven or not, "" if that cannot be told.
-func open(signed []byte, now time.Time, verify verifier) (r *swarm.Record, who swarm.PeerID, err error) {
+// record claims to be of, proven or not, "" if that cannot be told. An error of unwanted,
+// which is asked about the claim, ends it before anything costs time.
+func open(signed []byte, now time.Time, verify verifier, unwanted func(who swarm.PeerID, seq uint64) error) (r *swarm.Record, who swarm.PeerID, err error) {
 	if len(signed) > 2*swarm.MaxRecordBytes { // base64, and room for the signature
 		return nil, "", fmt.Errorf("%w: envelope of %d bytes", swarm.ErrBadRecord, len(signed))
 	}
@@ -67,16 +73,27 @@ func open(signed []byte, now time.Time, verify verifier) (r *swarm.Record, who s
 	var claim struct {
 		Protocol int          `json:"protocol"`
 		Peer     swarm.PeerID `json:"peer"`
+		Seq      uint64       `json:"seq"`
 	}
 	if err := json.Unmarshal(e.Payload, &claim); err != nil {
 		return nil, "", fmt.Errorf("%w: %v", swarm.ErrBadRecord, err)
 	}
 	who = claim.Peer
+	if unwanted != nil {
+		if err := unwanted(who, claim.Seq); err != nil {
+			return nil, who, err
+		}
+	}
 	if claim.Protocol != wire.Version {
 		return nil, who, fmt.Errorf("%w: %s speaks %d, this node %d: update the older of the two", ErrProtocol, who.Short(), claim.Protocol, wire.Version)
 	}
 	if r, err = swarm.DecodeRecord(e.Payload); err != nil {
 		return nil, who, err
+	}
+	for p := range r.NextRTT {
+		if err := p2p.CheckID(p); err != nil {
+			return nil, who, fmt.Errorf("%w of %s: round trip: %v", swarm.ErrBadRecord, who.Short(), err)
+		}
 	}
 	if ahead := time.UnixMilli(r.Issued).Sub(now); ahead > MaxSkew {
 		return nil, who, fmt.Errorf("%w: that of %s is %v ahead of ours, at most %v is allowed: set the clocks", ErrClock, who.Short(), ahead.Round(time.Second), MaxSkew)
@@ -95,7 +112,7 @@ func kind(err error) string {
 	for _, k := range []struct {
 		err  error
 		name string
-	}{{ErrSignature, "signature"}, {ErrClock, "clock"}, {ErrExpired, "expired"}, {ErrProtocol, "protocol"}, {ErrFull, "full"}} {
+	}{{ErrSignature, "signature"}, {ErrClock, "clock"}, {ErrExpired, "expired"}, {ErrProtocol, "protocol"}, {ErrFull, "full"}, {ErrTeller, "teller"}} {
 		if errors.Is(err, k.err) {
 			return k.name
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"whorl/swarm"
 	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
@@ -44,6 +46,9 @@ func TestOpen(t *testing.T) {
 		{"far behind", sealed(issued(-91 * time.Second)), ErrExpired, "expired"},
 		{"another's name", sealed(func(r *swarm.Record) { r.Peer = b.ID() }), ErrSignature, "signature"},
 		{"nobody's name", sealed(func(r *swarm.Record) { r.Peer = "nobody" }), ErrSignature, "signature"},
+		{"its own name in another spelling", sealed(func(r *swarm.Record) { r.Peer = spelled(t, a.ID()) }), ErrSignature, "signature"},
+		{"a round trip to another spelling", sealed(func(r *swarm.Record) { r.NextRTT = map[swarm.PeerID]float64{spelled(t, b.ID()): 1} }), swarm.ErrBadRecord, "invalid"},
+		{"a round trip", sealed(func(r *swarm.Record) { r.NextRTT = map[swarm.PeerID]float64{b.ID(): 1} }), nil, ""},
 		{"another version", sealed(func(r *swarm.Record) { r.Protocol = 1 }), ErrProtocol, "protocol"},
 		{"far-future expiry", sealed(func(r *swarm.Record) { r.Expires += (24 * time.Hour).Milliseconds() }), swarm.ErrBadRecord, "invalid"},
 		{"bad span", sealed(func(r *swarm.Record) { r.Span.End = 99 }), swarm.ErrBadRecord, "invalid"},
@@ -51,7 +56,7 @@ func TestOpen(t *testing.T) {
 		{"no record", []byte(`{"payload":"eA=="}`), swarm.ErrBadRecord, "invalid"},
 		{"huge", bytes.Repeat([]byte(" "), 2*swarm.MaxRecordBytes+1), swarm.ErrBadRecord, "invalid"},
 	} {
-		r, who, err := open(c.signed, now, a.Verify)
+		r, who, err := open(c.signed, now, a.Verify, nil)
 		if !errors.Is(err, c.want) || (err == nil) != (r != nil) || err == nil && who != a.ID() {
 			t.Errorf("%s: %v %v %v", c.what, r, who, err)
 		}
@@ -59,6 +64,20 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: counted as %s, want %s", c.what, kind(err), c.kind)
 		}
 	}
+}
+
+// spelled is another text that libp2p reads as the same peer id.
+func spelled(t *testing.T, p swarm.PeerID) swarm.PeerID {
+	t.Helper()
+	id, err := peer.Decode(string(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := peer.ToCid(id).String()
+	if again, err := peer.Decode(other); err != nil || again != id || other == string(p) {
+		t.Fatalf("%s is no other spelling of %s: %v", other, p, err)
+	}
+	return swarm.PeerID(other)
 }
 
 // Whatever byte is changed, the record is refused, or is the same record still: base64 and
@@ -75,7 +94,7 @@ func TestTampering(t *testing.T) {
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 1
-		if got, _, err := open(bad, epoch, a.Verify); err == nil {
+		if got, _, err := open(bad, epoch, a.Verify, nil); err == nil {
 			if b, _ := json.Marshal(got); !bytes.Equal(b, want) {
 				t.Errorf("byte %d of %d changed and the record is taken as %s", i, len(good), b)
 			}
@@ -95,7 +114,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(`{}`))
 	yes := func(swarm.PeerID, string, []byte, []byte) error { return nil } // so that signatures stop nothing
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, _, err := open(b, epoch, yes)
+		r, _, err := open(b, epoch, yes, nil)
 		if err != nil {
 			kind(err)
 			return
@@ -103,10 +122,17 @@ func FuzzOpen(f *testing.F) {
 		if err := r.Validate(); err != nil {
 			t.Errorf("an invalid record was opened: %v", err)
 		}
-		s := newRecords()
-		if _, err := s.put(r, b, epoch); err != nil {
+		if len(r.Addrs) > swarm.MaxAddrs || p2p.CheckID(r.Peer) == nil && len(r.Peer) > 64 {
+			t.Errorf("%d addresses of %q", len(r.Addrs), r.Peer)
+		}
+		s := newRecords("self")
+		if _, err := s.put(r, b, source{}, epoch); err != nil {
 			t.Error(err)
 		}
+		if s.total.bytes < len(b) {
+			t.Errorf("a record of %d bytes counts for %d", len(b), s.total.bytes)
+		}
+		audit(t, s)
 		for _, e := range s.peers {
 			if life := e.until.Sub(epoch); life > swarm.MaxLifetime {
 				t.Errorf("lives %v", life)

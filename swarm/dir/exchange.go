@@ -131,7 +131,11 @@ func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
 		return err
 	}
 	d.compareClocks(p, got.Now, asked)
-	d.take(got.Records, wire.MaxRecords)
+	from, most := d.source(p), maxTold
+	if from.named {
+		most = wire.MaxRecords
+	}
+	d.take(got.Records, most, from, "")
 	return s.Close()
 }
 
@@ -165,9 +169,9 @@ func (d *Directory) compareClocks(p swarm.PeerID, theirs int64, asked time.Time)
 }
 
 // take accepts records; bad ones are counted and do not spoil the others.
-func (d *Directory) take(all [][]byte, most int) {
+func (d *Directory) take(all [][]byte, most int, from source, only swarm.PeerID) {
 	for _, signed := range all[:min(len(all), most)] {
-		d.Accept(signed) // refusals are counted and logged there
+		d.accept(signed, from, only) // refusals are counted and logged there
 	}
 }
 
@@ -211,7 +215,7 @@ func (d *Directory) answer(from swarm.PeerID, payload []byte) ([]byte, error) {
 	}
 	now := d.cfg.Clock()
 	d.compareClocks(from, pull.Now, now)
-	d.take(pull.Own, wire.MaxOwn)
+	d.take(pull.Own, wire.MaxOwn, d.source(from), from)
 	d.mu.Lock()
 	news := d.records.unknownTo(from, pull.Known, now)
 	d.mu.Unlock()

@@ -8,12 +8,14 @@ type metrics struct {
 	exchanges *prometheus.CounterVec // by result
 	lost      prometheus.Counter
 	rejoins   prometheus.Counter
-	suspects  prometheus.Counter
+	suspects  *prometheus.CounterVec // by reason
+	evicted   prometheus.Counter
 	twins     prometheus.Counter
 }
 
-// newMetrics registers the counters; known tells how many records are held.
-func newMetrics(reg prometheus.Registerer, known func() float64) *metrics {
+// newMetrics registers the counters; known tells how many records are held, unreached how
+// many of them are of peers that this node had no contact with.
+func newMetrics(reg prometheus.Registerer, known, unreached func() float64) *metrics {
 	count := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "whorl", Subsystem: "directory", Name: name, Help: help})
 	}
@@ -25,12 +27,17 @@ func newMetrics(reg prometheus.Registerer, known func() float64) *metrics {
 		exchanges: by("exchanges_total", "Exchanges of records with peers, by result.", "result"),
 		lost:      count("lost_total", "Times that no initial peer was connected any more."),
 		rejoins:   count("rejoins_total", "Attempts to reach an initial peer again."),
-		suspects:  count("suspects_total", "Peers that stopped answering before their record expired."),
+		suspects:  by("suspects_total", "Peers hidden before their record expired: no_answer to a ping, or session, which could not reach them.", "reason"),
+		evicted:   count("records_evicted_total", "Records dropped because their group of peers held most of a full store."),
 		twins:     count("twins_total", "Records signed with this node's identity by another process."),
 	}
 	if reg != nil {
-		reg.MustRegister(m.refused, m.exchanges, m.lost, m.rejoins, m.suspects, m.twins,
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "whorl", Subsystem: "directory", Name: "records", Help: "Peers whose record is held."}, known))
+		gauge := func(name, help string, value func() float64) prometheus.Collector {
+			return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "whorl", Subsystem: "directory", Name: name, Help: help}, value)
+		}
+		reg.MustRegister(m.refused, m.exchanges, m.lost, m.rejoins, m.suspects, m.evicted, m.twins,
+			gauge("records", "Peers whose record is held.", known),
+			gauge("records_unreached", "Peers whose record is held and with which this node had no contact.", unreached))
 	}
 	return m
 }

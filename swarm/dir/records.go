@@ -3,56 +3,175 @@ package dir
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
 )
 
-// maxPeers bounds the store: the largest swarm that one exchange can carry.
-const maxPeers = wire.MaxRecords
-
-// records is what a node knows: the newest record of each peer. Pure: the clock is passed
-// in. Not for concurrent use.
+// records is what a node knows: the newest record of each peer, within a budget (budget.go).
+// Pure: the clock is passed in. Not for concurrent use.
 type records struct {
-	peers map[swarm.PeerID]*entry
+	self    swarm.PeerID // whose record is never evicted
+	limits  limits
+	peers   map[swarm.PeerID]*entry
+	groups  map[string]*group
+	total   load
+	unseen  load      // of those never reached
+	soonest time.Time // before it nothing expires
+	order   uint64
+	gone    []swarm.PeerID // left without a trace since evicted was called
 }
 
 type entry struct {
 	record  *swarm.Record
 	uid     swarm.UID
 	signed  []byte
+	bytes   int       // what it takes in memory
+	key     string    // of the group that it counts for
 	until   time.Time // by our clock
+	order   uint64    // rises with each new peer
 	suspect bool
+
+	reached  time.Time  // when the peer last proved to be there; zero: never
+	at       netip.Addr // where that was
+	proven   bool       // that is, or leads to, an address of the record
+	pinged   time.Time  // when it was last tried
+	failures int        // in a row
+	retry    time.Time  // not tried again before
+	tries    int        // of finding it at an address of its record
+	prove    time.Time  // not before
+	used     time.Time  // when this node last opened a stream to it
+
+	teller string // prefix of the first who told it
+	more   bool   // others told it too, from another prefix
+	named  bool   // one of the operator's initial peers told it
 }
 
-// seen tells whether the record may stand in views and be told to others.
+// source says who told a record.
+type source struct {
+	prefix string // of the teller's address; "" if it came with a session
+	named  bool   // the operator named this teller
+}
+
+// seen tells whether the record may stand in views.
 func (e *entry) seen(now time.Time) bool { return now.Before(e.until) && !e.suspect }
 
-func newRecords() *records { return &records{peers: map[swarm.PeerID]*entry{}} }
+// told tells whether the record may be handed on: others dial its addresses, so its owner
+// has shown to be at one of them.
+func (e *entry) told(now time.Time) bool { return e.seen(now) && !e.reached.IsZero() && e.proven }
+
+func newRecords(self swarm.PeerID) *records {
+	return &records{self: self, limits: defaultLimits, peers: map[swarm.PeerID]*entry{}, groups: map[string]*group{}}
+}
 
 // put takes a verified record in; it tells whether anything changed. A peer's record is
 // only replaced by one with a higher sequence. It lives as long as it says from its
 // receipt on, but not beyond its own expiry by more than clocks may differ: handing an old
-// record on does not keep a dead server alive.
-func (s *records) put(r *swarm.Record, signed []byte, now time.Time) (bool, error) {
+// record on does not keep a dead server alive. A record that has no room is refused with
+// ErrFull.
+func (s *records) put(r *swarm.Record, signed []byte, from source, now time.Time) (bool, error) {
 	old := s.peers[r.Peer]
 	if old != nil && !r.Newer(old.record) {
+		s.vouch(r.Peer, from)
 		return false, nil
-	}
-	if old == nil && len(s.peers) >= maxPeers && !s.prune(now) {
-		return false, fmt.Errorf("%w: %d peers", ErrFull, len(s.peers))
 	}
 	until := now.Add(time.Duration(r.Expires-r.Issued) * time.Millisecond)
 	if last := time.UnixMilli(r.Expires).Add(MaxSkew); last.Before(until) {
 		until = last
 	}
-	s.peers[r.Peer] = &entry{record: r, uid: r.UID(), signed: slices.Clone(signed), until: until}
+	s.order++
+	e := &entry{order: s.order, teller: from.prefix, named: from.named}
+	if old != nil { // all but the record and the suspicion stays
+		kept := *old
+		e, kept.suspect = &kept, false
+		e.proven = old.proven && slices.Equal(old.record.Addrs, r.Addrs) || isAt(r, old.at)
+	}
+	e.record, e.uid, e.signed, e.until, e.bytes = r, r.UID(), slices.Clone(signed), until, footprint(r, signed)
+	s.set(r.Peer, e)
+	s.soonest = earlier(s.soonest, until)
+	if old != nil {
+		s.vouch(r.Peer, from)
+	}
+	if s.peers[r.Peer] == nil {
+		return false, s.noRoom(r.Peer)
+	}
+	if key := s.peers[r.Peer].key; s.full(key) {
+		s.prune(now)
+		s.fit(key)
+	}
+	if s.peers[r.Peer] == nil {
+		return false, s.noRoom(r.Peer)
+	}
 	return true, nil
 }
 
-// suspect hides a peer until it says something newer; it tells whether that is news.
+func (s *records) noRoom(p swarm.PeerID) error {
+	return fmt.Errorf("%w: %s has no room beside %d others", ErrFull, p.Short(), len(s.peers))
+}
+
+// vouch notes that a peer's record was told by somebody.
+func (s *records) vouch(p swarm.PeerID, from source) {
+	e := s.peers[p]
+	if e == nil || e.named || !from.named && (from.prefix == e.teller || e.more) {
+		return
+	}
+	changed := *e
+	changed.more = changed.more || from.prefix != e.teller
+	changed.named = from.named
+	s.set(p, &changed)
+	s.fit(changed.key)
+}
+
+// reach notes that a peer proved to be at an address: it connected from there, or answered
+// there. It takes a suspicion back, and tells whether views change.
+func (s *records) reach(p swarm.PeerID, at netip.Addr, dialled bool, now time.Time) bool {
+	e := s.peers[p]
+	if e == nil {
+		return false
+	}
+	changed := *e
+	changed.reached, changed.at, changed.failures, changed.retry, changed.suspect = now, at, 0, time.Time{}, false
+	changed.proven = e.proven || isAt(e.record, at) || dialled && !hasIPs(e.record)
+	s.set(p, &changed)
+	s.fit(changed.key)
+	return e.suspect || e.reached.IsZero()
+}
+
+// unproven lists the addresses of a peer that was reached at none of them, if it is time to
+// try them again. draw is uniform in [0, 1).
+func (s *records) unproven(p swarm.PeerID, draw float64, now time.Time) []string {
+	e := s.peers[p]
+	if e == nil || e.proven || e.reached.IsZero() || now.Before(e.prove) {
+		return nil
+	}
+	e.tries++
+	e.prove = now.Add(again.After(e.tries, draw))
+	return e.record.Addrs
+}
+
+// prove notes that a peer answered at an address of its record.
+func (s *records) prove(p swarm.PeerID) {
+	if e := s.peers[p]; e != nil {
+		e.proven = true
+	}
+}
+
+// isAt tells whether a record announces an address with this IP.
+func isAt(r *swarm.Record, at netip.Addr) bool {
+	return at.IsValid() && slices.ContainsFunc(r.Addrs, func(a string) bool { return p2p.IPOf(a) == at })
+}
+
+// hasIPs tells whether a record announces any address that is an IP and not a name.
+func hasIPs(r *swarm.Record) bool {
+	return slices.ContainsFunc(r.Addrs, func(a string) bool { return p2p.IPOf(a).IsValid() })
+}
+
+// suspect hides a peer until it says something newer or is reached; it tells whether that
+// is news.
 func (s *records) suspect(p swarm.PeerID) bool {
 	e := s.peers[p]
 	if e == nil || e.suspect {
@@ -62,25 +181,31 @@ func (s *records) suspect(p swarm.PeerID) bool {
 	return true
 }
 
-// clear takes a suspicion back: the peer answered.
-func (s *records) clear(p swarm.PeerID) bool {
-	e := s.peers[p]
-	if e == nil || !e.suspect {
-		return false
-	}
-	e.suspect = false
-	return true
-}
-
 // prune drops what has expired; it tells whether there was anything.
 func (s *records) prune(now time.Time) bool {
+	if now.Before(s.soonest) {
+		return false
+	}
 	before := len(s.peers)
+	s.soonest = now.Add(swarm.MaxLifetime)
 	for p, e := range s.peers {
-		if !now.Before(e.until) {
-			delete(s.peers, p)
+		if now.Before(e.until) {
+			s.soonest = earlier(s.soonest, e.until)
+		} else {
+			s.set(p, nil)
+			if e.reached.IsZero() {
+				s.gone = append(s.gone, p)
+			}
 		}
 	}
 	return len(s.peers) != before
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // known lists the sequence numbers of what is alive, for a pull.
@@ -94,14 +219,14 @@ func (s *records) known(now time.Time) map[swarm.PeerID]uint64 {
 	return out
 }
 
-// unknownTo lists the envelopes of what is seen and newer than what the asker knows, the
-// newest first, up to the limits of an answer; the next pull brings the rest. The asker's
+// unknownTo lists the envelopes of what may be told and is newer than what the asker knows,
+// the newest first, up to the limits of an answer; the next pull brings the rest. The asker's
 // own record is told even under suspicion: after a restart it must know its last sequence.
 func (s *records) unknownTo(asker swarm.PeerID, known map[swarm.PeerID]uint64, now time.Time) [][]byte {
 	var news []*entry
 	for p, e := range s.peers {
 		seq, ok := known[p]
-		if told := e.seen(now) || p == asker && now.Before(e.until); told && (!ok || seq < e.record.Seq) {
+		if told := e.told(now) || (p == asker || p == s.self) && now.Before(e.until); told && (!ok || seq < e.record.Seq) {
 			news = append(news, e)
 		}
 	}
@@ -123,13 +248,21 @@ func (s *records) unknownTo(asker swarm.PeerID, known map[swarm.PeerID]uint64, n
 func (s *records) view(uid swarm.UID, now time.Time) swarm.View {
 	var m swarm.Manifest
 	var all []swarm.Record
-	for _, e := range s.peers {
+	unreached := map[swarm.PeerID]bool{}
+	for p, e := range s.peers {
 		if e.uid == uid && e.seen(now) {
 			m = e.record.Manifest
 			all = append(all, *e.record)
+			if e.reached.IsZero() && p != s.self {
+				unreached[p] = true
+			}
 		}
 	}
-	return swarm.NewView(m, now, all)
+	v := swarm.NewView(m, now, all)
+	if len(unreached) > 0 {
+		v.Unreached = unreached
+	}
+	return v
 }
 
 // views are the snapshots of all models, sorted by name and UID.

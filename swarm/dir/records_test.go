@@ -3,6 +3,7 @@ package dir
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -20,8 +21,22 @@ func told(p swarm.PeerID, seq uint64, issued, life time.Duration) *swarm.Record 
 	return &r
 }
 
+// roomy is a store that any one teller may fill.
+func roomy() *records {
+	s := newRecords("self")
+	s.limits.teller, s.limits.prefix, s.limits.unseen = 8, 8, 8
+	return s
+}
+
+// met makes peers of a store such as were reached at an address of theirs.
+func met(s *records, peers ...swarm.PeerID) {
+	for _, p := range peers {
+		s.reach(p, netip.MustParseAddr("192.0.2.1"), true, epoch)
+	}
+}
+
 func TestPut(t *testing.T) {
-	s := newRecords()
+	s := roomy()
 	for _, c := range []struct {
 		what string
 		r    *swarm.Record
@@ -34,21 +49,21 @@ func TestPut(t *testing.T) {
 		{"a newer one", told("p", 6, 0, time.Minute), true},
 		{"another peer", told("q", 1, 0, time.Minute), true},
 	} {
-		if got, err := s.put(c.r, []byte("x"), epoch); got != c.want || err != nil {
+		if got, err := s.put(c.r, []byte("x"), source{}, epoch); got != c.want || err != nil {
 			t.Errorf("%s: %v %v, want %v", c.what, got, err, c.want)
 		}
 	}
-	for i := range maxPeers {
-		s.put(told(swarm.PeerID(fmt.Sprint(i)), 1, 0, time.Minute), nil, epoch)
+	for i := range wire.MaxRecords {
+		s.put(told(swarm.PeerID(fmt.Sprint(i)), 1, 0, time.Minute), nil, source{}, epoch)
 	}
-	if _, err := s.put(told("new", 1, 0, time.Minute), nil, epoch); !errors.Is(err, ErrFull) || len(s.peers) != maxPeers {
+	if _, err := s.put(told("new", 1, 0, time.Minute), nil, source{}, epoch); !errors.Is(err, ErrFull) || len(s.peers) != wire.MaxRecords {
 		t.Errorf("a full store of %d: %v", len(s.peers), err)
 	}
-	if news, err := s.put(told("p", 7, 0, time.Minute), nil, epoch); !news || err != nil {
+	if news, err := s.put(told("p", 7, 0, time.Minute), nil, source{}, epoch); !news || err != nil {
 		t.Errorf("a known peer in a full store: %v %v", news, err)
 	}
 	later := epoch.Add(2 * time.Minute)
-	if news, err := s.put(told("new", 1, 2*time.Minute, time.Minute), nil, later); !news || err != nil || len(s.peers) != 1 {
+	if news, err := s.put(told("new", 1, 2*time.Minute, time.Minute), nil, source{}, later); !news || err != nil || len(s.peers) != 1 {
 		t.Errorf("a full store of expired records: %v %v, %d left", news, err, len(s.peers))
 	}
 }
@@ -67,9 +82,9 @@ func TestLifetime(t *testing.T) {
 		{"told by somebody after 40 s", 0, 40, 50},
 		{"told by somebody after 80 s", 0, 80, 10},
 	} {
-		s := newRecords()
+		s := roomy()
 		now := epoch.Add(time.Duration(c.received) * time.Second)
-		s.put(told("p", 1, time.Duration(c.issued)*time.Second, time.Minute), nil, now)
+		s.put(told("p", 1, time.Duration(c.issued)*time.Second, time.Minute), nil, source{}, now)
 		end := now.Add(time.Duration(c.want) * time.Second)
 		if len(s.view(model.UID(), end.Add(-time.Millisecond)).Servers) != 1 || s.prune(end.Add(-time.Millisecond)) {
 			t.Errorf("%s: gone before %d s", c.what, c.want)
@@ -81,23 +96,24 @@ func TestLifetime(t *testing.T) {
 }
 
 func TestSuspicion(t *testing.T) {
-	s := newRecords()
+	s := roomy()
 	seen := func() int { return len(s.views(epoch)) }
-	s.put(told("p", 1, 0, time.Minute), []byte("1"), epoch)
+	s.put(told("p", 1, 0, time.Minute), []byte("1"), source{}, epoch)
+	met(s, "p")
 	if s.suspect("nobody") || !s.suspect("p") || s.suspect("p") || seen() != 0 || len(s.unknownTo("", nil, epoch)) != 0 {
 		t.Error("a suspect is seen or told")
 	}
 	if len(s.unknownTo("p", nil, epoch)) != 1 {
 		t.Error("a suspect does not hear its own record")
 	}
-	if s.put(told("p", 1, 0, time.Minute), []byte("1"), epoch); seen() != 0 {
+	if s.put(told("p", 1, 0, time.Minute), []byte("1"), source{}, epoch); seen() != 0 {
 		t.Error("hearing the same again clears a suspicion")
 	}
-	if !s.clear("p") || s.clear("p") || seen() != 1 {
+	if at := netip.MustParseAddr("192.0.2.1"); !s.reach("p", at, true, epoch) || s.reach("p", at, true, epoch) || seen() != 1 {
 		t.Error("an answer does not clear a suspicion")
 	}
 	s.suspect("p")
-	if s.put(told("p", 2, 0, time.Minute), []byte("2"), epoch); seen() != 1 {
+	if s.put(told("p", 2, 0, time.Minute), []byte("2"), source{}, epoch); seen() != 1 {
 		t.Error("a newer record does not clear a suspicion")
 	}
 }
@@ -105,16 +121,17 @@ func TestSuspicion(t *testing.T) {
 // A pull brings what the asker lacks, within the limits of an answer, the rest with the
 // next pull.
 func TestUnknownTo(t *testing.T) {
-	teller, asker := newRecords(), newRecords()
+	teller, asker := roomy(), roomy()
 	for i := range 40 {
 		r := told(swarm.PeerID(fmt.Sprintf("p%02d", i)), uint64(i+1), 0, time.Minute)
-		teller.put(r, make([]byte, 100<<10), epoch)
+		teller.put(r, make([]byte, 100<<10), source{}, epoch)
+		met(teller, r.Peer)
 		if i%2 == 0 {
-			asker.put(r, nil, epoch)
+			asker.put(r, nil, source{}, epoch)
 		}
 	}
-	asker.put(told("p02", 99, 0, time.Minute), nil, epoch) // the asker knows better
-	asker.put(told("p39", 39, 0, time.Minute), nil, epoch) // the asker knows an older one
+	asker.put(told("p02", 99, 0, time.Minute), nil, source{}, epoch) // the asker knows better
+	asker.put(told("p39", 39, 0, time.Minute), nil, source{}, epoch) // the asker knows an older one
 	lacks := 20
 	for rounds := 0; lacks > 0; rounds++ {
 		size := 0
@@ -132,7 +149,7 @@ func TestUnknownTo(t *testing.T) {
 		for i, n := 0, 0; i < 40 && n < len(got); i++ { // newest first, as they came
 			p := swarm.PeerID(fmt.Sprintf("p%02d", 39-i))
 			if e := teller.peers[p]; asker.peers[p] == nil || asker.peers[p].record.Seq < e.record.Seq {
-				asker.put(e.record, nil, epoch)
+				asker.put(e.record, nil, source{}, epoch)
 				n++
 			}
 		}
@@ -143,12 +160,12 @@ func TestUnknownTo(t *testing.T) {
 }
 
 func TestViews(t *testing.T) {
-	s := newRecords()
+	s := roomy()
 	other := told("q", 1, 0, time.Minute)
 	other.Manifest.Name = "another"
-	s.put(told("p", 1, 0, time.Minute), nil, epoch)
-	s.put(told("o", 1, 0, time.Minute), nil, epoch)
-	s.put(other, nil, epoch)
+	s.put(told("p", 1, 0, time.Minute), nil, source{}, epoch)
+	s.put(told("o", 1, 0, time.Minute), nil, source{}, epoch)
+	s.put(other, nil, source{}, epoch)
 	v := s.views(epoch)
 	if len(v) != 2 || v[0].Manifest.Name != "another" || len(v[1].Servers) != 2 || v[1].Servers[0].Peer != "o" || !v[1].At.Equal(epoch) {
 		t.Errorf("%+v", v)

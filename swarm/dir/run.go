@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -113,7 +115,11 @@ func (d *Directory) refreshes(ctx context.Context) {
 		if d.records.prune(d.cfg.Clock()) {
 			d.touch()
 		}
+		gone := d.records.evicted()
 		d.mu.Unlock()
+		for _, p := range gone {
+			d.host.Forget(p)
+		}
 		if err := d.checkTwin(ctx); err != nil {
 			d.metrics.twins.Inc()
 			d.warn("twin", "another process announces itself as this node", "reason", err)
@@ -178,22 +184,17 @@ func (d *Directory) pings(ctx context.Context) {
 	}
 }
 
-// duePings lists the servers of the next round, all in turn.
+// duePings lists the servers of the next round.
 func (d *Directory) duePings() []swarm.PeerID {
+	now, used := d.cfg.Clock(), d.host.Used()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var due []swarm.PeerID
-	for p, e := range d.records.peers {
-		if p != d.host.ID() && e.record.State >= swarm.Draining {
-			due = append(due, p)
-		}
+	d.records.use(used, time.Now()) // which is the clock of the host
+	wanted := maps.Clone(d.wanted)
+	if d.own != nil {
+		wanted[d.own.UID()] = now
 	}
-	slices.Sort(due)
-	if len(due) > pingsPerRefresh {
-		at := d.turn * pingsPerRefresh % len(due)
-		due = slices.Concat(due[at:], due[:at])[:pingsPerRefresh]
-	}
-	return due
+	return d.records.due(pingsPerRefresh, wanted, now)
 }
 
 // check pings a peer and draws the conclusion.
@@ -206,20 +207,30 @@ func (d *Directory) check(ctx context.Context, p swarm.PeerID) {
 	}
 	if err != nil {
 		d.mu.Lock()
-		news := d.records.suspect(p)
+		news := d.records.fail(p, rand.Float64(), d.cfg.Clock())
 		if news {
 			d.touch()
 		}
 		d.mu.Unlock()
 		if news {
-			d.metrics.suspects.Inc()
-			d.cfg.Log.Warn("server does not answer", "peer", p, "reason", err)
+			d.metrics.suspects.WithLabelValues("no_answer").Inc()
+			d.warn("silent "+string(p), "server does not answer", "peer", p, "reason", err)
 		}
 		return
 	}
+	d.reached(p)
+	d.prove(pctx, p)
+}
+
+// prove tries the addresses of a record whose peer connected from none of them: until one
+// of them answers, the record is not handed on.
+func (d *Directory) prove(ctx context.Context, p swarm.PeerID) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.records.clear(p) {
-		d.touch()
+	addrs := d.records.unproven(p, rand.Float64(), d.cfg.Clock())
+	d.mu.Unlock()
+	if len(addrs) > 0 && d.host.Proves(ctx, p, addrs) {
+		d.mu.Lock()
+		d.records.prove(p)
+		d.mu.Unlock()
 	}
 }

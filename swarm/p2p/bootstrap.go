@@ -57,6 +57,7 @@ func (h *Host) Bootstrap(ctx context.Context, addrs []string) error {
 		}
 		h.forgive(info.ID)
 		for _, a := range info.Addrs {
+			h.gate.name(info.ID, a)
 			if h.background(func() { results <- h.contact(ctx, info.ID, a) }) {
 				dials++
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
+	lnet "github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
@@ -27,6 +28,7 @@ import (
 type Host struct {
 	h        host.Host
 	id       *identity
+	gate     *gate
 	log      *slog.Logger
 	instance [16]byte       // tells this process from another with the same identity
 	wg       sync.WaitGroup // streams being answered, dials in the background
@@ -37,6 +39,7 @@ type Host struct {
 	closed bool
 	stops  []context.CancelFunc // of the handlers' contexts
 	rtt    map[swarm.PeerID]roundTrip
+	used   map[swarm.PeerID]time.Time // when a stream for a session was last opened
 }
 
 type roundTrip struct {
@@ -57,9 +60,13 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{id: id, log: cfg.Log, dialTimeout: dialTimeout, rtt: map[swarm.PeerID]roundTrip{}}
+	h := &Host{
+		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), log: cfg.Log, dialTimeout: dialTimeout,
+		rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
+	}
 	rand.Read(h.instance[:])
 	opts, err := options(cfg, id)
+	opts = append(opts, libp2p.ConnectionGater(gater{h.gate}))
 	if err == nil {
 		err = portsFree(cfg.HostMaddrs)
 	}
@@ -72,6 +79,7 @@ func New(cfg Config) (*Host, error) {
 		id.close()
 		return nil, err
 	}
+	h.h.Network().Notify(h.contacts())
 	h.Handle(protoInstance, h.answerInstance)
 	h.log.Debug("network limits", "connections", maxConns, "streams", maxStreams, "streams_per_peer", maxStreamsPerPeer)
 	return h, nil
@@ -129,8 +137,8 @@ func (h *Host) Addrs() []string {
 	return out
 }
 
-// AddAddrs remembers for an hour where a peer can be reached. Addresses that are none are
-// skipped.
+// AddAddrs remembers for an hour where a peer says that it can be reached. Addresses that
+// are none are skipped.
 func (h *Host) AddAddrs(p swarm.PeerID, addrs []string) {
 	id, err := peer.Decode(string(p))
 	if err != nil || id == h.h.ID() {
@@ -143,6 +151,13 @@ func (h *Host) AddAddrs(p swarm.PeerID, addrs []string) {
 		}
 	}
 	h.h.Peerstore().AddAddrs(id, known, addrTTL)
+}
+
+// Forget drops the addresses of a peer that is not connected.
+func (h *Host) Forget(p swarm.PeerID) {
+	if id, err := peer.Decode(string(p)); err == nil && h.h.Network().Connectedness(id) != lnet.Connected {
+		h.h.Peerstore().ClearAddrs(id)
+	}
 }
 
 // Peers lists the connections, sorted by peer.

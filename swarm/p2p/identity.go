@@ -120,9 +120,12 @@ func (*Host) Verify(p swarm.PeerID, domain string, payload, sig []byte) error {
 
 // Verify is Host.Verify for those without a host.
 func Verify(p swarm.PeerID, domain string, payload, sig []byte) error {
+	if err := CheckID(p); err != nil {
+		return err
+	}
 	id, err := peer.Decode(string(p))
 	if err != nil {
-		return fmt.Errorf("peer id %q: %w", p, err)
+		return err
 	}
 	key, err := id.ExtractPublicKey()
 	if err != nil {

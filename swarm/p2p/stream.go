@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -25,6 +26,7 @@ func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Str
 		h.forgive(id)
 		var s network.Stream
 		if s, err = h.h.NewStream(ctx, id, protocol.ID(proto)); err == nil {
+			h.use(p, proto)
 			return s, nil
 		}
 	}
@@ -33,6 +35,33 @@ func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Str
 		e.Code, e.Message = swarm.CodeVersion, fmt.Sprintf("peer %s does not speak %s: it runs another version, or has not this role", p.Short(), proto)
 	}
 	return nil, e
+}
+
+// usedFor is how long Used remembers, maxUsed how many peers.
+const (
+	usedFor = 10 * time.Minute
+	maxUsed = 1024
+)
+
+// use notes that a stream was opened for a session.
+func (h *Host) use(p swarm.PeerID, proto string) {
+	if proto == wire.ProtoDirectory {
+		return
+	}
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.used[p] = now; len(h.used) > maxUsed {
+		forget(h.used, func(at time.Time) time.Time { return at }, now.Add(-usedFor))
+	}
+}
+
+// Used are the peers to which this node lately opened streams other than the directory's,
+// with the time.
+func (h *Host) Used() map[swarm.PeerID]time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.used)
 }
 
 // Handle answers streams of a protocol. The handler's context ends with the host; when the

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
@@ -59,6 +60,38 @@ func (h *Host) Twin(ctx context.Context, addrs []string) error {
 	default:
 		return nil
 	}
+}
+
+// Proves tells whether a peer answers at one of the addresses, tried in turn within ctx: a
+// connection that the peer made says who it is and not where it can be reached. Attempts
+// count as those of any dial do.
+func (h *Host) Proves(ctx context.Context, p swarm.PeerID, addrs []string) bool {
+	id, err := peer.Decode(string(p))
+	sw, ok := h.h.Network().(*p2pswarm.Swarm)
+	if err != nil || !ok || id == h.h.ID() {
+		return false
+	}
+	for _, s := range addrs {
+		a, err := ma.NewMultiaddr(s)
+		if err != nil || !h.gate.allow(id, a, time.Now()) {
+			continue
+		}
+		t := sw.TransportForDialing(a)
+		if t == nil {
+			continue
+		}
+		if late, err := h.inTime(ctx, func(ctx context.Context) error {
+			c, err := t.Dial(ctx, a, id) // which authenticates the peer
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		}); err == nil && !late {
+			h.gate.prove(id, ipOf(a), time.Now())
+			return true
+		}
+	}
+	return false
 }
 
 // instanceAt asks the process at an address for its instance. libp2p dials nobody with our
