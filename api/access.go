@@ -94,16 +94,6 @@ func (s *site) guest(r *http.Request) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && loopback(u.Hostname())
 }
 
-// open tells whether a route needs no token: liveness and what the swarm publishes anyway.
-func open(tag, pattern string) bool {
-	return tag == "swarm" || tag == "health" && pattern != "/metrics" && pattern != "/api/prometheus" || pattern == "/api/v1/state"
-}
-
-// inference tells whether a route generates, which only the public listener does.
-func inference(tag, pattern string) bool {
-	return tag == "openai" || tag == "legacy" && pattern != "/api/v1/state"
-}
-
 // tokenOf is the token a request shows, in the header or as a sub-protocol of a
 // WebSocket: browsers cannot set headers there.
 func tokenOf(r *http.Request) string {
@@ -130,15 +120,15 @@ func (s *site) tokenAllowed(r *http.Request) bool {
 }
 
 // authorise decides whether a request may reach an operation.
-func (s *site) authorise(r *http.Request, tag, pattern string) error {
+func (s *site) authorise(r *http.Request, to rule) error {
 	switch {
-	case tag == "control" && !s.admin:
+	case to.listener == "admin" && !s.admin:
 		return refused(codeNoRoute, "%s %s is only on the admin listener", r.Method, r.URL.Path)
-	case inference(tag, pattern) && s.admin:
+	case to.listener == "public" && s.admin:
 		return refused(codeNoRoute, "%s is only on the public listener", r.URL.Path)
-	case changes(r) && !sameOrigin(r) && !(inference(tag, pattern) && s.guest(r)):
+	case changes(r) && !sameOrigin(r) && !(to.guests && s.guest(r)):
 		return refused(codeForbiddenOrigin, "pages of %q may not do this here", clip(r.Header.Get("Origin")))
-	case !open(tag, pattern) && !s.tokenAllowed(r):
+	case to.token && !s.tokenAllowed(r):
 		return refused(codeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN")
 	}
 	return nil
@@ -146,14 +136,14 @@ func (s *site) authorise(r *http.Request, tag, pattern string) error {
 
 // cors tells browsers which pages may read the answer: all of them what the swarm
 // publishes anyway, guests the inference routes, none the rest.
-func (s *site) cors(w http.ResponseWriter, r *http.Request, tag, pattern string) {
+func (s *site) cors(w http.ResponseWriter, r *http.Request, to rule) {
 	h, origin := w.Header(), r.Header.Get("Origin")
 	switch {
-	case origin == "":
+	case origin == "" || s.admin || to.listener == "":
 		return
-	case open(tag, pattern) && !s.admin:
+	case !to.token:
 		h.Set("Access-Control-Allow-Origin", "*")
-	case inference(tag, pattern) && !s.admin:
+	case to.guests:
 		h.Add("Vary", "Origin")
 		if !sameOrigin(r) && !s.guest(r) {
 			return

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -86,6 +87,39 @@ func TestOrigin(t *testing.T) {
 				t.Errorf("status %d, allowed %q: %s", w.Code, w.Header().Get("Access-Control-Allow-Origin"), w.Body)
 			}
 		})
+	}
+}
+
+// Which operations need no token, take pages of guests or stand on one listener alone is what
+// the contract says: this is the list.
+func TestRules(t *testing.T) {
+	rules := newBench(t, nil).api.rules
+	lists := map[string][]string{}
+	for op, to := range rules.operations {
+		if !to.token {
+			lists["no token"] = append(lists["no token"], op)
+		}
+		if to.guests {
+			lists["guests"] = append(lists["guests"], op)
+		}
+		lists[to.listener] = append(lists[to.listener], op)
+	}
+	delete(lists, "both")
+	inference := "GET /api/v2/generate, GET /v1/models, GET /v1/models/{id}, POST /api/v1/generate, POST /v1/chat/completions, POST /v1/completions"
+	want := map[string]string{
+		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +
+			"GET /api/v1/swarm/models/{id}/coverage, GET /api/v1/swarm/servers, GET /livez, GET /openapi.json, GET /openapi.yaml, GET /readyz, GET /version",
+		"guests": inference, "public": inference,
+		"admin": "DELETE /api/v1/sessions/{id}, POST /api/v1/node/drain, POST /api/v1/node/resume, POST /api/v1/node/shutdown",
+	}
+	for name, list := range lists {
+		slices.Sort(list)
+		if got := strings.Join(list, ", "); got != want[name] {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, want[name])
+		}
+	}
+	if to, _ := rules.of("GET", "/nowhere"); !to.token || to.guests {
+		t.Errorf("what is not in the contract is open: %+v", to)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -156,15 +155,12 @@ type API struct {
 	limits  Limits
 	log     *slog.Logger
 	doc     *openapi3.T
-	tags    map[string]string // of an operation, by "METHOD /path/{pattern}"
+	rules   *rules
 	metrics *metrics
 	probes  chan struct{} // a place for each probe that runs
 }
 
 var _ gen.ServerInterface = (*API)(nil)
-
-// document reads the contract, once: it is the same for all and never changed.
-var document = sync.OnceValues(func() (*openapi3.T, error) { return openapi3.NewLoader().LoadFromData(gen.Document) })
 
 // New makes an API; it starts nothing.
 func New(cfg Config) (*API, error) {
@@ -181,12 +177,11 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: openapi.yaml: %w", err)
 	}
-	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, tags: map[string]string{}, probes: make(chan struct{}, maxProbes)}
-	for path, item := range doc.Paths.Map() {
-		for method, op := range item.Operations() {
-			a.tags[method+" "+path] = op.Tags[0]
-		}
+	rules, err := readRules(doc)
+	if err != nil {
+		return nil, fmt.Errorf("api: openapi.yaml: %w", err)
 	}
+	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, rules: rules, probes: make(chan struct{}, maxProbes)}
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 // CreateChatCompletion answers a conversation.
 func (a *API) CreateChatCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateChatCompletionParams) {
 	var req gen.ChatRequest
-	o := options{timeoutHeader: params.XRequestTimeout}
+	o := defaultOptions(params.XRequestTimeout)
 	if err := a.readJSON(w, r, "ChatRequest", &req, &o); err != nil {
 		a.fail(w, r, err)
 		return
@@ -34,7 +34,7 @@ func (a *API) chatTurns(ctx context.Context, req *gen.ChatRequest, o *options) (
 	if err := chatSupported(req); err != nil {
 		return nil, nil, err
 	}
-	e, err := a.engine(value(o.Model, ""))
+	e, err := a.engine(o.Model)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,7 +49,7 @@ func (a *API) chatTurns(ctx context.Context, req *gen.ChatRequest, o *options) (
 		return nil, nil, invalid("top_logprobs", "top_logprobs needs logprobs: true")
 	}
 	if err := a.finishSampling(e, &base, o.BadWords); err != nil {
-		return nil, nil, err
+		return nil, nil, fieldError(err, openAINames)
 	}
 	ids, err := chatPrompt(e, req)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *API) chatTurns(ctx context.Context, req *gen.ChatRequest, o *options) (
 	if err := checkPrompt(e, room, "messages", ids, base.MaxNewTokens); err != nil {
 		return nil, nil, err
 	}
-	turns, err := a.turns(e, base, [][]int32{ids}, value(o.N, 1))
+	turns, err := a.turns(e, base, [][]int32{ids}, o.N)
 	return e, turns, err
 }
 

@@ -15,7 +15,7 @@ const completionTokens = 16
 // CreateCompletion continues a text.
 func (a *API) CreateCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateCompletionParams) {
 	var req gen.CompletionRequest
-	o := options{timeoutHeader: params.XRequestTimeout}
+	o := defaultOptions(params.XRequestTimeout)
 	if err := a.readJSON(w, r, "CompletionRequest", &req, &o); err != nil {
 		a.fail(w, r, err)
 		return
@@ -25,12 +25,12 @@ func (a *API) CreateCompletion(w http.ResponseWriter, r *http.Request, params ge
 		a.fail(w, r, err)
 		return
 	}
-	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: value(o.N, 1)})
+	a.answer(w, r, &o, turns, &completion{envelope: newEnvelope("cmpl-", e.Model(), &o), engine: e, turns: turns, n: o.N})
 }
 
 // completionTurns checks a request and makes its choices.
 func (a *API) completionTurns(ctx context.Context, req *gen.CompletionRequest, o *options) (Engine, []turn, error) {
-	n := value(o.N, 1)
+	n := o.N
 	switch {
 	case value(req.Echo, false):
 		return nil, nil, unsupported("echo", "echo is not supported")
@@ -39,7 +39,7 @@ func (a *API) completionTurns(ctx context.Context, req *gen.CompletionRequest, o
 	case value(req.BestOf, n) != n:
 		return nil, nil, unsupported("best_of", "best_of is not supported beside n")
 	}
-	e, err := a.engine(value(o.Model, ""))
+	e, err := a.engine(o.Model)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +51,7 @@ func (a *API) completionTurns(ctx context.Context, req *gen.CompletionRequest, o
 		base.TopLogprobs = *req.Logprobs
 	}
 	if err := a.finishSampling(e, &base, o.BadWords); err != nil {
-		return nil, nil, err
+		return nil, nil, fieldError(err, openAINames)
 	}
 	if count := max(len(req.Prompt.Texts), len(req.Prompt.IDs)); count*n > a.limits.Choices { // before the work of encoding
 		return nil, nil, unsupported("prompt", "%d answers are asked for: this gateway gives at most %d in one request", count*n, a.limits.Choices)

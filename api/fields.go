@@ -7,10 +7,13 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"whorl/client/sample"
 )
 
 // fields are those of a legacy request, from JSON or a form. Clients send numbers and
@@ -152,7 +155,11 @@ func (f *fields) number(name string, lo, hi, absent float64) (n float64, given b
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) || n < lo || n > hi {
-		f.fail(name, "is %s: want a number from %s to %s", strconv.Quote(clip(text)), plain(lo), plain(hi))
+		want := "want a number"
+		if !math.IsInf(lo, 0) {
+			want += " from " + plain(lo) + " to " + plain(hi)
+		}
+		f.fail(name, "is %s: %s", strconv.Quote(clip(text)), want)
 		return absent, false
 	}
 	return n, true
@@ -223,6 +230,39 @@ func (f *fields) flag(name string, absent bool) (on, given bool) {
 		f.fail(name, "is %s: want 0 or 1", kind(v))
 	}
 	return absent, false
+}
+
+// into reads the fields that a struct of package sample names in its tags; those that are
+// absent stay as they are. Which values mean something is for that package to say.
+func (f *fields) into(v any) {
+	s := reflect.ValueOf(v).Elem()
+	for i := range s.NumField() {
+		name, field := s.Type().Field(i).Tag.Get("json"), s.Field(i)
+		switch v := field.Addr().Interface().(type) {
+		case *float64:
+			*v, _ = f.number(name, math.Inf(-1), math.Inf(1), *v)
+		case *int:
+			*v, _ = f.integer(name, -maxPositions, maxPositions, *v)
+		case *sample.Early:
+			f.early(name, v)
+		default:
+			if name != "-" {
+				panic("fields: " + name + " has a type that is not read")
+			}
+		}
+	}
+}
+
+// early reads a boolean or one of its texts.
+func (f *fields) early(name string, into *sample.Early) {
+	v := f.get(name)
+	if v == nil {
+		return
+	}
+	e, err := sample.ParseEarly(fmt.Sprint(v))
+	if *into = e; err != nil && f.err == nil {
+		f.err = fieldError(err, nil)
+	}
 }
 
 // unknown are the names nobody asked for.

@@ -31,7 +31,7 @@ func (a *API) handler(s *site) http.Handler {
 	// OpenAPI has no parameter over several path segments, but model names have slashes.
 	router.Get("/v1/models/*", a.authorised(s, http.HandlerFunc(a.getSlashedModel)).ServeHTTP)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		if a.cfg.Pages != nil && !s.admin && !isAPI(r.URL.Path) {
+		if _, listed := a.rules.form(r.URL.Path); a.cfg.Pages != nil && !s.admin && !listed {
 			if changes(r) && !sameOrigin(r) {
 				a.fail(w, r, refused(codeForbiddenOrigin, "pages of %q may not do this here", clip(r.Header.Get("Origin"))))
 				return
@@ -46,11 +46,6 @@ func (a *API) handler(s *site) http.Handler {
 		a.fail(w, r, refused(codeMethod, "%s is not possible on %s", r.Method, clip(r.URL.Path)))
 	})
 	return a.observed(a.recovered(a.named(s, router)))
-}
-
-// isAPI tells whether a path is none of a page, whether or not there is such a route.
-func isAPI(path string) bool {
-	return path == "/v1" || strings.HasPrefix(path, "/v1/") || path == "/api" || strings.HasPrefix(path, "/api/")
 }
 
 // named lets only requests through that name this listener, and answers preflights.
@@ -72,8 +67,8 @@ func (a *API) named(s *site, router chi.Router) http.Handler {
 func (a *API) preflight(s *site, router chi.Router, w http.ResponseWriter, r *http.Request, method string) {
 	at := chi.NewRouteContext()
 	if router.Match(at, method, r.URL.Path) {
-		tag, pattern := a.operation(method, at.RoutePattern())
-		s.cors(w, r, tag, pattern)
+		to, _ := a.rules.of(method, at.RoutePattern())
+		s.cors(w, r, to)
 	}
 	if h := w.Header(); h.Get("Access-Control-Allow-Origin") != "" {
 		h.Set("Access-Control-Allow-Methods", method)
@@ -100,25 +95,14 @@ func headersAsked(r *http.Request) []string {
 	return out
 }
 
-// operation is the tag and the path of a matched route in the contract.
-func (a *API) operation(method, pattern string) (tag, path string) {
-	if pattern == "/v1/models/*" {
-		pattern = "/v1/models/{id}"
-	}
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	return a.tags[method+" "+pattern], pattern
-}
-
 func (a *API) authorised(s *site, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tag, pattern := a.operation(r.Method, chi.RouteContext(r.Context()).RoutePattern())
+		to, pattern := a.rules.of(r.Method, chi.RouteContext(r.Context()).RoutePattern())
 		if p, ok := r.Context().Value(passportKey{}).(*passport); ok {
 			p.route = pattern
 		}
-		s.cors(w, r, tag, pattern)
-		if err := s.authorise(r, tag, pattern); err != nil {
+		s.cors(w, r, to)
+		if err := s.authorise(r, to); err != nil {
 			a.fail(w, r, err)
 			return
 		}

@@ -49,7 +49,7 @@ func TestErrorsOfForms(t *testing.T) {
 		`{"messages":[{"role":"user","content":5}]}`:                                                                  "messages.0.content is 5: want: Text, or text parts",
 		`{"messages":[{"role":"user"}],"stop":["a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a"]}`: "stop is wrong: maximum number of items is 16",
 		`{"messages":[{"role":"user"}],"max_tokens":1e9}`:                                                             "max_tokens is 1e+09: want at most 1048576",
-		`{"messages":[{"role":"user"}],"temperature":-1}`:                                                             "temperature is -1: want at least 0",
+		`{"messages":[{"role":"user"}],"temperature":-1}`:                                                             "temperature is -1: want 0 (greedy) to 100",
 	} {
 		w := do(b.api.Public(), "POST", "/v1/chat/completions", body)
 		var got gen.OpenAIErrorReply

@@ -67,44 +67,32 @@ func parseTurn(f *fields) (legacyTurn, error) {
 	return t, f.err
 }
 
+// sampling reads how the answer is drawn. Only with do_sample is it drawn at all.
 func (t *legacyTurn) sampling(f *fields) {
 	sampled, _ := f.flag("do_sample", false)
-	temperature, hot := f.number("temperature", 0, 100, 1)
-	topK, _ := f.integer("top_k", -1, maxPositions, 0)
-	topP, _ := f.number("top_p", 0, 1, 1)
-	minP, _ := f.number("min_p", 0, 1, 0)
-	penalty, _ := f.number("repetition_penalty", minPenalty, 100, 1)
-	typicalP, _ := f.number("typical_p", 0, 1, 1)
-	p := sample.Params{RepetitionPenalty: penalty, Seed: seedOr(f.seed("seed"))}
-	p.PresencePenalty, _ = f.number("presence_penalty", -2, 2, 0)
-	p.FrequencyPenalty, _ = f.number("frequency_penalty", -2, 2, 0)
-	p.NoRepeatNGram, _ = f.integer("no_repeat_ngram_size", 0, maxPositions, 0)
-	p.MinNewTokens, _ = f.integer("min_new_tokens", 0, maxPositions, 0)
-	t.badWords = f.texts("bad_words", maxWords, maxWordBytes)
-	t.req.Sampling = p
-	t.search(f)
-	switch {
-	case sampled:
-		t.req.Sampling.Temperature, t.req.Sampling.TopK, t.req.Sampling.TopP, t.req.Sampling.MinP = temperature, max(0, topK), topP, minP
-		t.req.Sampling.TypicalP = typicalP
-		if topP == 0 { // the sampler's 0 means all; here it means the best alone
-			t.req.Sampling.TopK, t.req.Sampling.TopP = 1, 1
-		}
-	case hot && temperature != 0:
+	asked, seed := sample.DefaultAsked(), f.seed("seed")
+	f.into(&asked.Params)
+	f.into(&asked.BeamParams)
+	if f.get("temperature") != nil && !sampled && asked.Temperature != 0 {
 		t.warnings = append(t.warnings, "temperature has no effect without do_sample")
 	}
-}
-
-// search reads what asks for a beam search.
-func (t *legacyTurn) search(f *fields) {
-	beams, _ := f.integer("num_beams", 1, sample.MaxBeams, 1)
-	length, _ := f.number("length_penalty", -100, 100, 1)
-	stop := f.get("early_stopping")
-	if beams == 1 || f.err != nil {
+	t.badWords = f.texts("bad_words", maxWords, maxWordBytes)
+	if f.err != nil {
 		return
 	}
-	t.req.Beams = sample.BeamParams{Beams: beams, LengthPenalty: length, Return: 1}
-	t.req.Beams.Early, f.err = early(stop)
+	p, beams, err := asked.Settle()
+	if err == nil {
+		err = p.Validate() // also of what has no effect
+	}
+	if err != nil {
+		f.err = fieldError(err, nil)
+		return
+	}
+	if !sampled {
+		p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP = 0, 0, 0, 0, 0
+	}
+	p.Seed = seedOr(seed)
+	t.req.Sampling, t.req.Beams = p, beams
 }
 
 // budget is the number of new tokens of a turn that begins at a position with a prompt.
@@ -232,7 +220,7 @@ func (a *API) generateOnce(ctx context.Context, f *fields, header *string) (gen.
 		return none, err
 	}
 	if err := a.finishSampling(e, &t.req, t.badWords); err != nil {
-		return none, err
+		return none, fieldError(err, nil)
 	}
 	prompt, err := e.Encode(t.inputs, true)
 	if err != nil {

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"whorl/api/gen"
@@ -11,75 +13,55 @@ import (
 )
 
 // options are the fields that both OpenAI routes have, decoded beside those that one of them
-// has alone. A nil field is absent.
+// has alone, over defaultOptions.
 type options struct {
-	Model               *string            `json:"model"`
-	MaxTokens           *int               `json:"max_tokens"`
-	MaxCompletionTokens *int               `json:"max_completion_tokens"`
-	N                   *int               `json:"n"`
-	Stream              *bool              `json:"stream"`
-	StreamOptions       *gen.StreamOptions `json:"stream_options"`
-	Stop                *gen.Stop          `json:"stop"`
-	Temperature         *float64           `json:"temperature"`
-	TopP                *float64           `json:"top_p"`
-	TopK                *int               `json:"top_k"`
-	MinP                *float64           `json:"min_p"`
-	TypicalP            *float64           `json:"typical_p"`
+	sample.Asked
+	Temperature         *float64           `json:"temperature"` // its default depends on num_beams
+	MinTokens           *int               `json:"min_tokens"`  // min_new_tokens by another name
+	Model               string             `json:"model"`
+	MaxTokens           int                `json:"max_tokens"` // 0: not said
+	MaxCompletionTokens int                `json:"max_completion_tokens"`
+	N                   int                `json:"n"`
+	Stream              bool               `json:"stream"`
+	StreamOptions       gen.StreamOptions  `json:"stream_options"`
+	Stop                gen.Stop           `json:"stop"`
 	Seed                *int64             `json:"seed"`
-	RepetitionPenalty   *float64           `json:"repetition_penalty"`
-	PresencePenalty     *float64           `json:"presence_penalty"`
-	FrequencyPenalty    *float64           `json:"frequency_penalty"`
 	LogitBias           map[string]float64 `json:"logit_bias"`
-	NoRepeatNgramSize   *int               `json:"no_repeat_ngram_size"`
-	MinTokens           *int               `json:"min_tokens"`
 	BadWords            []string           `json:"bad_words"`
-	NumBeams            *int               `json:"num_beams"`
-	LengthPenalty       *float64           `json:"length_penalty"`
-	EarlyStopping       any                `json:"early_stopping"`
-	IgnoreEOS           *bool              `json:"ignore_eos"`
-	ReturnTokenIDs      *bool              `json:"return_token_ids"`
+	IgnoreEOS           bool               `json:"ignore_eos"`
+	ReturnTokenIDs      bool               `json:"return_token_ids"`
 	Timeout             *float64           `json:"timeout"` // seconds
 
 	timeoutHeader *string
 }
 
-// request makes the part of a client's request that is the same for all choices. The
-// contract has checked the ranges.
+func defaultOptions(timeoutHeader *string) options {
+	return options{Asked: sample.DefaultAsked(), N: 1, timeoutHeader: timeoutHeader}
+}
+
+// request makes the part of a client's request that is the same for all choices.
 func (o *options) request() (client.Request, error) {
-	r := client.Request{IgnoreEOS: value(o.IgnoreEOS, false), TopLogprobs: -1}
-	temperature := 1.0
-	if value(o.NumBeams, 1) > 1 {
-		temperature = 0
-		r.Beams = sample.BeamParams{Beams: *o.NumBeams, LengthPenalty: value(o.LengthPenalty, 1), Return: value(o.N, 1)}
+	r := client.Request{IgnoreEOS: o.IgnoreEOS, TopLogprobs: -1, Stop: o.Stop}
+	if slices.Contains(o.Stop, "") {
+		return r, invalid("stop", "stop holds an empty text")
 	}
-	r.Sampling = sample.Params{
-		Temperature: value(o.Temperature, temperature), TopK: max(0, value(o.TopK, 0)), TopP: value(o.TopP, 1), MinP: value(o.MinP, 0),
-		TypicalP: value(o.TypicalP, 1), RepetitionPenalty: value(o.RepetitionPenalty, 1), PresencePenalty: value(o.PresencePenalty, 0),
-		FrequencyPenalty: value(o.FrequencyPenalty, 0), NoRepeatNGram: value(o.NoRepeatNgramSize, 0), MinNewTokens: value(o.MinTokens, 0), Seed: seedOr(o.Seed),
+	asked := o.Asked
+	if asked.Beams > 1 {
+		asked.Params.Temperature, asked.Return = 0, o.N
 	}
+	asked.Params.Temperature = value(o.Temperature, asked.Params.Temperature)
+	asked.MinNewTokens = value(o.MinTokens, asked.MinNewTokens)
 	var err error
-	if r.Sampling.Bias, err = biases(o.LogitBias); err != nil {
-		return r, err
+	if r.Sampling, r.Beams, err = asked.Settle(); err != nil {
+		return r, fieldError(err, openAINames)
 	}
-	if r.Beams.Early, err = early(o.EarlyStopping); err != nil {
-		return r, err
-	}
-	if o.TopP != nil && *o.TopP == 0 { // the sampler's 0 means all; here it means the best alone
-		r.Sampling.TopK, r.Sampling.TopP = 1, 1
-	}
-	if o.Stop != nil {
-		for _, s := range *o.Stop {
-			if s == "" {
-				return client.Request{}, invalid("stop", "stop holds an empty text")
-			}
-			r.Stop = append(r.Stop, s)
-		}
-	}
-	return r, nil
+	r.Sampling.Seed = seedOr(o.Seed)
+	r.Sampling.Bias, err = biases(o.LogitBias)
+	return r, err
 }
 
 // limit is the number of tokens asked for; 0 if the request does not say.
-func (o *options) limit() int { return value(o.MaxCompletionTokens, value(o.MaxTokens, 0)) }
+func (o *options) limit() int { return cmp.Or(o.MaxCompletionTokens, o.MaxTokens) }
 
 // turns makes n choices of each prompt. Choices of one prompt differ by their seed, or are
 // the answers of one beam search, which the first of them makes.
@@ -125,7 +107,7 @@ type envelope struct {
 func newEnvelope(prefix string, m client.Model, o *options) envelope {
 	return envelope{
 		id: prefix + randomHex(12), model: m.Name, fingerprint: fingerprint(m), created: time.Now().Unix(),
-		ids: value(o.ReturnTokenIDs, false), usage: o.StreamOptions != nil && value(o.StreamOptions.IncludeUsage, false),
+		ids: o.ReturnTokenIDs, usage: value(o.StreamOptions.IncludeUsage, false),
 	}
 }
 

@@ -231,10 +231,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	abandon(r, err)
 	f := a.describe(r, err)
 	f.headers(w.Header())
-	switch path := r.URL.Path; {
-	case path == "/v1" || strings.HasPrefix(path, "/v1/"):
+	switch form, _ := a.rules.form(r.URL.Path); form {
+	case "openai":
 		writeJSON(w, f.status, "application/json", f.openAI())
-	case path == "/api/v1/generate" || path == "/api/v2/generate" || path == "/api/v1/state":
+	case "legacy":
 		writeJSON(w, f.status, "application/json", f.legacy())
 	default:
 		writeJSON(w, f.status, "application/problem+json", f.problem(requestID(r)))

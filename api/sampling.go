@@ -28,28 +28,23 @@ func biases(m map[string]float64) ([]sample.Bias, error) {
 	return out, nil
 }
 
-// early reads early_stopping, a boolean or text.
-func early(v any) (sample.Early, error) {
-	text, ok := v.(string)
-	switch b, isBool := v.(bool); {
-	case v == nil:
-		return sample.EarlyFalse, nil
-	case isBool:
-		text = strconv.FormatBool(b)
-	case !ok:
-		return 0, invalid("early_stopping", "early_stopping is %s: want true, false or \"never\"", kind(v))
-	}
-	e, err := sample.ParseEarly(text)
-	return e, fieldError(err)
-}
+// openAINames are fields of package sample that the OpenAI routes have by another name.
+var openAINames = map[string]string{"num_return_sequences": "n", "min_new_tokens": "min_tokens"}
 
 // fieldError names the parameter of an error of package sample.
-func fieldError(err error) error {
+func fieldError(err error, otherNames map[string]string) error {
 	var f *sample.FieldError
-	if errors.As(err, &f) {
-		return invalid(f.Field, "%w", f)
+	if !errors.As(err, &f) {
+		return err
 	}
-	return err
+	named := *f
+	if other, ok := otherNames[f.Field]; ok {
+		named.Field = other
+	}
+	if named.Field == "logprobs" {
+		return unsupported(named.Field, "%w", &named)
+	}
+	return invalid(named.Field, "%w", &named)
 }
 
 // checkBeams refuses what would reserve more than one request should.
@@ -61,7 +56,8 @@ func (a *API) checkBeams(n int) error {
 }
 
 // finishSampling turns words into ids and checks the parameters against a model: what is
-// wrong with them is found before a session is opened.
+// wrong with them is found before a session is opened. An error may be a *sample.FieldError, for
+// fieldError to name.
 func (a *API) finishSampling(e Engine, r *client.Request, badWords []string) error {
 	if len(badWords) > 0 {
 		words, err := e.BadWords(badWords)
@@ -70,25 +66,8 @@ func (a *API) finishSampling(e Engine, r *client.Request, badWords []string) err
 		}
 		r.Sampling.BadWords = words
 	}
-	if err := fieldError(errors.Join(r.Sampling.Validate(), r.Sampling.Fits(e.Model().Vocab))); err != nil {
+	if err := r.Validate(e.Model().Vocab); err != nil {
 		return err
 	}
-	if r.Beams.Beams <= 1 {
-		return nil
-	}
-	if err := a.checkBeams(r.Beams.Beams); err != nil {
-		return err
-	}
-	if r.Beams.Return > r.Beams.Beams {
-		return invalid("n", "n is %d: want at most num_beams, which is %d", r.Beams.Return, r.Beams.Beams)
-	}
-	switch err := fieldError(r.Beams.Validate()); {
-	case err != nil:
-		return err
-	case r.Sampling.Temperature != 0:
-		return invalid("temperature", "temperature is %v: a beam search takes the best and does not draw, want 0", r.Sampling.Temperature)
-	case r.TopLogprobs >= 0:
-		return unsupported("logprobs", "logprobs are not supported in a beam search")
-	}
-	return nil
+	return a.checkBeams(r.Beams.Beams)
 }

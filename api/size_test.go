@@ -78,9 +78,9 @@ func TestOptionsAreTheContract(t *testing.T) {
 		return plain
 	}
 	read := map[string]bool{}
-	for i := range reflect.TypeFor[options]().NumField() {
-		name := reflect.TypeFor[options]().Field(i).Tag.Get("json")
-		if name == "" {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[options]()) {
+		name := f.Tag.Get("json")
+		if name == "" || name == "-" {
 			continue
 		}
 		read[name] = true

@@ -42,7 +42,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, o *options, turns [
 		return
 	}
 	defer cancel()
-	if value(o.Stream, false) {
+	if o.Stream {
 		a.stream(ctx, w, r, turns, c)
 		return
 	}

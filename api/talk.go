@@ -156,7 +156,7 @@ func (t *talk) prepare(f *fields) (socketTurn, error) {
 	}
 	st := socketTurn{legacyTurn: legacy}
 	if err := t.api.finishSampling(t.engine, &st.req, st.badWords); err != nil {
-		return st, err
+		return st, fieldError(err, nil)
 	}
 	st.stream, _ = f.flag("stream", false)
 	if st.messages, err = t.messages(f); err == nil {

@@ -72,31 +72,6 @@ func (s *Session) advanceBeams(ctx context.Context, ids []int32, parents []uint8
 	return s.advance(ctx, ids, before)
 }
 
-// checkBeams refuses requests that no search can answer.
-func (s *Session) checkBeams(r *Request) error {
-	bad := func(format string, a ...any) error {
-		return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, format, a...)
-	}
-	if r.Beams.Beams <= 1 {
-		if r.Beams.Return > 1 {
-			return bad("num_return_sequences is %d: want at most num_beams, which is 1", r.Beams.Return)
-		}
-		return nil
-	}
-	if err := r.Beams.Validate(); err != nil {
-		return bad("%w", err)
-	}
-	switch {
-	case r.Beams.Beams > s.opt.sequences():
-		return bad("num_beams is %d: the session was opened for at most %d", r.Beams.Beams, s.opt.sequences())
-	case r.Sampling.Temperature != 0:
-		return bad("temperature is %v: a beam search does not draw: want 0", r.Sampling.Temperature)
-	case r.TopLogprobs >= 0:
-		return bad("log-probabilities of single tokens are not given by a beam search")
-	}
-	return nil
-}
-
 // search is a turn by beam search. The session ends up with the best answer emitted and not
 // computed: the sequences are given up, and the next turn computes what it needs.
 func (t *turn) search(ctx context.Context) error {

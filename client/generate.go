@@ -46,14 +46,11 @@ func (s *Session) accepts(r Request) error {
 	bad := func(format string, a ...any) error {
 		return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, format, a...)
 	}
-	if err := r.Sampling.Validate(); err != nil {
+	if err := r.Validate(s.e.cfg.Vocab); err != nil {
 		return bad("%w", err)
 	}
-	if err := r.Sampling.Fits(s.e.cfg.Vocab); err != nil {
-		return bad("%w", err)
-	}
-	if err := s.checkBeams(&r); err != nil {
-		return err
+	if r.Beams.Beams > s.opt.sequences() {
+		return bad("num_beams is %d: the session was opened for at most %d", r.Beams.Beams, s.opt.sequences())
 	}
 	if r.MaxNewTokens < 0 {
 		return bad("max_new_tokens is %d: want 0 or more", r.MaxNewTokens)

@@ -50,6 +50,33 @@ type Request struct {
 	Hash bool
 }
 
+// Validate refuses what no session can answer, given the size of the vocabulary; the error is a
+// *sample.FieldError.
+func (r *Request) Validate(vocab int) error {
+	if err := r.Sampling.Validate(); err != nil {
+		return err
+	}
+	if err := r.Sampling.Fits(vocab); err != nil {
+		return err
+	}
+	if r.Beams.Beams <= 1 {
+		if r.Beams.Return > 1 {
+			return &sample.FieldError{Field: "num_return_sequences", Value: r.Beams.Return, Want: "at most num_beams, which is 1"}
+		}
+		return nil
+	}
+	if err := r.Beams.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case r.Sampling.Temperature != 0:
+		return &sample.FieldError{Field: "temperature", Value: r.Sampling.Temperature, Want: "0: a beam search takes the best and does not draw"}
+	case r.TopLogprobs >= 0:
+		return &sample.FieldError{Field: "logprobs", Value: r.TopLogprobs, Want: "none: a beam search does not give them"}
+	}
+	return nil
+}
+
 // Delta is what one or more tokens added. Text is valid UTF-8 and may be empty only with
 // IDs that show nothing.
 type Delta struct {

@@ -580,6 +580,117 @@ func (e VersionName) Valid() bool {
 	}
 }
 
+// AnswerOptions What both routes that answer take. The ranges of what chooses tokens are checked by the sampler.
+type AnswerOptions struct {
+	// AllowedTokenIds Refused unless empty.
+	AllowedTokenIds interface{} `json:"allowed_token_ids,omitempty"`
+
+	// BadWords Extension: texts that the answer must not have.
+	BadWords []string `json:"bad_words,omitempty"`
+
+	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+
+	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
+	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
+
+	// Grammar Refused.
+	Grammar interface{} `json:"grammar,omitempty"`
+
+	// GuidedChoice Refused.
+	GuidedChoice interface{} `json:"guided_choice,omitempty"`
+
+	// GuidedGrammar Refused.
+	GuidedGrammar interface{} `json:"guided_grammar,omitempty"`
+
+	// GuidedJson Refused.
+	GuidedJson interface{} `json:"guided_json,omitempty"`
+
+	// GuidedRegex Refused.
+	GuidedRegex interface{} `json:"guided_regex,omitempty"`
+
+	// IgnoreEos Extension: end tokens do not end the answer.
+	IgnoreEos *bool `json:"ignore_eos,omitempty"`
+
+	// IncludeStopStrInOutput Refused unless false.
+	IncludeStopStrInOutput interface{} `json:"include_stop_str_in_output,omitempty"`
+
+	// JsonSchema Refused.
+	JsonSchema interface{} `json:"json_schema,omitempty"`
+
+	// LengthPenalty Extension: of a beam search, -100 to 100; 1 by default.
+	LengthPenalty *float64 `json:"length_penalty,omitempty"`
+
+	// LogitBias Added to logits, -100 to 100; the keys are token ids.
+	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
+
+	// MinNewTokens Extension: min_tokens by another name.
+	MinNewTokens *int `json:"min_new_tokens,omitempty"`
+
+	// MinP 0 (all, the default) to 1.
+	MinP *float64 `json:"min_p,omitempty"`
+
+	// MinTokens Extension: no end token before the answer has so many.
+	MinTokens *int `json:"min_tokens,omitempty"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
+	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
+	NumBeams *int `json:"num_beams,omitempty"`
+
+	// PresencePenalty -2 to 2, taken from the logits of tokens that the answer has.
+	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
+
+	// PromptLogprobs Refused.
+	PromptLogprobs interface{} `json:"prompt_logprobs,omitempty"`
+
+	// RepetitionPenalty 0.01 to 100; 1, the default, for none.
+	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
+
+	// ReturnTokenIds Extension: each choice carries token_ids.
+	ReturnTokenIds *bool  `json:"return_token_ids,omitempty"`
+	Seed           *int64 `json:"seed,omitempty"`
+
+	// SkipSpecialTokens Refused unless true.
+	SkipSpecialTokens interface{} `json:"skip_special_tokens,omitempty"`
+
+	// Stop A text, or at most 16, that end the answer and are not shown.
+	Stop *Stop `json:"stop,omitempty"`
+
+	// StopTokenIds Refused unless empty.
+	StopTokenIds  interface{}    `json:"stop_token_ids,omitempty"`
+	Stream        *bool          `json:"stream,omitempty"`
+	StreamOptions *StreamOptions `json:"stream_options,omitempty"`
+
+	// StructuredOutputs Refused.
+	StructuredOutputs interface{} `json:"structured_outputs,omitempty"`
+
+	// Temperature 0 (greedy) to 100; 1 by default, 0 in a beam search.
+	Temperature *float64 `json:"temperature,omitempty"`
+
+	// Timeout Extension: deadline of the request in seconds.
+	Timeout *float64 `json:"timeout,omitempty"`
+
+	// TopK 0 or -1 for all.
+	TopK *int `json:"top_k,omitempty"`
+
+	// TopP 0 (the best alone) to 1 (all, the default).
+	TopP *float64 `json:"top_p,omitempty"`
+
+	// TruncatePromptTokens Refused.
+	TruncatePromptTokens interface{} `json:"truncate_prompt_tokens,omitempty"`
+
+	// TypicalP Extension: 0 to 1; 1, the default, for all.
+	TypicalP *float64 `json:"typical_p,omitempty"`
+
+	// User Ignored.
+	User interface{} `json:"user,omitempty"`
+}
+
 // BlockCoverage defines model for BlockCoverage.
 type BlockCoverage struct {
 	Index   int `json:"index"`
@@ -739,7 +850,7 @@ type ChatRequest struct {
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
 
-	// FrequencyPenalty Taken from the logit of a token for each time that the answer has it.
+	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
 	// FunctionCall Anything but none and auto is refused.
@@ -772,10 +883,10 @@ type ChatRequest struct {
 	// JsonSchema Refused.
 	JsonSchema interface{} `json:"json_schema,omitempty"`
 
-	// LengthPenalty Extension: of a beam search; 1 by default.
+	// LengthPenalty Extension: of a beam search, -100 to 100; 1 by default.
 	LengthPenalty *float64 `json:"length_penalty,omitempty"`
 
-	// LogitBias Added to logits; the keys are token ids.
+	// LogitBias Added to logits, -100 to 100; the keys are token ids.
 	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
 	Logprobs  *bool              `json:"logprobs,omitempty"`
 
@@ -786,7 +897,12 @@ type ChatRequest struct {
 
 	// Metadata Ignored.
 	Metadata interface{} `json:"metadata,omitempty"`
-	MinP     *float64    `json:"min_p,omitempty"`
+
+	// MinNewTokens Extension: min_tokens by another name.
+	MinNewTokens *int `json:"min_new_tokens,omitempty"`
+
+	// MinP 0 (all, the default) to 1.
+	MinP *float64 `json:"min_p,omitempty"`
 
 	// MinTokens Extension: no end token before the answer has so many.
 	MinTokens *int `json:"min_tokens,omitempty"`
@@ -800,10 +916,10 @@ type ChatRequest struct {
 	// N Answers; this gateway refuses more than 4.
 	N *int `json:"n,omitempty"`
 
-	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0 for any.
+	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeams Extension: a beam search with so many beams, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
+	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
 	// ParallelToolCalls Ignored: calls are not parsed.
@@ -812,7 +928,7 @@ type ChatRequest struct {
 	// Prediction Ignored: it would only be a matter of speed.
 	Prediction interface{} `json:"prediction,omitempty"`
 
-	// PresencePenalty Taken from the logits of tokens that the answer has.
+	// PresencePenalty -2 to 2, taken from the logits of tokens that the answer has.
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
 
 	// PromptCacheKey Ignored.
@@ -825,7 +941,9 @@ type ChatRequest struct {
 	PromptLogprobs interface{} `json:"prompt_logprobs,omitempty"`
 
 	// ReasoningEffort Goes to the model's template; one that knows no such thing leaves it out.
-	ReasoningEffort   *string         `json:"reasoning_effort,omitempty"`
+	ReasoningEffort *string `json:"reasoning_effort,omitempty"`
+
+	// RepetitionPenalty 0.01 to 100; 1, the default, for none.
 	RepetitionPenalty *float64        `json:"repetition_penalty,omitempty"`
 	ResponseFormat    *ResponseFormat `json:"response_format,omitempty"`
 
@@ -856,7 +974,7 @@ type ChatRequest struct {
 	// StructuredOutputs Refused.
 	StructuredOutputs interface{} `json:"structured_outputs,omitempty"`
 
-	// Temperature 1 by default; 0 is greedy.
+	// Temperature 0 (greedy) to 100; 1 by default, 0 in a beam search.
 	Temperature *float64 `json:"temperature,omitempty"`
 
 	// Timeout Extension: deadline of the request in seconds.
@@ -869,14 +987,16 @@ type ChatRequest struct {
 	Tools RawJSON `json:"tools,omitempty"`
 
 	// TopK 0 or -1 for all.
-	TopK        *int     `json:"top_k,omitempty"`
-	TopLogprobs *int     `json:"top_logprobs,omitempty"`
-	TopP        *float64 `json:"top_p,omitempty"`
+	TopK        *int `json:"top_k,omitempty"`
+	TopLogprobs *int `json:"top_logprobs,omitempty"`
+
+	// TopP 0 (the best alone) to 1 (all, the default).
+	TopP *float64 `json:"top_p,omitempty"`
 
 	// TruncatePromptTokens Refused.
 	TruncatePromptTokens interface{} `json:"truncate_prompt_tokens,omitempty"`
 
-	// TypicalP Extension: 1 for all.
+	// TypicalP Extension: 0 to 1; 1, the default, for all.
 	TypicalP *float64 `json:"typical_p,omitempty"`
 
 	// User Ignored.
@@ -950,7 +1070,7 @@ type CompletionRequest struct {
 	// Echo Only false is supported.
 	Echo *bool `json:"echo,omitempty"`
 
-	// FrequencyPenalty Taken from the logit of a token for each time that the answer has it.
+	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
 	// Grammar Refused.
@@ -977,10 +1097,10 @@ type CompletionRequest struct {
 	// JsonSchema Refused.
 	JsonSchema interface{} `json:"json_schema,omitempty"`
 
-	// LengthPenalty Extension: of a beam search; 1 by default.
+	// LengthPenalty Extension: of a beam search, -100 to 100; 1 by default.
 	LengthPenalty *float64 `json:"length_penalty,omitempty"`
 
-	// LogitBias Added to logits; the keys are token ids.
+	// LogitBias Added to logits, -100 to 100; the keys are token ids.
 	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
 	Logprobs  *int               `json:"logprobs,omitempty"`
 
@@ -988,8 +1108,13 @@ type CompletionRequest struct {
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
 
 	// MaxTokens 16 by default, or what is left of context_length.
-	MaxTokens *int     `json:"max_tokens,omitempty"`
-	MinP      *float64 `json:"min_p,omitempty"`
+	MaxTokens *int `json:"max_tokens,omitempty"`
+
+	// MinNewTokens Extension: min_tokens by another name.
+	MinNewTokens *int `json:"min_new_tokens,omitempty"`
+
+	// MinP 0 (all, the default) to 1.
+	MinP *float64 `json:"min_p,omitempty"`
 
 	// MinTokens Extension: no end token before the answer has so many.
 	MinTokens *int `json:"min_tokens,omitempty"`
@@ -1000,21 +1125,23 @@ type CompletionRequest struct {
 	// N Answers; n times the prompts is at most 4.
 	N *int `json:"n,omitempty"`
 
-	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0 for any.
+	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeams Extension: a beam search with so many beams, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
+	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
-	// PresencePenalty Taken from the logits of tokens that the answer has.
+	// PresencePenalty -2 to 2, taken from the logits of tokens that the answer has.
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
 
 	// Prompt Text, several texts, ids, or several lists of ids.
 	Prompt Prompt `json:"prompt"`
 
 	// PromptLogprobs Refused.
-	PromptLogprobs    interface{} `json:"prompt_logprobs,omitempty"`
-	RepetitionPenalty *float64    `json:"repetition_penalty,omitempty"`
+	PromptLogprobs interface{} `json:"prompt_logprobs,omitempty"`
+
+	// RepetitionPenalty 0.01 to 100; 1, the default, for none.
+	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
 
 	// ReturnTokenIds Extension: each choice carries token_ids.
 	ReturnTokenIds *bool  `json:"return_token_ids,omitempty"`
@@ -1037,20 +1164,22 @@ type CompletionRequest struct {
 	// Suffix Only empty is supported.
 	Suffix *string `json:"suffix,omitempty"`
 
-	// Temperature 1 by default; 0 is greedy.
+	// Temperature 0 (greedy) to 100; 1 by default, 0 in a beam search.
 	Temperature *float64 `json:"temperature,omitempty"`
 
 	// Timeout Extension: deadline of the request in seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
 
 	// TopK 0 or -1 for all.
-	TopK *int     `json:"top_k,omitempty"`
+	TopK *int `json:"top_k,omitempty"`
+
+	// TopP 0 (the best alone) to 1 (all, the default).
 	TopP *float64 `json:"top_p,omitempty"`
 
 	// TruncatePromptTokens Refused.
 	TruncatePromptTokens interface{} `json:"truncate_prompt_tokens,omitempty"`
 
-	// TypicalP Extension: 1 for all.
+	// TypicalP Extension: 0 to 1; 1, the default, for all.
 	TypicalP *float64 `json:"typical_p,omitempty"`
 
 	// User Ignored.

@@ -29,10 +29,10 @@ const MaxBeams = 32
 
 // BeamParams chooses a beam search.
 type BeamParams struct {
-	Beams         int     // open beams, 1 to MaxBeams
-	LengthPenalty float64 // a finished answer's log-probability is divided by its length to this power
-	Early         Early
-	Return        int // answers, at most Beams
+	Beams         int     `json:"num_beams"`      // open beams, 1 to MaxBeams
+	LengthPenalty float64 `json:"length_penalty"` // a finished answer's log-probability is divided by its length to this power
+	Early         Early   `json:"early_stopping"`
+	Return        int     `json:"-"` // answers, at most Beams
 }
 
 // Validate refuses values that mean nothing; the error is a *FieldError.

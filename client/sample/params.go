@@ -7,19 +7,19 @@ import (
 
 // Params chooses how a token is drawn. The zero value is greedy.
 type Params struct {
-	Temperature       float64 // 0 = greedy
-	TopK              int     // 0 = all
-	TopP              float64 // 0 or 1 = all
-	MinP              float64 // 0 = none
-	TypicalP          float64 // 0 or 1 = all
-	RepetitionPenalty float64 // 0 or 1 = none; over all ids of the session so far
-	PresencePenalty   float64 // 0 = none; taken from the logits of ids that the answer has
-	FrequencyPenalty  float64 // 0 = none; taken once for every time the answer has the id
-	NoRepeatNGram     int     // 0 = none; no run of so many ids occurs twice in the session
-	MinNewTokens      int     // no id ends the answer before it has so many
-	BadWords          [][]int32
-	Bias              []Bias // added to logits, each id at most once
-	Seed              uint64 // equal seeds and logits give equal ids
+	Temperature       float64   `json:"temperature"`          // 0 = greedy
+	TopK              int       `json:"top_k"`                // 0 = all
+	TopP              float64   `json:"top_p"`                // 0 or 1 = all
+	MinP              float64   `json:"min_p"`                // 0 = none
+	TypicalP          float64   `json:"typical_p"`            // 0 or 1 = all
+	RepetitionPenalty float64   `json:"repetition_penalty"`   // 0 or 1 = none; over all ids of the session so far
+	PresencePenalty   float64   `json:"presence_penalty"`     // 0 = none; taken from the logits of ids that the answer has
+	FrequencyPenalty  float64   `json:"frequency_penalty"`    // 0 = none; taken once for every time the answer has the id
+	NoRepeatNGram     int       `json:"no_repeat_ngram_size"` // 0 = none; no run of so many ids occurs twice in the session
+	MinNewTokens      int       `json:"min_new_tokens"`       // no id ends the answer before it has so many
+	BadWords          [][]int32 `json:"-"`
+	Bias              []Bias    `json:"-"` // added to logits, each id at most once
+	Seed              uint64    `json:"-"` // equal seeds and logits give equal ids
 }
 
 // Bias is what the logit of an id is changed by.
