@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"whorl/server/admission"
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/swarm"
@@ -40,13 +41,17 @@ func benchSession(tb testing.TB) (*session, sink, context.Context) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cache, err := kvcache.New(kvcache.Config{Pages: 1000, PageBytes: 1})
+	cache, err := kvcache.New(1000, 1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	admits, err := admission.New(admission.Config{Pages: 1000, Sessions: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	e := &nullEngine{}
 	e.end = modelSize
-	s.install(e, swarm.Span{Start: 0, End: modelSize}, cache)
+	s.install(e, swarm.Span{Start: 0, End: modelSize}, cache, admits)
 	s.state = swarm.Online
 	ctx, cancel := context.WithCancel(context.Background())
 	out := sink{make(chan struct{})}

@@ -50,7 +50,7 @@ func (x *session) part(f *frame, rows int, views []tensor.KVView, copies *pageCo
 	row := f.start + f.done
 	pos, step := beams.Position(row), beams.Step(row)
 	if x.tables == nil {
-		x.tables = kvcache.NewTables(x.lease, x.sequences)
+		x.tables = kvcache.NewTables(x.pages, x.sequences)
 	}
 	if x.branch.beams.N == 0 || x.branch.step != step {
 		x.tables.Part(beams.Parents[:beams.N], pos)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"whorl/server/admission"
 	"whorl/server/sched"
 	"whorl/swarm"
 	"whorl/swarm/codec"
@@ -38,9 +39,14 @@ type computer struct {
 	jobs    []job
 	copies  pageCopies
 	batch   tensor.Batch
-	use     []int     // the adapter of each sequence of the batch
-	in, out []float32 // [StepRows][hidden]
+	use     []int         // the adapter of each sequence of the batch
+	in, out []float32     // [StepRows][hidden]
+	cost    time.Duration // of one row in this iteration
+	placed  time.Time     // when cache was last placed between iterations
 }
+
+// placeEvery bounds how often those that wait for cache are looked at between iterations.
+const placeEvery = 20 * time.Millisecond
 
 func (s *Server) newComputer(e Engine) *computer {
 	n := s.cfg.StepRows * s.cfg.Manifest.Hidden
@@ -73,7 +79,9 @@ func (c *computer) step() bool {
 	start := time.Now()
 	rows := len(c.batch.Rows)
 	err := c.compute(x)
-	s.metrics.iteration(time.Since(start), rows, len(c.jobs))
+	took := time.Since(start)
+	c.cost = took / time.Duration(max(1, rows))
+	s.metrics.iteration(took, rows, len(c.jobs))
 	if err != nil {
 		s.log.Error("step failed", "blocks", x.span.String(), "rows", rows, "reason", err)
 	} else {
@@ -86,6 +94,11 @@ func (c *computer) step() bool {
 	for i := range c.jobs {
 		c.deliver(&c.jobs[i], err, now)
 		c.jobs[i] = job{journal: c.jobs[i].journal[:0], views: c.jobs[i].views[:0]}
+	}
+	if now.Sub(c.placed) >= placeEvery && s.admits.Waiting() > 0 {
+		// Nothing is in an iteration just now: whoever is in all of them can be parked.
+		c.placed = now
+		s.placeLocked(now)
 	}
 	return true
 }
@@ -237,6 +250,7 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	x.step = j.f.step
 	x.steps++
 	x.active = now
+	s.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost)
 	j.f.done += j.rows
 	urgent := j.f.count == 1 || j.f.beams.N > 0
 	if j.f.done == j.f.count {

@@ -34,9 +34,11 @@ type Config struct {
 	MaxLength  int         // longest session; 0: the size of the cache
 	StepRows   int         // most rows of one iteration
 
-	MaxSessions  int     // of all peers
-	PeerSessions int     // of one peer
-	PeerCache    float64 // share of the cache that one peer may hold, 0 to 1
+	MaxSessions    int     // of all peers
+	PeerSessions   int     // of one peer; this node's own gateway has no cap
+	PrefixSessions int     // of all peers behind one address prefix
+	PeerCache      float64 // share of the cache that one peer may hold, above 0 to 1
+	PrefixCache    float64 // share that all peers behind one address prefix may hold
 
 	Measuring  Measuring
 	Throughput float64       // declared, with MeasureNever
@@ -59,7 +61,10 @@ type Config struct {
 type Timeouts struct {
 	Open     time.Duration // for a stream's first frame
 	Cache    time.Duration // longest wait for cache, whatever a client asks
-	Lease    time.Duration // between Accept and Commit
+	Lease    time.Duration // a session keeps its place without rows; beside waits, between Accept and Commit
+	Patience time.Duration // for cache, of who holds less than a fair share while others hold more
+	Service  time.Duration // a session keeps its place after each open
+	Rest     time.Duration // a session keeps its place after its last rows
 	Hello    time.Duration // a push stream may be early by this much
 	Dial     time.Duration // to open a push stream
 	Write    time.Duration // for a peer to take one frame
@@ -92,10 +97,11 @@ type Queues struct {
 // DefaultConfig has everything but the manifest.
 func DefaultConfig() Config {
 	return Config{
-		Spare: 256 << 20, StepRows: 512, MaxSessions: 256, PeerSessions: 64, PeerCache: 1,
+		Spare: 256 << 20, StepRows: 512, MaxSessions: 256, PeerSessions: 64, PrefixSessions: 128, PeerCache: 0.5, PrefixCache: 0.75,
 		MeasureFor: time.Second, JoinDelay: 2 * time.Second,
 		Timeouts: Timeouts{
 			Open: 5 * time.Second, Cache: 10 * time.Minute, Lease: wire.LeaseTime, Hello: 10 * time.Second,
+			Patience: 3 * time.Second, Service: 2 * time.Second, Rest: time.Minute,
 			Dial: 5 * time.Second, Write: 30 * time.Second, Linger: 2 * time.Second, Idle: 30 * time.Minute,
 			Drain: 10 * time.Second, Update: 30 * time.Second, Coalesce: 2 * time.Second, Ping: 2 * time.Second,
 		},
@@ -121,25 +127,28 @@ func (c *Config) Validate() error {
 		return errors.New("server: a negative number of blocks, bytes or tokens")
 	case c.CacheToken > maxCacheTokens:
 		return fmt.Errorf("server: a cache of %d tokens, want at most %d", c.CacheToken, int64(maxCacheTokens))
-	case c.StepRows < 2 || c.MaxSessions < 1 || c.PeerSessions < 1:
-		return fmt.Errorf("server: iterations of %d rows (at least 2), %d sessions, %d per peer (at least 1)", c.StepRows, c.MaxSessions, c.PeerSessions)
-	case !(c.PeerCache > 0 && c.PeerCache <= 1):
-		return fmt.Errorf("server: share of the cache per peer %v, want above 0 and at most 1", c.PeerCache)
+	case c.StepRows < 2 || c.MaxSessions < 1 || c.PeerSessions < 1 || c.PrefixSessions < 1:
+		return fmt.Errorf("server: iterations of %d rows (at least 2), %d sessions, %d per peer, %d per address prefix (at least 1)", c.StepRows, c.MaxSessions, c.PeerSessions, c.PrefixSessions)
+	case !(c.PeerCache > 0 && c.PeerCache <= 1) || !(c.PrefixCache > 0 && c.PrefixCache <= 1):
+		return fmt.Errorf("server: shares of the cache: %v per peer, %v per address prefix, want above 0 and at most 1", c.PeerCache, c.PrefixCache)
 	case !(c.Throughput >= 0 && c.Throughput <= swarm.MaxRate):
 		return fmt.Errorf("server: throughput %v, want a number of 0 to %g", c.Throughput, float64(swarm.MaxRate))
 	}
 	return nil
 }
 
-// Deps are the parts of a node that a server uses. All but Pinger, Addrs and Metrics are
-// required.
+// Deps are the parts of a node that a server uses. All but Pinger, Addrs, Prefix and Metrics
+// are required.
 type Deps struct {
 	Self      swarm.PeerID
 	Loader    Loader
 	Directory Directory
 	Dialer    Dialer
-	Pinger    Pinger                // nil: no round trips are announced
-	Addrs     func() []string       // multiaddrs to announce, without /p2p
-	Metrics   prometheus.Registerer // nil: not registered
-	Log       *slog.Logger          // nil: slog.Default
+	Pinger    Pinger          // nil: no round trips are announced
+	Addrs     func() []string // multiaddrs to announce, without /p2p
+	// Prefix groups peers by the addresses they come from; "" for one of which nothing is
+	// known. Nil: every peer is on its own.
+	Prefix  func(swarm.PeerID) string
+	Metrics prometheus.Registerer // nil: not registered
+	Log     *slog.Logger          // nil: slog.Default
 }

@@ -315,6 +315,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	n := &node{engine: &fakeEngine{}, done: make(chan error, 1)}
 	cfg := DefaultConfig()
 	cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<28, 0, cachePages*tensor.PageTokens
+	cfg.PeerCache = 1 // tests of shares say so
 	loader := &fakeLoader{engine: n.engine, sizes: blocks.Sizes{Block: 1000, Token: 1, Workspace: 10}}
 	if change != nil {
 		change(&cfg, n)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"whorl/server/admission"
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/swarm"
@@ -119,16 +120,17 @@ func (s *Server) load(ctx context.Context, span swarm.Span, plan MemoryPlan) (En
 	if err != nil {
 		return nil, fmt.Errorf("load blocks %v of %s: %w", span, s.cfg.Manifest.Name, err)
 	}
-	cache, err := kvcache.New(kvcache.Config{
-		Pages: pages, PageBytes: engine.PageBytes(), MaxTokens: s.maxLength(plan.CacheToken),
-		PeerTokens: max(1, int64(s.cfg.PeerCache*float64(plan.CacheToken))), // 0 would be no cap
-		MaxWaiting: s.cfg.MaxSessions, MaxWait: s.cfg.Timeouts.Cache,
-	})
+	cache, err := kvcache.New(pages, engine.PageBytes())
+	if err == nil {
+		var admits *admission.Controller
+		if admits, err = admission.New(s.admission(plan.CacheToken)); err == nil {
+			s.install(engine, span, cache, admits)
+		}
+	}
 	if err != nil {
 		engine.Close()
 		return nil, err
 	}
-	s.install(engine, span, cache)
 	s.log.Info("loaded", "blocks", span.String(), "took", time.Since(start).Round(time.Millisecond).String())
 	return engine, nil
 }
@@ -241,6 +243,8 @@ func (s *Server) sweeper(ctx context.Context) {
 			return
 		case now := <-t.C:
 			s.sweep(now)
+		case <-s.room:
+			s.place(time.Now())
 		}
 	}
 }

@@ -14,6 +14,7 @@ type metrics struct {
 	stepTime       prometheus.Histogram
 	duplicates     prometheus.Counter
 	journalDropped prometheus.Counter
+	parked         prometheus.Counter
 	failures       *prometheus.CounterVec
 }
 
@@ -32,6 +33,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		}),
 		duplicates:     counter("duplicate_rows_total", "Rows that had arrived before."),
 		journalDropped: counter("journal_dropped_rows_total", "Journal rows that found no room."),
+		parked:         counter("parked_sessions_total", "Sessions parked because others needed their cache."),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "whorl", Subsystem: "server", Name: "failures_total", Help: "Failures told to clients, by code.",
 		}, []string{"code"}),
@@ -39,7 +41,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), m.steps, m.rows, m.parts, m.stepTime, m.duplicates, m.journalDropped, m.failures) {
+	for _, c := range append(s.gauges(), m.steps, m.rows, m.parts, m.stepTime, m.duplicates, m.journalDropped, m.parked, m.failures) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

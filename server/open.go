@@ -2,13 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"whorl/server/kvcache"
-	"whorl/server/sched"
+	"whorl/server/admission"
 	"whorl/swarm"
 	"whorl/swarm/wire"
 	"whorl/tensor"
@@ -21,6 +19,14 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 		return nil, err
 	}
 	adapter, err := s.adapterOf(o)
+	if err != nil {
+		return nil, err
+	}
+	claim := admission.Claim{Peer: string(from), Tokens: o.MaxLength, Sequences: o.Sequences, Wait: time.Duration(o.WaitMillis) * time.Millisecond}
+	if s.deps.Prefix != nil {
+		claim.Prefix = s.deps.Prefix(from)
+	}
+	rope, err := s.rope(from, o, claim)
 	if err != nil {
 		return nil, err
 	}
@@ -38,21 +44,45 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 			x.finish(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was opened anew"))
 		}
 	}
-	if err := s.haveRoom(from); err != nil {
-		return nil, err
+	now, key := time.Now(), s.keys+1
+	park, err := s.admits.Ask(now, admission.ID(key), claim, s.doing)
+	if err != nil {
+		return nil, refusal(s.deps.Self, err)
 	}
-	now := time.Now()
-	s.keys++
+	s.keys = key
+	s.park(park)
 	x := &session{
-		srv: s, key: s.keys, id: o.Session, client: from, span: o.Span, mode: mode, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
-		opened: now, active: now, control: stream, route: o.Route,
+		srv: s, key: key, id: o.Session, client: from, span: o.Span, mode: mode, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
+		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope},
 	}
 	x.out = newOutbox(x)
 	s.byKey[x.key] = x
 	s.byID[x.id] = append(s.byID[x.id], x)
-	epoch, engine, cache := x.enter(ctx), s.engine, s.cache
-	x.tasks.Go(func() { x.reserve(epoch, engine, cache, time.Duration(o.WaitMillis)*time.Millisecond) })
+	x.enter(ctx)
+	s.placeLocked(now)
 	return x, nil
+}
+
+// rope is the rotation of a session that this server may take. The length fixes it for good:
+// every stage and every replay is told the same. It takes time, so mu is not held meanwhile.
+func (s *Server) rope(from swarm.PeerID, o *wire.Open, claim admission.Claim) (tensor.Rope, error) {
+	s.mu.Lock()
+	engine, err := s.engine, s.mayServe(from, o)
+	if err == nil {
+		if no := s.admits.Never(claim); no != nil {
+			err = refusal(s.deps.Self, no)
+		}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	rope, err := engine.SessionRope(o.MaxLength)
+	if err != nil {
+		s.log.Error("no rotation for a session", "max_length", o.MaxLength, "reason", err)
+		return nil, swarm.Errorf(swarm.CodeInternal, swarm.Elsewhere, "server %s failed to prepare a session of %d positions", s.deps.Self.Short(), o.MaxLength)
+	}
+	return rope, nil
 }
 
 // checkOpen checks what needs no lock: the frame itself.
@@ -147,78 +177,12 @@ func (s *Server) mayServe(from swarm.PeerID, o *wire.Open) error {
 	return nil
 }
 
-// haveRoom keeps the number of sessions in bounds; mu is held.
-func (s *Server) haveRoom(from swarm.PeerID) error {
-	mine := 0
-	for _, x := range s.byKey {
-		if x.client == from {
-			mine++
-		}
-	}
-	switch self := s.deps.Self.Short(); {
-	case mine >= s.cfg.PeerSessions:
-		return swarm.Errorf(swarm.CodeTooMany, swarm.Elsewhere, "server %s has %d sessions of this peer, the most it takes", self, mine)
-	case len(s.byKey) >= s.cfg.MaxSessions:
-		return swarm.Errorf(swarm.CodeTooMany, swarm.Elsewhere, "server %s has %d sessions, the most it takes", self, len(s.byKey))
-	}
-	return nil
-}
-
-// reserve waits for the session's cache and answers its Open. It ends early when the
-// session does.
-func (x *session) reserve(ctx context.Context, engine Engine, cache *kvcache.Cache, wait time.Duration) {
-	s := x.srv
-	// The length fixes the rotation for good: every stage and every replay is told the same.
-	rope, err := engine.SessionRope(x.maxLength)
-	if err != nil {
-		s.log.Error("no rotation for a session", "max_length", x.maxLength, "reason", err)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		x.finish(swarm.Errorf(swarm.CodeInternal, swarm.Elsewhere, "server %s failed to prepare a session of %d positions", s.deps.Self.Short(), x.maxLength))
-		return
-	}
-	// Other stages may wait for theirs as long as this one was told to.
-	hold := s.cfg.Timeouts.Lease + max(0, min(wait, s.cfg.Timeouts.Cache))
-	lease, err := cache.Reserve(ctx, kvcache.Request{
-		Peer: string(x.client), Tokens: x.maxLength, Sequences: x.sequences, Wait: wait, Lease: hold, Expired: func() { x.lapsed(hold) },
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		if ctx.Err() == nil {
-			x.finish(refusal(s.deps.Self, err))
-		}
-		return
-	}
-	if x.phase == ended {
-		lease.Release()
-		return
-	}
-	x.phase, x.lease, x.view = leased, lease, lease.View()
-	x.view.Rope = rope
-	s.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
-	s.queue.Ready(x.key, false)
-	x.out.report(true)
-	s.changed.wake()
-	poke(s.publish)
-}
-
-// lapsed ends a session whose Commit did not come in time.
-func (x *session) lapsed(hold time.Duration) {
-	x.srv.mu.Lock()
-	defer x.srv.mu.Unlock()
-	x.finish(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed within %v and its cache was freed", hold))
-}
-
 // commit makes the session run; mu is held.
 func (x *session) commit() error {
 	switch x.phase {
 	case opening:
 		return fmt.Errorf("%w: commit before the session was accepted", wire.ErrFrame)
 	case leased:
-		if x.lease.Commit() != nil {
-			return nil // lapsed is on its way
-		}
 		x.phase, x.active = committed, time.Now()
 		if x.push != nil {
 			// All stages have accepted: the successor knows the session.
@@ -227,16 +191,4 @@ func (x *session) commit() error {
 		x.settle()
 	}
 	return nil
-}
-
-// refusal translates why there is no cache.
-func refusal(self swarm.PeerID, err error) *swarm.Error {
-	code := swarm.CodeCacheFull
-	switch {
-	case errors.Is(err, kvcache.ErrTooLong), errors.Is(err, kvcache.ErrNever):
-		code = swarm.CodeTooLong
-	case errors.Is(err, kvcache.ErrShare):
-		code = swarm.CodeTooMany
-	}
-	return swarm.Errorf(code, swarm.Elsewhere, "server %s: %w", self.Short(), err)
 }

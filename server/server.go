@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"whorl/server/admission"
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/server/sched"
@@ -32,6 +33,7 @@ type Server struct {
 	ready    chan struct{} // closed when online
 	work     chan struct{} // the queue has something for the compute loop
 	publish  chan struct{} // the record should be announced anew
+	room     chan struct{} // some cache has become free
 	frames   pool[frame]
 	packets  pool[packet]
 	reading  atomic.Pointer[budget.Pool] // bytes of large frames while they are read
@@ -49,6 +51,7 @@ type Server struct {
 	rates    swarm.Rates
 	offered  float64 // throughput as announced
 	cache    *kvcache.Cache
+	admits   *admission.Controller // who holds cache, and who is parked for others
 	queue    *sched.Queue
 	keys     sched.Session
 	byKey    map[sched.Session]*session
@@ -77,7 +80,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, deps: deps, uid: cfg.Manifest.UID(), log: deps.Log, started: time.Now(),
-		ready: make(chan struct{}), work: make(chan struct{}, 1), publish: make(chan struct{}, 1),
+		ready: make(chan struct{}), work: make(chan struct{}, 1), publish: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		loading: map[int]swarm.BlockStatus{}, queue: sched.New(),
 		byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{},
 		killed: map[wire.SessionID]time.Time{}, hellos: map[swarm.PeerID]int{},
@@ -96,7 +99,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // install makes the server able to serve: engine and cache are there.
-func (s *Server) install(e Engine, span swarm.Span, c *kvcache.Cache) {
+func (s *Server) install(e Engine, span swarm.Span, c *kvcache.Cache, a *admission.Controller) {
 	infos := e.Blocks()
 	digests := make([]string, len(infos))
 	for i, b := range infos {
@@ -104,7 +107,7 @@ func (s *Server) install(e Engine, span swarm.Span, c *kvcache.Cache) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.engine, s.span, s.cache, s.digests = e, &span, c, digests
+	s.engine, s.span, s.cache, s.admits, s.digests = e, &span, c, a, digests
 }
 
 // setState changes the announced state.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"whorl/content"
+	"whorl/server/admission"
 	"whorl/server/kvcache"
 	"whorl/server/sched"
 	"whorl/swarm"
@@ -43,7 +44,9 @@ type session struct {
 	tasks     sync.WaitGroup // writers; the reader of the control stream waits for them
 
 	phase   phase
-	lease   *kvcache.Lease
+	wait    time.Duration // for cache, as asked
+	expires time.Time     // without a Commit; once leased
+	pages   []int32       // nil unless leased or committed
 	view    tensor.KVView
 	route   wire.Route
 	unroute context.CancelFunc // ends what belongs to the present epoch
@@ -239,12 +242,13 @@ func (x *session) end() {
 	poke(s.publish)
 }
 
-// release gives the pages back; mu is held.
+// release gives pages and place back; mu is held.
 func (x *session) release() {
-	if x.lease != nil {
-		x.lease.Release()
-		x.lease, x.tables, x.view = nil, nil, tensor.KVView{}
-	}
+	s := x.srv
+	s.cache.Put(x.pages)
+	x.pages, x.tables, x.view = nil, nil, tensor.KVView{}
+	s.admits.Leave(admission.ID(x.key))
+	poke(s.room)
 }
 
 // sweep looks after sessions that nothing else would notice.
@@ -256,6 +260,8 @@ func (s *Server) sweep(now time.Time) {
 		switch {
 		case !s.draining.IsZero() && now.After(s.draining):
 			x.finish(errDraining(s.deps.Self))
+		case x.phase == leased && now.After(x.expires):
+			x.finish(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed in time and its cache was freed"))
 		case x.phase == committed && now.Sub(x.active) > t.Idle:
 			x.finish(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was idle for %v and was closed", t.Idle))
 		default:
@@ -270,6 +276,7 @@ func (s *Server) sweep(now time.Time) {
 			delete(s.killed, id)
 		}
 	}
+	s.placeLocked(now)
 }
 
 // killedFor is how long a session that the operator ended is not taken again.

@@ -163,7 +163,10 @@ func TestOpenIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				n := w.serve("a", span, func(c *Config, _ *node) { c.PeerSessions, c.MaxSessions = 2, 3 })
+				n := w.serve("a", span, func(c *Config, _ *node) {
+					c.PeerSessions, c.MaxSessions = 2, 3
+					c.Timeouts.Service = time.Hour // nobody is parked
+				})
 				if c.prepare != nil {
 					c.prepare(w, n)
 				}
@@ -189,7 +192,7 @@ func TestOpenIsRefused(t *testing.T) {
 func TestOpenWaitsForCache(t *testing.T) {
 	span := swarm.Span{Start: 0, End: 6}
 	bubble(t, func(t *testing.T, w *world) {
-		n := w.serve("a", span, nil)
+		n := w.serve("a", span, func(c *Config, _ *node) { c.Timeouts.Service, c.Timeouts.Lease = time.Hour, time.Hour })
 		first := w.opened(n, "a1", span, func(o *wire.Open) { o.MaxLength = cachePages * 64 })
 		open := func(from swarm.PeerID, id byte, length int, wait time.Duration) *peer {
 			p := w.dial(n, from)

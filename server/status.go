@@ -28,7 +28,7 @@ func (s *Server) cacheStatus() swarm.CacheStatus {
 	c := s.cache.Stats()
 	return swarm.CacheStatus{
 		TotalTokens: c.TotalTokens, UsedTokens: c.UsedTokens, LeftTokens: c.LeftTokens,
-		TotalBytes: c.TotalBytes, UsedBytes: c.UsedBytes, Waiting: c.Waiting,
+		TotalBytes: c.TotalBytes, UsedBytes: c.UsedBytes, Waiting: s.admits.Waiting(),
 	}
 }
 
@@ -56,8 +56,8 @@ func (s *Server) Sessions() []swarm.SessionStatus {
 	out := make([]swarm.SessionStatus, 0, len(s.byKey))
 	for _, x := range s.byKey {
 		span, bytes := x.span, int64(0)
-		if x.lease != nil {
-			bytes = x.lease.Bytes()
+		if s.cache != nil {
+			bytes = s.cache.Bytes(len(x.pages))
 		}
 		out = append(out, swarm.SessionStatus{
 			ID: x.id.String(), Role: "server", Model: s.cfg.Manifest.Name, Peer: x.client, Span: &span, Epoch: x.route.Epoch,

@@ -9,7 +9,7 @@ import (
 
 // Tables are the page tables of a session whose sequences part from each other and share
 // pages: a page that several of them hold is copied before one of them writes to it. They
-// never need more pages than the lease has: one table's worth for each sequence.
+// never need more pages than the session took: one table's worth for each sequence.
 //
 // At first there is one sequence. Tables that were handed out stay as they were: a step
 // may be computing with them. Not for concurrent use.
@@ -20,9 +20,9 @@ type Tables struct {
 	count map[int32]int // sequences that hold a page
 }
 
-// NewTables shares out the pages of a lease for the given number of sequences.
-func NewTables(l *Lease, sequences int) *Tables {
-	pages := slices.Clone(l.pages)
+// NewTables shares out the pages of a session among the given number of sequences.
+func NewTables(taken []int32, sequences int) *Tables {
+	pages := slices.Clone(taken)
 	t := &Tables{each: len(pages) / sequences, count: map[int32]int{}}
 	t.seqs, t.free = [][]int32{pages[:t.each:t.each]}, pages[t.each:]
 	for _, p := range t.seqs[0] {

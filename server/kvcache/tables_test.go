@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 )
 
 // paper is a pool whose pages hold words instead of keys and values.
@@ -27,17 +26,14 @@ func (p paper) write(t *Tables, seq, pos, word int) {
 }
 
 // Whatever parts, writes and joins: every sequence reads its own words, and the pages of
-// the lease suffice.
+// the session suffice.
 func TestTablesAgainstCopies(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n, each := 1+r.IntN(5), 1+r.IntN(4)
-		c := newCache(t, func(c *Config) { c.Pages, c.MaxTokens, c.PeerTokens = n*each+3, 0, 0 })
-		l, err := c.Reserve(t.Context(), Request{Tokens: each * page, Sequences: n, Lease: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tb, store := NewTables(l, n), make(paper, n*each+3)
+		c := newCache(t, n*each+3)
+		taken := c.Take(n * each)
+		tb, store := NewTables(taken, n), make(paper, n*each+3)
 		for round := range 3 {
 			start := 1 + r.IntN(each*page)
 			want := [][]int{nil}
@@ -70,18 +66,14 @@ func TestTablesAgainstCopies(t *testing.T) {
 				t.Fatalf("seed %d: %d pages free and %d held of %d", seed, len(tb.free), len(tb.count), n*each)
 			}
 		}
-		l.Release()
+		c.Put(taken)
 	}
 }
 
 // Sequences that go on side by side copy a page once each, not once a step.
 func TestTablesCopyLittle(t *testing.T) {
-	c := newCache(t, nil)
-	l, err := c.Reserve(t.Context(), Request{Peer: "a", Tokens: 2 * page, Sequences: 4, Lease: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tb, copies := NewTables(l, 4), 0
+	c := newCache(t, 10)
+	tb, copies := NewTables(c.Take(8), 4), 0
 	tb.Part(make([]uint8, 4), page+5)
 	for pos := page + 5; pos < 2*page; pos++ {
 		for seq := range 4 {

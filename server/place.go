@@ -1,0 +1,99 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"whorl/server/admission"
+	"whorl/server/sched"
+	"whorl/swarm"
+	"whorl/tensor"
+)
+
+// admission is the policy for a cache of so many tokens.
+func (s *Server) admission(cacheTokens int) admission.Config {
+	c, t := &s.cfg, &s.cfg.Timeouts
+	pages := cacheTokens / tensor.PageTokens
+	share := func(of float64) int { return max(1, int(of*float64(pages))) } // 0 would be no cap
+	return admission.Config{
+		Pages: pages, MaxTokens: s.maxLength(cacheTokens), Sessions: c.MaxSessions, Own: string(s.deps.Self),
+		Peer:   admission.Cap{Sessions: c.PeerSessions, Pages: share(c.PeerCache)},
+		Prefix: admission.Cap{Sessions: c.PrefixSessions, Pages: share(c.PrefixCache)},
+		Wait:   t.Cache, Patience: t.Patience, Lease: t.Lease, Service: t.Service, Rest: t.Rest,
+	}
+}
+
+// place carries out what admission decides.
+func (s *Server) place(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.placeLocked(now)
+}
+
+func (s *Server) placeLocked(now time.Time) {
+	for {
+		switch d := s.admits.Next(now, s.doing); {
+		case d.Grant != 0:
+			s.byKey[sched.Session(d.Grant)].granted(now)
+		case len(d.Park) > 0:
+			s.park(d.Park)
+		case d.Refuse != 0:
+			s.byKey[sched.Session(d.Refuse)].finish(refusal(s.deps.Self, d.Why))
+		default:
+			return
+		}
+	}
+}
+
+// doing tells admission what a session does; mu is held.
+func (s *Server) doing(id admission.ID) admission.Activity {
+	x := s.byKey[sched.Session(id)]
+	switch {
+	case x == nil || x.run != nil: // one that has ended gives its pages back after its iteration
+		return admission.Running
+	case x.phase == committed && len(x.frames) > 0:
+		return admission.Queued
+	}
+	return admission.Quiet
+}
+
+// park ends sessions because others need their cache; mu is held. Their clients open them
+// again, here or elsewhere, and replay them.
+func (s *Server) park(ids []admission.ID) {
+	for _, id := range ids {
+		x := s.byKey[sched.Session(id)]
+		if x.phase == opening { // it only stood in line
+			x.finish(swarm.Errorf(swarm.CodeCacheFull, swarm.Elsewhere, "server %s: too many sessions wait for cache", s.deps.Self.Short()))
+			continue
+		}
+		s.metrics.parked.Inc()
+		x.finish(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "server %s parked the session: others need its cache", s.deps.Self.Short()))
+	}
+}
+
+// granted gives the session its pages and answers its Open; mu is held.
+func (x *session) granted(now time.Time) {
+	s := x.srv
+	n := admission.Claim{Tokens: x.maxLength, Sequences: x.sequences}
+	x.pages = s.cache.Take(n.Pages())
+	x.view.Pages = x.pages
+	// Other stages may wait for theirs as long as this one was told to.
+	x.phase, x.expires = leased, now.Add(s.cfg.Timeouts.Lease+max(0, min(x.wait, s.cfg.Timeouts.Cache)))
+	s.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
+	s.queue.Ready(x.key, false)
+	x.out.report(true)
+	s.changed.wake()
+	poke(s.publish)
+}
+
+// refusal translates why there is no place.
+func refusal(self swarm.PeerID, err error) *swarm.Error {
+	code := swarm.CodeCacheFull
+	switch {
+	case errors.Is(err, admission.ErrTooLong), errors.Is(err, admission.ErrNever):
+		code = swarm.CodeTooLong
+	case !errors.Is(err, admission.ErrFull):
+		code = swarm.CodeTooMany
+	}
+	return swarm.Errorf(code, swarm.Elsewhere, "server %s: %w", self.Short(), err)
+}
