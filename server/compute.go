@@ -250,9 +250,13 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	x.step = j.f.step
 	x.steps++
 	x.active = now
-	s.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost)
 	j.f.done += j.rows
 	urgent := j.f.count == 1 || j.f.beams.N > 0
+	replayed := time.Duration(0)
+	if !urgent || len(x.frames) > 1 { // somebody who waits for each token has one row here at a time
+		replayed = time.Duration(j.rows) * c.cost
+	}
+	s.admits.Computed(now, admission.ID(x.key), replayed)
 	if j.f.done == j.f.count {
 		x.count(j.f.src, -j.f.bytes())
 		x.frames = x.frames[:copy(x.frames, x.frames[1:])]

@@ -137,18 +137,15 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Deps are the parts of a node that a server uses. All but Pinger, Addrs, Prefix and Metrics
-// are required.
+// Deps are the parts of a node that a server uses. All but Pinger, Addrs and Metrics are
+// required.
 type Deps struct {
 	Self      swarm.PeerID
 	Loader    Loader
 	Directory Directory
 	Dialer    Dialer
-	Pinger    Pinger          // nil: no round trips are announced
-	Addrs     func() []string // multiaddrs to announce, without /p2p
-	// Prefix groups peers by the addresses they come from; "" for one of which nothing is
-	// known. Nil: every peer is on its own.
-	Prefix  func(swarm.PeerID) string
-	Metrics prometheus.Registerer // nil: not registered
-	Log     *slog.Logger          // nil: slog.Default
+	Pinger    Pinger                // nil: no round trips are announced
+	Addrs     func() []string       // multiaddrs to announce, without /p2p
+	Metrics   prometheus.Registerer // nil: not registered
+	Log       *slog.Logger          // nil: slog.Default
 }

@@ -54,9 +54,10 @@ var arrows = []arrow{
 	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
 	{"client", []string{"client/sample", "client/plan", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/route", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
 		"a user's side sees no network library and no server"},
-	{"server/kvcache", []string{"tensor"}, "hands out views of pages"},
+	{"server/kvcache", []string{"tensor"}, "hands out pages"},
+	{"server/admission", []string{"tensor"}, "decides who holds cache: pure, and knows of pages only how many tokens they are"},
 	{"server/blocks", []string{"model", "model/lora", "model/nn", "server/kvcache", "tensor", "tensor/quant"}, "blocks on one device"},
-	{"server", []string{"content", "server/sched", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
+	{"server", []string{"content", "server/sched", "server/admission", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
 		"a swarm server sees no network library and no client"},
 
 	{"store", []string{"swarm", "swarm/health", "migrations"}, "history of what the swarm said"},

@@ -101,11 +101,17 @@ func (w *World) Server(id swarm.PeerID) *Server { return w.servers[id] }
 // Engine makes a client; change may adjust its configuration.
 func (w *World) Engine(head client.Head, vocab int, change func(*client.Config)) *client.Engine {
 	w.t.Helper()
-	me := w.Net.Node("client")
+	return w.EngineAt("client", head, vocab, change)
+}
+
+// EngineAt makes a client with a peer id of its own.
+func (w *World) EngineAt(id swarm.PeerID, head client.Head, vocab int, change func(*client.Config)) *client.Engine {
+	w.t.Helper()
+	me := w.Net.Node(id)
 	w.t.Cleanup(me.Close)
 	cfg := client.DefaultConfig()
 	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = w.Manifest, vocab, 4096, head
-	cfg.Directory, cfg.Dialer, cfg.Log = w.Dir.For("client"), me, w.Log.With("node", "client")
+	cfg.Directory, cfg.Dialer, cfg.Log = w.Dir.For(id), me, w.Log.With("node", id)
 	cfg.Timeouts.Probe, cfg.Timeouts.Answer = 500*time.Millisecond, 500*time.Millisecond
 	if change != nil {
 		change(&cfg)

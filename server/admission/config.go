@@ -32,8 +32,8 @@ type Config struct {
 	Patience time.Duration
 	// Lease is how long a session keeps its place without computing rows.
 	Lease time.Duration
-	// Service is what every session is sure of after each grant. What its rows cost comes
-	// on top, several times: a session whose replay is long is not parked right behind it.
+	// Service is what every session is sure of after each grant. Twice the time that its
+	// prompt or replay took comes on top: it is not parked right behind them.
 	Service time.Duration
 	// Rest is how long a session keeps its place after its last rows.
 	Rest time.Duration

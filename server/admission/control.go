@@ -26,9 +26,9 @@ type entry struct {
 	group   string
 	pages   int
 	asked   time.Time
-	granted time.Time // zero while it waits
-	last    time.Time // when rows were last computed; zero: never
-	cost    time.Duration
+	granted time.Time     // zero while it waits
+	last    time.Time     // when rows were last computed; zero: never
+	replay  time.Duration // what was spent on its prompts and replays since the grant
 }
 
 // waits tells whether it holds no pages yet.
@@ -185,11 +185,12 @@ func (c *Controller) refusal(now time.Time, e *entry, l *lack) *Refusal {
 	return r
 }
 
-// Computed notes that rows of a session were computed, at a cost in time.
-func (c *Controller) Computed(now time.Time, id ID, cost time.Duration) {
+// Computed notes that rows of a session were computed; replay is the time it took if they
+// were many, as those of a prompt or a replay are, and 0 otherwise.
+func (c *Controller) Computed(now time.Time, id ID, replay time.Duration) {
 	if e := c.find(id); e != nil {
 		e.last = now
-		e.cost += cost
+		e.replay += replay
 	}
 }
 

@@ -230,18 +230,18 @@ const (
 	none
 )
 
-// replayFactor is how many times the cost of its rows a session is left alone after its
-// grant: whatever parks it, it spends no more than one part in five on replays. The sum of
-// all such times is bounded by what the server computes at all.
-const replayFactor = 4
+// replayFactor makes what a session is sure of twice as long as its replay took, so that it is
+// of use for as long as the replay was. All such times together are bounded by what the
+// server computes: nobody gets them for nothing.
+const replayFactor = 2
 
-// maxReplay bounds it.
+// maxReplay bounds what it is sure of for its replay.
 const maxReplay = 30 * time.Second
 
 // groundsOf tells why a session may be parked for another; over says that it holds more than
 // its share at the other's expense.
 func (c *Controller) groundsOf(now time.Time, v *entry, over bool, doing Activity) grounds {
-	service, age := c.cfg.Service+min(replayFactor*v.cost, maxReplay), now.Sub(v.began())
+	service, age := c.cfg.Service+min(replayFactor*v.replay, maxReplay), now.Sub(v.began())
 	switch {
 	case doing == Running:
 	case v.last.IsZero() && doing == Quiet && age >= c.cfg.Lease:
