@@ -34,6 +34,7 @@ type serveFlags struct {
 	stepRows     int
 	maxWait      time.Duration
 	idle         time.Duration
+	caps         capFlags
 	throughput   string
 	publicName   string
 	adapters     []string
@@ -57,6 +58,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	f.maxWait, f.idle = def.Timeouts.Cache, def.Timeouts.Idle
 	secondsVar(fs, &f.maxWait, "max-alloc-timeout", "longest wait of a session for cache")
 	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends")
+	f.caps.add(fs, &def)
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto or eval (measure), dry-run (measure and exit) or a number of tokens per second")
 	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for by the name of their folder: `DIR[,DIR...]` as the PEFT library saves them; may be repeated")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
@@ -123,6 +125,9 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 	if f.maxWait <= 0 || f.idle <= 0 {
 		return usagef("--max-alloc-timeout %v and --step-timeout %v: want more than 0", f.maxWait, f.idle)
 	}
+	if err := f.caps.check(); err != nil {
+		return err
+	}
 	_, err := f.config()
 	return err
 }
@@ -133,6 +138,7 @@ func (f *serveFlags) config() (server.Config, error) {
 	cfg.NumBlocks, cfg.Memory, cfg.CacheToken, cfg.MaxLength, cfg.StepRows = f.numBlocks, int64(f.memory), f.cacheTokens, f.maxLength, f.stepRows
 	cfg.PublicName, cfg.Version = f.publicName, version
 	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Update = f.maxWait, f.idle, f.node.updatePeriod
+	f.caps.apply(&cfg)
 	if f.blockIndices != "" {
 		span, err := swarm.ParseSpan(f.blockIndices)
 		if err != nil {
