@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,8 +18,13 @@ type Config struct {
 	HostMaddrs    []string // what to listen on; nil for DefaultMaddrs(0)
 	AnnounceMaddr []string // what to tell others instead of the listening addresses
 	Agent         string   // software and version, seen by peers
-	Registerer    prometheus.Registerer
-	Log           *slog.Logger
+	// Memory is what connections and their streams may take, in bytes; 0 for 512 MiB. It bounds
+	// how many there are.
+	Memory int64
+	// Exempt are the address prefixes whose peers have no common share; nil for loopback.
+	Exempt     []netip.Prefix
+	Registerer prometheus.Registerer
+	Log        *slog.Logger
 }
 
 // DefaultMaddrs listens on a TCP port of every interface; 0 takes a free one.
@@ -31,19 +37,13 @@ const (
 	dialTimeout = 5 * time.Second
 	// addrTTL keeps a peer's addresses from its record: longer than any record lives.
 	addrTTL = time.Hour
-	// maxStreamsPerPeer allows every session of a busy pair of servers a stream each way.
-	maxStreamsPerPeer = 4096
-	// maxStreams allows a gateway with thousands of sessions through several stages.
-	maxStreams = 1 << 16
-	// maxPeerMemory lets a peer have several of the largest frames in flight.
-	maxPeerMemory = 1 << 30
-	// maxConns is sized for a swarm of a few thousand nodes; idle connections are closed,
-	// down to trimTo, before new ones must be refused.
-	maxConns = 4096
-	trimAt   = maxConns * 3 / 4
-	trimTo   = maxConns / 2
+	// defaultMemory is enough for a gateway with hundreds of sessions through several stages,
+	// in a swarm of a thousand nodes.
+	defaultMemory = 512 << 20
 	// maxHandshakes is how many connections may be half open: a whole swarm that returns.
 	maxHandshakes = 1024
+	// askers is how many streams a peer may have of a protocol that is asked and answered once.
+	askers = 8
 )
 
 // ErrIdentityInUse says that another process holds the identity.

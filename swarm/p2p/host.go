@@ -28,7 +28,8 @@ import (
 type Host struct {
 	h        host.Host
 	id       *identity
-	gate     *gate
+	door     *door // who may come in
+	gate     *gate // whom to dial
 	log      *slog.Logger
 	instance [16]byte       // tells this process from another with the same identity
 	wg       sync.WaitGroup // streams being answered, dials in the background
@@ -65,8 +66,11 @@ func New(cfg Config) (*Host, error) {
 		rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
 	rand.Read(h.instance[:])
-	opts, err := options(cfg, id)
-	opts = append(opts, libp2p.ConnectionGater(gater{h.gate}))
+	var opts []libp2p.Option
+	if h.door, err = resources(cfg); err == nil {
+		opts, err = options(cfg, id, h.door)
+		opts = append(opts, libp2p.ConnectionGater(gater{h.gate}))
+	}
 	if err == nil {
 		err = portsFree(cfg.HostMaddrs)
 	}
@@ -81,7 +85,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.h.Network().Notify(h.contacts())
 	h.Handle(protoInstance, h.answerInstance)
-	h.log.Debug("network limits", "connections", maxConns, "streams", maxStreams, "streams_per_peer", maxStreamsPerPeer)
+	h.log.Debug("network limits", "connections", h.door.conns.Total(), "streams", h.door.streams.Total())
 	return h, nil
 }
 

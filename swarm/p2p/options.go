@@ -5,22 +5,24 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p"
-	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/libp2p/go-libp2p/x/rate"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"whorl/swarm/budget"
+	"whorl/swarm/wire"
 )
 
 // options are those of libp2p. Go sets TCP_NODELAY on every socket, and yamux sends what
 // it is given at once, so that a small frame never waits for another.
-func options(cfg Config, id *identity) ([]libp2p.Option, error) {
-	rm, err := resources(cfg)
-	if err != nil {
-		return nil, err
-	}
-	cm, err := connmgr.NewConnManager(trimTo, trimAt, connmgr.WithGracePeriod(time.Minute))
+func options(cfg Config, id *identity, rm *door) ([]libp2p.Option, error) {
+	// Idle connections are closed before new ones must be refused.
+	conns := int(rm.conns.Total())
+	cm, err := connmgr.NewConnManager(conns/2, conns*3/4, connmgr.WithGracePeriod(time.Minute))
 	if err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
@@ -56,31 +58,61 @@ func options(cfg Config, id *identity) ([]libp2p.Option, error) {
 	return opts, nil
 }
 
-// resources sizes libp2p's limits for a swarm: its defaults refuse peers at moderate load.
-// Refusals are counted in cfg.Registerer.
-func resources(cfg Config) (network.ResourceManager, error) {
+// resources sizes libp2p's limits for a swarm, behind a door that divides them. Its own
+// defaults refuse peers at moderate load, and its limits per subnet a laboratory behind one
+// address. A stream whose memory is refused would cost its whole connection, so that memory
+// is the last limit to bind: windows may grow to half of it, streams fill the rest.
+func resources(cfg Config) (*door, error) {
+	conns, streams := room(cfg.Memory)
 	scale := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&scale)
-	streams := func(n rcmgr.LimitVal, memory rcmgr.LimitVal64) rcmgr.ResourceLimits {
-		return rcmgr.ResourceLimits{Streams: n, StreamsInbound: n, StreamsOutbound: n, Memory: memory}
+	limit := func(n int, memory int64) rcmgr.ResourceLimits {
+		return rcmgr.ResourceLimits{Streams: rcmgr.LimitVal(n), StreamsInbound: rcmgr.LimitVal(n), StreamsOutbound: rcmgr.LimitVal(n), Memory: rcmgr.LimitVal64(memory)}
 	}
-	all := streams(maxStreams, rcmgr.Unlimited64)
-	all.Conns, all.ConnsInbound, all.ConnsOutbound, all.FD = maxConns, maxConns, maxConns, maxConns
-	handshakes := streams(maxStreamsPerPeer, 0)
-	handshakes.Conns, handshakes.ConnsInbound, handshakes.ConnsOutbound = maxHandshakes, maxHandshakes, maxHandshakes
-	limits := rcmgr.PartialLimitConfig{
-		System: all, Transient: handshakes, PeerDefault: streams(maxStreamsPerPeer, maxPeerMemory),
-		ProtocolDefault: streams(maxStreams, rcmgr.Unlimited64), ProtocolPeerDefault: streams(maxStreamsPerPeer, maxPeerMemory),
+	memory := int64(streams) * 2 * windowBytes
+	all, asked := limit(2*streams, memory), limit(streams, memory)
+	n := rcmgr.LimitVal(conns)
+	all.Conns, all.ConnsInbound, all.ConnsOutbound, all.FD = n, n, n, n
+	asked.StreamsInbound = askers
+	partial := rcmgr.PartialLimitConfig{
+		System: all, Transient: all, PeerDefault: limit(2*streams, memory),
+		ProtocolDefault: limit(2*streams, memory), ProtocolPeerDefault: limit(2*streams, memory),
+		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{wire.ProtoDirectory: asked, protoInstance: asked},
 	}
-	opts := []rcmgr.Option{rcmgr.WithLimitPerSubnet(nil, nil)} // a laptop swarm has every peer on one address
+	opts := []rcmgr.Option{
+		rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{}, []rcmgr.ConnLimitPerSubnet{}), // the door has its own
+		rcmgr.WithConnRateLimiters(callers(cfg)),
+	}
 	if cfg.Registerer != nil {
 		rcmgr.MustRegisterWith(cfg.Registerer)
 	} else {
 		opts = append(opts, rcmgr.WithMetricsDisabled())
 	}
-	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits.Build(scale.AutoScale())), opts...)
+	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(partial.Build(scale.AutoScale())), opts...)
 	if err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
-	return rm, nil
+	d := newDoor(rm, budget.Rule{Exempt: cfg.Exempt}, conns, streams)
+	if err := budget.Register(cfg.Registerer, d.handshakes, d.conns, d.streams); err != nil {
+		return nil, fmt.Errorf("network: %w", err)
+	}
+	return d, nil
+}
+
+// callers limits how often an address may begin a handshake, which costs a signature: a
+// hundred nodes behind one address may all start at once.
+func callers(cfg Config) *rate.Limiter {
+	exempt := cfg.Exempt
+	if exempt == nil {
+		exempt = budget.Loopback
+	}
+	l := &rate.Limiter{SubnetRateLimiter: rate.SubnetLimiter{
+		IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: rate.Limit{RPS: 16, Burst: 512}}},
+		IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: budget.Bits6, Limit: rate.Limit{RPS: 16, Burst: 512}}},
+		GracePeriod:      time.Minute,
+	}}
+	for _, p := range exempt {
+		l.NetworkPrefixLimits = append(l.NetworkPrefixLimits, rate.PrefixLimit{Prefix: p})
+	}
+	return l
 }

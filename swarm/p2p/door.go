@@ -1,0 +1,207 @@
+package p2p
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"whorl/swarm/budget"
+)
+
+// What a stranger costs before it has said anything of use, in bytes. A stream is what its
+// window may fill, again as much for windows that grow, and what its reader keeps.
+const (
+	connBytes   = 64 << 10
+	streamBytes = 2*windowBytes + 128<<10
+	windowBytes = 256 << 10 // yamux gives every stream so much before it is asked
+)
+
+// room is how many connections and streams fit into the memory of a Config: a fifth of it is
+// for connections.
+func room(memory int64) (conns, streams int) {
+	if memory == 0 {
+		memory = defaultMemory
+	}
+	return max(64, int(memory/5/connBytes)), max(64, int(memory/5*4/streamBytes))
+}
+
+// door is libp2p's resource manager with shares: the half-open connections, the connections
+// and the streams that come in are budgets of addresses, peers and prefixes, so that neither
+// one of them nor the many identities of one keep others out. What this node opens itself
+// counts and is nobody's.
+type door struct {
+	network.ResourceManager
+	rule                       budget.Rule
+	handshakes, conns, streams *budget.Pool
+
+	mu   sync.Mutex // guards nets
+	nets map[peer.ID]*place
+}
+
+// place is where a connected peer comes from.
+type place struct {
+	net   string
+	conns int
+}
+
+func newDoor(rm network.ResourceManager, rule budget.Rule, conns, streams int) *door {
+	return &door{
+		ResourceManager: rm, rule: rule, nets: map[peer.ID]*place{},
+		handshakes: budget.New("half-open connections", int64(min(conns, maxHandshakes))),
+		conns:      budget.New("connections", int64(conns)),
+		streams:    budget.New("streams", int64(streams)),
+	}
+}
+
+// who is the holder that an address is.
+func (d *door) who(a ma.Multiaddr) budget.Who {
+	ip, err := manet.ToIP(a)
+	if err != nil {
+		return budget.Who{}
+	}
+	addr, _ := netip.AddrFromSlice(ip)
+	return d.rule.Who(addr)
+}
+
+// OpenConnection takes a place before the handshake, and before the swarm key is asked for.
+func (d *door) OpenConnection(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
+	c := &knock{door: d}
+	if dir == network.DirInbound {
+		c.who = d.who(endpoint)
+		if err := d.handshakes.Take(1, c.who); err != nil {
+			return nil, err
+		}
+		c.open = true
+	}
+	err := d.conns.Take(1, c.who)
+	if err == nil {
+		c.counted = true
+		c.ConnManagementScope, err = d.ResourceManager.OpenConnection(dir, usefd, endpoint)
+	}
+	if err != nil {
+		c.leave()
+		return nil, err
+	}
+	return c, nil
+}
+
+// knock is a connection. libp2p says Done to one whose handshake fails, even twice.
+type knock struct {
+	network.ConnManagementScope
+	door *door
+	who  budget.Who
+
+	mu            sync.Mutex // guards all below
+	open, counted bool
+	peer          peer.ID // known after the handshake
+}
+
+// SetPeer ends the handshake.
+func (c *knock) SetPeer(p peer.ID) error {
+	if err := c.ConnManagementScope.SetPeer(p); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shake()
+	if c.peer == "" && c.counted {
+		c.peer = p
+		c.door.arrive(p, c.who.Net)
+	}
+	return nil
+}
+
+// Done gives everything back.
+func (c *knock) Done() {
+	c.ConnManagementScope.Done()
+	c.leave()
+}
+
+// shake gives back the place of a handshake; mu is held.
+func (c *knock) shake() {
+	if c.open {
+		c.open = false
+		c.door.handshakes.Give(1, c.who)
+	}
+}
+
+func (c *knock) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shake()
+	if c.counted {
+		c.counted = false
+		c.door.conns.Give(1, c.who)
+		c.door.depart(c.peer)
+	}
+}
+
+// arrive notes where a peer comes from; a later connection from elsewhere replaces it.
+func (d *door) arrive(p peer.ID, net string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := d.nets[p]
+	if at == nil {
+		at = &place{}
+		d.nets[p] = at
+	}
+	at.conns++
+	at.net = net
+}
+
+func (d *door) depart(p peer.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if at := d.nets[p]; at != nil {
+		if at.conns--; at.conns == 0 {
+			delete(d.nets, p)
+		}
+	}
+}
+
+// OpenStream takes a place for a stream before anything of it is read.
+func (d *door) OpenStream(p peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
+	var who budget.Who
+	if dir == network.DirInbound {
+		who.Peer = string(p)
+		d.mu.Lock()
+		if at := d.nets[p]; at != nil {
+			who.Net = at.net
+		}
+		d.mu.Unlock()
+	}
+	if err := d.streams.Take(1, who); err != nil {
+		return nil, err
+	}
+	inner, err := d.ResourceManager.OpenStream(p, dir)
+	if err != nil {
+		d.streams.Give(1, who)
+		return nil, err
+	}
+	return &entry{StreamManagementScope: inner, done: sync.OnceFunc(func() { d.streams.Give(1, who) })}, nil
+}
+
+// entry is a stream.
+type entry struct {
+	network.StreamManagementScope
+	done func()
+}
+
+// Done gives the place back.
+func (e *entry) Done() {
+	e.StreamManagementScope.Done()
+	e.done()
+}
+
+// placed is a stream that knows from which prefix it comes; see wire.Net.
+type placed struct {
+	network.Stream
+	net string
+}
+
+// Net names the prefix, "" for one that has no share of its own.
+func (s *placed) Net() string { return s.net }

@@ -1,0 +1,133 @@
+package p2p
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	ma "github.com/multiformats/go-multiaddr"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// everybody counts: attacks of tests come from loopback.
+var everybody = []netip.Prefix{}
+
+// Half-open connections of one address, without the swarm key, do not keep newcomers with
+// the key out.
+func TestHalfOpenConnections(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "swarm.key")
+	os.WriteFile(key, []byte("/key/swarm/psk/1.0.0/\n/base16/\n"+strings.Repeat("a", 64)+"\n"), 0o600)
+	victim := newHost(t, Config{SwarmKeyPath: key, Exempt: everybody})
+	at := strings.Replace(strings.TrimPrefix(victim.ListenAddrs()[0], "/ip4/"), "/tcp/", ":", 1)
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: time.Second}
+	refused := 0
+	for range 1500 {
+		c, err := from.Dial("tcp4", at)
+		if err != nil {
+			refused++
+			continue
+		}
+		defer c.Close()
+	}
+	await(t, "the handshakes have begun", func() bool { return victim.door.handshakes.Used() > 100 })
+	held, total := victim.door.handshakes.Used(), victim.door.handshakes.Total()
+	if held > total/2 {
+		t.Errorf("one address has %d of %d handshakes", held, total)
+	}
+	t.Logf("1500 connections: %d refused by the system, %d held of %d", refused, held, total)
+	newcomer := newHost(t, Config{SwarmKeyPath: key, HostMaddrs: []string{"/ip4/127.0.0.3/tcp/0"}})
+	begin := time.Now()
+	if err := newcomer.Bootstrap(t.Context(), victim.Addrs()); err != nil {
+		t.Errorf("a newcomer with the key: %v", err)
+	}
+	t.Logf("the newcomer joined after %v", time.Since(begin))
+}
+
+// One peer has its share of the streams, however many it opens, and another finds room.
+func TestStreamsOfOnePeer(t *testing.T) {
+	victim := newHost(t, Config{Memory: 1}) // the least there can be
+	victim.Handle("/mute", func(ctx context.Context, _ swarm.PeerID, s wire.Stream) {
+		s.Write([]byte("x"))
+		<-ctx.Done()
+	})
+	liar, honest := newHost(t, Config{}), newHost(t, Config{})
+	open := func(h *Host) error {
+		h.AddAddrs(victim.ID(), victim.ListenAddrs())
+		s, err := h.Dial(t.Context(), victim.ID(), "/mute")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { s.Reset() })
+		_, err = io.ReadFull(s, make([]byte, 1)) // a dial tells nothing: what is refused is reset
+		return err
+	}
+	got := 0
+	for range 100 {
+		if open(liar) == nil {
+			got++
+		}
+	}
+	if total := int(victim.door.streams.Total()); got < 10 || got > total/2 {
+		t.Errorf("one peer has %d of %d streams", got, total)
+	}
+	for i := range 5 {
+		if err := open(honest); err != nil {
+			t.Errorf("stream %d of an honest peer: %v", i, err)
+		}
+	}
+	liar.Close()
+	await(t, "the liar's streams are given back", func() bool { return victim.door.streams.Used() < 20 })
+}
+
+// Whatever happens to a connection, its place is given back once.
+func TestDoorGivesBack(t *testing.T) {
+	d, err := resources(Config{Exempt: everybody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	at := ma.StringCast("/ip4/203.0.113.7/tcp/1")
+	a := newHost(t, Config{})
+	for _, life := range []func(c network.ConnManagementScope){
+		func(c network.ConnManagementScope) { c.Done(); c.Done() }, // the handshake fails
+		func(c network.ConnManagementScope) {
+			if err := c.SetPeer(a.h.ID()); err != nil || d.handshakes.Used() != 0 || d.conns.Used() != 1 {
+				t.Errorf("after the handshake: %v, %d half open", err, d.handshakes.Used())
+			}
+			s, err := d.OpenStream(a.h.ID(), network.DirInbound)
+			if err != nil || d.streams.Used() != 1 {
+				t.Errorf("a stream: %v", err)
+			}
+			s.Done()
+			s.Done()
+			c.Done()
+		},
+	} {
+		c, err := d.OpenConnection(network.DirInbound, true, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		life(c)
+		if d.handshakes.Used() != 0 || d.conns.Used() != 0 || d.streams.Used() != 0 || len(d.nets) != 0 {
+			t.Errorf("left: %d handshakes, %d connections, %d streams, %v", d.handshakes.Used(), d.conns.Used(), d.streams.Used(), d.nets)
+		}
+	}
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); !is(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("after 10 s it is not so that %s", what)
+		}
+	}
+}
