@@ -55,9 +55,9 @@ func TestHalfOpenConnections(t *testing.T) {
 // One peer has its share of the streams, however many it opens, and another finds room.
 func TestStreamsOfOnePeer(t *testing.T) {
 	victim := newHost(t, Config{Memory: 1}) // the least there can be
-	victim.Handle("/mute", func(ctx context.Context, _ swarm.PeerID, s wire.Stream) {
+	victim.Handle("/mute", func(_ context.Context, _ swarm.PeerID, s wire.Stream) {
 		s.Write([]byte("x"))
-		<-ctx.Done()
+		io.Copy(io.Discard, s)
 	})
 	liar, honest := newHost(t, Config{}), newHost(t, Config{})
 	open := func(h *Host) error {
