@@ -3,75 +3,22 @@ package client
 import (
 	"bytes"
 	"errors"
-	"log/slog"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
-	"whorl/client/plan"
+	"whorl/client/chain"
 	"whorl/swarm"
 	"whorl/swarm/wire"
 )
 
 // Close takes the journals away while the session's goroutine may be replaying them.
 func TestCloseDuringReplay(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.Manifest.Hidden = 4
-	s := &Session{e: &Engine{cfg: cfg}, chunk: 8, journals: map[int]*journal{}}
-	s.ctx, s.kill = t.Context(), func(error) {}
-	st := &stage{s: s}
-	s.Close()
-	if err := s.replay(t.Context(), st, plan.Range{From: 0, To: 5}); err == nil {
-		t.Error("a closed session replays")
-	}
-}
-
-// noDirectory knows nobody.
-type noDirectory struct{ Directory }
-
-func (noDirectory) Suspect(swarm.PeerID) {}
-
-// Of several stages lost at once one may refuse the request: the streams of all are ended.
-func TestAllLostStagesAreLetGo(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.Directory, cfg.Log = noDirectory{}, slog.New(slog.DiscardHandler)
-	s := &Session{e: &Engine{cfg: cfg, bans: plan.NewBans(cfg.Bans)}}
-	var ends []wire.Stream
-	for _, v := range []swarm.Verdict{swarm.Caller, swarm.Elsewhere, swarm.Caller} {
-		mine, theirs := wire.Pipe()
-		st := &stage{s: s, stream: mine, dead: make(chan struct{})}
-		st.mark(swarm.Errorf(swarm.CodeBadRequest, v, "no"))
-		s.stages, ends = append(s.stages, st), append(ends, theirs)
-	}
-	if _, err := s.dropLost(); swarm.AsError(err).Verdict != swarm.Caller {
-		t.Errorf("%v", err)
-	}
-	for i, end := range ends {
-		end.SetReadDeadline(time.Now())
-		if _, err := end.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("the stream to stage %d is still open", i)
-		}
-	}
-}
-
-// A journal keeps to its budget whatever row a server begins with.
-func TestJournalBudget(t *testing.T) {
-	cfg := DefaultConfig()
-	j := &journal{hidden: 4}
-	cfg.JournalBytes = 3 * j.pageBytes()
-	s := &Session{e: &Engine{cfg: cfg}, journals: map[int]*journal{3: j}}
-	for _, c := range []struct {
-		end  int
-		room bool
-	}{{1, true}, {3 * pageRows, true}, {3*pageRows + 1, false}, {100 * pageRows, false}} {
-		if got := s.journalRoom(j, c.end); got != c.room {
-			t.Errorf("rows up to %d with a budget of %d: room is %v", c.end, 3*pageRows, got)
-		}
-	}
-	j.put(pageRows, make([]float32, pageRows*4)) // the second page, so the first one counts
-	if !s.journalRoom(j, pageRows) || !s.journalRoom(j, 3*pageRows) || s.journalRoom(j, 4*pageRows) {
-		t.Error("the room with two of three pages taken is wrong")
+	s := &Session{e: &Engine{cfg: DefaultConfig()}, why: errClosed}
+	w := &writes{room: 9}
+	st := &stage{s: s, hop: swarm.Hop{Span: swarm.Span{Start: 3, End: 6}}, stream: w}
+	if embedded, err := s.send(st, &chain.Action{Kind: chain.Send, To: 5}); embedded != nil || err != nil || len(w.types) > 0 {
+		t.Errorf("a closed session replays: %v %v, sent %v", embedded, err, w.types)
 	}
 }
 
@@ -96,16 +43,15 @@ func (w *writes) Write(p []byte) (int, error) {
 // A stage that is gone when it should be committed does not keep the others from it: they
 // stay on the chain.
 func TestOthersAreCommitted(t *testing.T) {
-	s := &Session{e: &Engine{cfg: DefaultConfig()}, ctx: t.Context()}
+	s := &Session{e: &Engine{cfg: DefaultConfig()}}
 	streams := []*writes{{room: 9}, {room: 1}, {room: 9}}
-	for _, w := range streams {
-		st := &stage{s: s, stream: w, dead: make(chan struct{}), status: make(chan wire.Status, 1), epoch: 1}
-		st.status <- wire.Status{Epoch: 1}
-		s.stages = append(s.stages, st)
-	}
-	err := s.place(t.Context(), s.stages, nil, make([]wire.Route, 3))
-	if err == nil || s.stages[1].err == nil || s.stages[0].err != nil || s.stages[2].err != nil {
-		t.Errorf("%v; lost: %v, %v, %v", err, s.stages[0].err, s.stages[1].err, s.stages[2].err)
+	for round, a := range []chain.Action{{Kind: chain.Open}, {Kind: chain.Commit}} {
+		for i, w := range streams {
+			e := s.do(t.Context(), &a, &stage{s: s, id: i, stream: w}, false)
+			if lost := round == 1 && i == 1; lost != (e.Kind == chain.Lost && e.Stage == i && e.What == swarm.Vanished) {
+				t.Errorf("round %d, stage %d: event %+v", round, i, e)
+			}
+		}
 	}
 	for i, want := range [][]wire.Type{{wire.TypeOpen, wire.TypeCommit}, {wire.TypeOpen}, {wire.TypeOpen, wire.TypeCommit}} {
 		if !slices.Equal(streams[i].types, want) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"whorl/client/chain"
 	"whorl/client/plan"
 	"whorl/client/sample"
 	"whorl/model/tokenizer"
@@ -30,6 +31,15 @@ type Directory interface {
 	Signed(peer swarm.PeerID) ([]byte, bool)
 	// Suspect says that a peer could not be reached.
 	Suspect(peer swarm.PeerID)
+}
+
+// Trust keeps what was observed of peers and decides whom to avoid. An engine calls it with
+// its own lock held; one that several engines share has a lock of its own.
+type Trust interface {
+	// Observe takes in what a session saw of a peer.
+	Observe(p swarm.PeerID, what swarm.Observation, now time.Time)
+	// Avoid lists the peers to avoid now with the time of their last failure.
+	Avoid(now time.Time) map[swarm.PeerID]time.Time
 }
 
 // Dialer opens streams to peers.
@@ -77,9 +87,10 @@ type Config struct {
 	Directory Directory
 	Dialer    Dialer
 	// RTT is the round trip to a peer as last measured; nil or false if unknown.
-	RTT      func(swarm.PeerID) (time.Duration, bool)
-	Routing  route.Params
-	Bans     plan.BanParams
+	RTT     func(swarm.PeerID) (time.Duration, bool)
+	Routing route.Params
+	// Trust decides whom to avoid; nil for plan.Bans.
+	Trust    Trust
 	Chunks   plan.ChunkParams
 	Timeouts Timeouts
 	// JournalBytes is the memory a session may spend on rows for fail-over; 0 keeps
@@ -93,7 +104,7 @@ type Config struct {
 // DefaultConfig has everything but the required fields.
 func DefaultConfig() Config {
 	return Config{
-		Routing: route.DefaultParams(), Bans: plan.DefaultBanParams(), Chunks: plan.DefaultChunkParams(),
+		Routing: route.DefaultParams(), Chunks: plan.DefaultChunkParams(),
 		Timeouts: DefaultTimeouts(), JournalBytes: 1 << 30, HopCost: time.Millisecond, Log: slog.Default(),
 	}
 }
@@ -106,7 +117,7 @@ type Engine struct {
 	reading *budget.Pool // bytes of large frames while they are read
 
 	mu       sync.Mutex // guards all below
-	bans     *plan.Bans
+	trust    Trust
 	view     swarm.View
 	sessions map[*Session]struct{}
 }
@@ -122,9 +133,12 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.Manifest.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Trust == nil {
+		cfg.Trust = plan.NewBans(plan.DefaultBanParams())
+	}
 	return &Engine{
 		cfg: cfg, uid: cfg.Manifest.UID(), created: time.Now(),
-		bans: plan.NewBans(cfg.Bans), sessions: map[*Session]struct{}{},
+		trust: cfg.Trust, sessions: map[*Session]struct{}{},
 		reading: budget.New("bytes of frames that are being read", int64(max(readingBytes, 8*wire.RowsLimit(4*cfg.Manifest.Hidden)))),
 	}, nil
 }
@@ -152,19 +166,26 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if most := e.room(view, o); o.MaxLength > most {
 		return nil, errNoRoom(o.MaxLength, most)
 	}
-	sctx, kill := context.WithCancelCause(context.Background())
 	s := &Session{
 		e: e, opt: o, adapter: adapter, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
-		ctx: sctx, kill: kill, chunk: e.largestChunk(), journals: map[int]*journal{},
+		over: make(chan struct{}), stages: map[int]*stage{}, journals: make([]*journal, e.cfg.Manifest.Blocks),
 	}
 	s.timer.Stop()
 	rand.Read(s.id[:])
+	t := &e.cfg.Timeouts
+	s.machine = chain.New(chain.Params{
+		Blocks: e.cfg.Manifest.Blocks, MaxLength: o.MaxLength, Open: t.Open, Wait: o.Wait, Probe: t.Probe, Answer: t.Answer, Step: t.Step,
+		Recover: t.Recover, First: t.First, Backoff: t.Backoff, Pages: int(e.cfg.JournalBytes / e.pageBytes()), PageRows: pageRows, Frame: s.beams.until,
+	})
 	open := s.opening()
 	s.mode = open.SessionMode().Hash()
 	e.mu.Lock()
 	e.sessions[s] = struct{}{}
 	e.mu.Unlock()
-	if err := s.reroute(ctx); err != nil {
+	s.mu.Lock()
+	err = s.drive(ctx, chain.Event{Kind: chain.Advance, Chunk: e.largestChunk()})
+	s.mu.Unlock()
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -243,19 +264,24 @@ func (e *Engine) Sessions() []swarm.SessionStatus {
 // Kill ends a session by its id; false if there is none.
 func (e *Engine) Kill(id string) bool {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	var found *Session
 	for s := range e.sessions {
 		if s.ID() == id {
-			s.kill(swarm.Errorf(swarm.CodeCancelled, swarm.Caller, "Session was ended by the operator and does not exist any more"))
-			return true
+			found = s
 		}
 	}
-	return false
+	e.mu.Unlock()
+	if found == nil {
+		return false
+	}
+	found.end(swarm.Errorf(swarm.CodeCancelled, swarm.Caller, "Session was ended by the operator and does not exist any more"))
+	return true
 }
 
 // plan chooses servers for a piece of the model, among those that hold an adapter if one
-// is given. q lacks what the engine knows: view, bans and round trips.
-func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter) ([]swarm.Hop, error) {
+// is given, and not among those that are on the chain already: a server has one place. q
+// lacks what the engine knows: view, whom to avoid, and round trips.
+func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter, kept []chain.Hop) ([]chain.Hop, error) {
 	view, err := e.cfg.Directory.View(ctx, e.uid)
 	if err != nil {
 		return nil, err
@@ -266,14 +292,21 @@ func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter
 	now := time.Now()
 	e.mu.Lock()
 	e.view = view
-	q.Avoid = e.bans.Avoid(now)
+	q.Avoid = e.trust.Avoid(now)
 	e.mu.Unlock()
 	q.View, q.RTT, q.Params = holding(view, adapter), e.cfg.RTT, e.cfg.Routing
-	chain, err := route.Plan(q)
+	q.View.Servers = slices.DeleteFunc(slices.Clone(q.View.Servers), func(r swarm.Record) bool {
+		return slices.ContainsFunc(kept, func(h chain.Hop) bool { return h.Peer == r.Peer })
+	})
+	found, err := route.Plan(q)
 	if err != nil {
 		return nil, ofAdapter(err, adapter)
 	}
-	return chain.Hops, nil
+	hops := make([]chain.Hop, len(found.Hops))
+	for i, h := range found.Hops {
+		hops[i] = chain.Hop{Hop: h, Decode: perRow(h, inferenceRate(view, h.Peer, e.cfg.Routing.DefaultRPS)), Prefill: perRow(h, forwardRate(view, h.Peer))}
+	}
+	return hops, nil
 }
 
 func (e *Engine) lastView() swarm.View {
@@ -282,15 +315,23 @@ func (e *Engine) lastView() swarm.View {
 	return e.view
 }
 
-// failed records what went wrong with a peer. Only a peer that could not be reached is
-// suspected; one that says no, also for want of time, is merely avoided for a while.
-func (e *Engine) failed(p swarm.PeerID, err *swarm.Error) {
+// observe passes on what a session saw of a peer. One that may be dead is hidden from
+// everybody on this node until it is heard again; all others are merely avoided for a while.
+func (e *Engine) observe(p swarm.PeerID, what swarm.Observation) {
 	e.mu.Lock()
-	e.bans.Fail(p, time.Now())
+	e.trust.Observe(p, what, time.Now())
 	e.mu.Unlock()
-	if err.Verdict == swarm.Elsewhere && (err.Code == swarm.CodePeerLost || err.Code == swarm.CodeTimeout) {
+	if what.Silent() {
 		e.cfg.Directory.Suspect(p)
 	}
+}
+
+// avoided tells whether a peer is avoided now.
+func (e *Engine) avoided(p swarm.PeerID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.trust.Avoid(time.Now())[p]
+	return ok
 }
 
 // largestChunk is the most rows that any frame may have.
@@ -308,14 +349,33 @@ func (e *Engine) forwardRate(hops []swarm.Hop) float64 {
 	view := e.lastView()
 	slowest := float64(defaultForward)
 	for i, h := range hops {
-		rate := float64(defaultForward)
-		if r, ok := view.Server(h.Peer); ok && r.Rates.ForwardRPS != nil && *r.Rates.ForwardRPS > 0 {
-			rate = *r.Rates.ForwardRPS
-		}
-		rate /= float64(h.Span.Len())
-		if i == 0 || rate < slowest {
+		if rate := forwardRate(view, h.Peer) / float64(h.Span.Len()); i == 0 || rate < slowest {
 			slowest = rate
 		}
 	}
 	return slowest
+}
+
+// forwardRate is what a server says of prompts, in tokens per second through one block.
+func forwardRate(v swarm.View, p swarm.PeerID) float64 {
+	if r, ok := v.Server(p); ok && r.Rates.ForwardRPS != nil && *r.Rates.ForwardRPS > 0 {
+		return *r.Rates.ForwardRPS
+	}
+	return defaultForward
+}
+
+// inferenceRate is what a server says of decoding, in tokens per second through one block.
+func inferenceRate(v swarm.View, p swarm.PeerID, unknown float64) float64 {
+	if r, ok := v.Server(p); ok && r.Rates.InferenceRPS != nil && *r.Rates.InferenceRPS > 0 {
+		return *r.Rates.InferenceRPS
+	}
+	return unknown
+}
+
+// slowestRow bounds what a server may announce that it takes for a row.
+const slowestRow = time.Minute
+
+// perRow is the time of a row through a hop at a rate.
+func perRow(h swarm.Hop, rate float64) time.Duration {
+	return time.Duration(min(float64(h.Span.Len())/rate, slowestRow.Seconds()) * float64(time.Second))
 }

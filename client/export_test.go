@@ -5,9 +5,5 @@ package client
 func KnownRows(s *Session, block int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j := s.journals[block]
-	if j == nil {
-		return 0
-	}
-	return j.known.KnownFrom(0)
+	return s.machine.Known(block).KnownFrom(0)
 }

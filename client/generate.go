@@ -31,7 +31,7 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 		run = t.search
 	}
 	err := run(ctx)
-	if swarm.CodeOf(err) == swarm.CodeCancelled && len(t.res.IDs) > 0 && s.ctx.Err() == nil {
+	if swarm.CodeOf(err) == swarm.CodeCancelled && len(t.res.IDs) > 0 && !s.isOver() {
 		t.res.Finish, err = FinishCancelled, nil
 	}
 	t.res.Position = s.Position()
@@ -75,7 +75,14 @@ func (s *Session) accepts(r Request) error {
 func (s *Session) rerouted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reroutes
+	return s.machine.Reroutes()
+}
+
+// isOver tells whether the session was closed or killed.
+func (s *Session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why != nil
 }
 
 // turn is one Generate in progress.

@@ -1,21 +1,18 @@
 package client
 
-import "whorl/client/plan"
-
 // pageRows is the number of rows a journal page holds.
 const pageRows = 64
 
-// journal keeps the rows that crossed one border between stages: what a new stage behind
-// it would have to be fed. Positions may arrive in any order; only those in known are
-// valid. Guarded by the session's lock.
+// journal is the memory of the rows that crossed one border between stages: what a new stage
+// behind it would have to be fed. The machine knows which of them are there. Guarded by the
+// session's lock.
 type journal struct {
 	hidden int
-	known  plan.Ranges
 	pages  [][]float32 // page i holds positions [i*pageRows, (i+1)*pageRows)
 }
 
 // pageBytes is the memory of one page.
-func (j *journal) pageBytes() int64 { return pageRows * int64(j.hidden) * 4 }
+func (e *Engine) pageBytes() int64 { return pageRows * int64(e.cfg.Manifest.Hidden) * 4 }
 
 // put stores rows [][hidden] from position start on.
 func (j *journal) put(start int, rows []float32) {
@@ -32,10 +29,9 @@ func (j *journal) put(start int, rows []float32) {
 		copy(j.pages[page][at*j.hidden:], rows[i*j.hidden:(i+m)*j.hidden])
 		i += m
 	}
-	j.known = j.known.Add(start, start+n)
 }
 
-// rows appends rows [from, to), which must be known, to dst.
+// rows appends rows [from, to), which must be there, to dst.
 func (j *journal) rows(dst []float32, from, to int) []float32 {
 	for p := from; p < to; {
 		page, at := p/pageRows, p%pageRows
@@ -46,9 +42,11 @@ func (j *journal) rows(dst []float32, from, to int) []float32 {
 	return dst
 }
 
-// cut forgets every position from p on.
+// cut forgets every position from p on. A nil journal has none.
 func (j *journal) cut(p int) {
-	j.known = j.known.Cut(p)
+	if j == nil {
+		return
+	}
 	if keep := (p + pageRows - 1) / pageRows; keep < len(j.pages) {
 		clear(j.pages[keep:])
 		j.pages = j.pages[:keep]

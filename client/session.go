@@ -7,15 +7,16 @@ import (
 	"sync"
 	"time"
 
-	"whorl/client/plan"
+	"whorl/client/chain"
 	"whorl/content"
 	"whorl/swarm"
 	"whorl/swarm/wire"
 )
 
 // Session is a user's generation context: a chain of stages, each holding KV cache for
-// it. It survives the loss of stages (reroute.go). One goroutine uses it at a time; ID,
-// Status, Route and Close may be called from anywhere.
+// it. What it does when is decided by its machine (package chain); run.go carries that out.
+// It survives the loss of stages. One goroutine uses it at a time; ID, Status, Route and
+// Close may be called from anywhere.
 type Session struct {
 	e       *Engine
 	id      wire.SessionID
@@ -23,29 +24,26 @@ type Session struct {
 	adapter *swarm.Adapter // nil for none
 	mode    content.Hash   // of all that alters results: proof.Mode
 	opened  time.Time
-	wake    chan struct{} // something changed under mu
+	wake    chan struct{} // there is something to do
 	timer   *time.Timer
-	ctx     context.Context // ends when the session is closed or killed
-	kill    context.CancelCauseFunc
-	chunk   int // rows per frame
+	over    chan struct{} // closed when the session is closed or killed
 	feed    []float32
-	shunned []swarm.PeerID // servers that failed in the present re-route; its goroutine only
+	tasks   sync.WaitGroup // dials of the present call
 
 	mu       sync.Mutex // guards all below, and the guarded fields of stages
-	epoch    uint32
-	stages   []*stage
-	journals map[int]*journal // inputs of stages, by the first block of the stage
-	ids      []int32          // ids whose rows were computed or are on their way
-	pending  []int32          // emitted to the user, not yet computed
-	beams    parting          // how ids belong to sequences
-	stale    bool             // the chain holds rows that ids no longer has
-	step     uint64           // advances so far
-	sent     int              // rows given to stage 0 on the present route
-	want     int              // first position whose output the present advance returns
-	got      int              // first such position that has not arrived
+	why      error      // the session is over; nil while it lives
+	machine  *chain.Machine
+	todo     []chain.Action
+	done     bool  // the present call is over
+	err      error // and how
+	stages   map[int]*stage
+	journals []*journal // inputs of stages, by the first block of the stage
+	ids      []int32    // ids whose rows were computed or are on their way
+	pending  []int32    // emitted to the user, not yet computed
+	beams    parting    // how ids belong to sequences
+	step     uint64     // advances so far
+	want     int        // the outputs from this row on are in out
 	out      []float32
-	moved    time.Time // when anything last moved forward
-	reroutes int
 }
 
 // ID names the session in logs and APIs.
@@ -81,9 +79,10 @@ func (s *Session) Route() []swarm.Hop {
 }
 
 func (s *Session) route() []swarm.Hop {
-	hops := make([]swarm.Hop, len(s.stages))
-	for i, st := range s.stages {
-		hops[i] = st.hop
+	alive := s.machine.Alive()
+	hops := make([]swarm.Hop, len(alive))
+	for i, h := range alive {
+		hops[i] = h.Hop
 	}
 	return hops
 }
@@ -93,8 +92,8 @@ func (s *Session) Status() swarm.SessionStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return swarm.SessionStatus{
-		ID: s.id.String(), Role: "gateway", Model: s.e.cfg.Manifest.Name, Route: s.route(), Epoch: s.epoch,
-		Position: s.position(), MaxLength: s.opt.MaxLength, Bytes: s.journalBytes(), Opened: s.opened, Steps: s.step,
+		ID: s.id.String(), Role: "gateway", Model: s.e.cfg.Manifest.Name, Route: s.route(), Epoch: s.machine.Epoch(),
+		Position: s.position(), MaxLength: s.opt.MaxLength, Bytes: int64(s.machine.Pages()) * s.e.pageBytes(), Opened: s.opened, Steps: s.step,
 	}
 }
 
@@ -120,23 +119,31 @@ func (s *Session) Truncate(pos int) error {
 func (s *Session) cut(pos int) {
 	s.ids = s.ids[:pos]
 	s.beams.cut(pos)
-	s.sent = min(s.sent, pos)
-	s.stale = true
-	for _, j := range s.journals {
-		j.cut(pos)
-	}
+	s.take(chain.Event{Kind: chain.Cut, To: pos}, nil)
 }
 
 // Close ends the session: every stage frees what it holds. It is safe to call twice.
 func (s *Session) Close() error {
-	s.kill(errClosed)
+	s.end(errClosed)
 	s.mu.Lock()
 	stages := s.stages
-	s.stages, s.journals = nil, nil
+	s.stages, s.journals, s.todo = nil, nil, nil
 	s.mu.Unlock()
-	closeAll(stages)
+	for _, st := range stages {
+		st.close()
+	}
 	s.e.forget(s)
 	return nil
+}
+
+// end has every call of the session fail from now on.
+func (s *Session) end(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil {
+		s.why = why
+		close(s.over)
+	}
 }
 
 var errClosed = swarm.Errorf(swarm.CodeNoSession, swarm.Caller, "Session is closed and does not exist any more")
@@ -154,134 +161,20 @@ func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32
 	}
 	s.ids = append(s.ids, ids...)
 	target := len(s.ids)
-	s.want, s.got = want, want
+	s.want = want
 	s.out = slices.Grow(s.out[:0], (target-want)*hidden)[:(target-want)*hidden]
 	s.step++
-	s.moved = time.Now()
-	if len(ids) > 1 && s.beams.width == 0 { // one row or one step of beams is one frame
-		s.chunk = s.chunkRows(len(ids))
+	chunk := s.e.largestChunk() // one row or one step of beams is one frame
+	if len(ids) > 1 && s.beams.width == 0 {
+		chunk = s.chunkRows(len(ids))
 	}
-	s.mu.Unlock()
-
-	err := s.drive(ctx, func() bool { return s.got == target && s.computed(target) })
-	s.mu.Lock()
+	err := s.drive(ctx, chain.Event{Kind: chain.Advance, From: want, To: target, Chunk: chunk})
 	defer s.mu.Unlock()
 	if err != nil {
 		s.cut(before)
 		return nil, err
 	}
 	return s.out, nil
-}
-
-// computed tells whether the chain is through with the rows before target. Where outputs
-// are wanted their arrival says so already.
-func (s *Session) computed(target int) bool {
-	return s.want < target || len(s.stages) > 0 && s.stages[len(s.stages)-1].position >= target
-}
-
-// drive sends what credit allows, waits, and repairs the chain, until finished says so
-// (it is called with mu held).
-func (s *Session) drive(ctx context.Context, finished func() bool) error {
-	stuck := stall{most: -1}
-	for {
-		if err := s.ended(ctx); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		ok, broken := finished(), s.stale || s.broken()
-		s.mu.Unlock()
-		if ok && !broken {
-			return nil
-		}
-		if broken {
-			if err := s.patience(ctx, &stuck); err != nil {
-				return err
-			}
-			if err := s.reroute(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := s.pump(); err != nil {
-			continue // the stage is marked lost: the next turn repairs
-		}
-		s.mu.Lock()
-		ok = finished()
-		s.mu.Unlock()
-		if !ok {
-			s.wait(ctx)
-		}
-	}
-}
-
-// ended gives the reason why no work may be done any more.
-func (s *Session) ended(ctx context.Context) error {
-	if s.ctx.Err() != nil {
-		return context.Cause(s.ctx)
-	}
-	switch ctx.Err() {
-	case nil:
-		return nil
-	case context.DeadlineExceeded:
-		return swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the deadline of the request passed: %w", context.Cause(ctx))
-	default:
-		return swarm.Errorf(swarm.CodeCancelled, swarm.Caller, "cancelled: %w", context.Cause(ctx))
-	}
-}
-
-// broken tells whether a stage is lost, or none was opened yet.
-func (s *Session) broken() bool {
-	return len(s.stages) == 0 || slices.ContainsFunc(s.stages, func(st *stage) bool { return st.err != nil })
-}
-
-// window is how many chunks may be on their way to stage 0 without its Done: one in work,
-// one queued behind it.
-const window = 2
-
-// pump sends rows to stage 0 as long as credit allows.
-func (s *Session) pump() error {
-	hidden := s.e.cfg.Manifest.Hidden
-	for {
-		s.mu.Lock()
-		if len(s.stages) == 0 { // closed meanwhile
-			s.mu.Unlock()
-			return errClosed
-		}
-		first := s.stages[0]
-		from := s.sent
-		to := s.beams.until(from, min(from+s.chunk, len(s.ids)), len(s.ids))
-		if from == to || from-first.position >= window*s.chunk || first.err != nil {
-			err := first.err
-			s.mu.Unlock()
-			return err
-		}
-		ids, want, beams := s.ids[from:to], s.got, s.beams.of(from)
-		s.sent = to
-		s.mu.Unlock()
-		s.feed = slices.Grow(s.feed[:0], len(ids)*hidden)[:len(ids)*hidden]
-		if err := s.e.cfg.Head.Embed(s.feed, ids); err != nil {
-			return s.fail(first, err)
-		}
-		if err := first.sendRows(from, want, beams, s.feed); err != nil {
-			return s.fail(first, err)
-		}
-	}
-}
-
-// fail marks a stage lost.
-func (s *Session) fail(st *stage, err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st.mark(err)
-	return err
-}
-
-// notify wakes the session's goroutine.
-func (s *Session) notify() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 func errTooLong(prefix, n, limit int) error {
@@ -294,21 +187,10 @@ func (s *Session) chunkRows(n int) int {
 	if s.opt.PrefillChunk > 0 {
 		return min(s.opt.PrefillChunk, s.e.largestChunk())
 	}
-	rate, stages := s.e.forwardRate(s.route()), max(1, len(s.stages))
+	hops := s.route()
+	rate, stages := s.e.forwardRate(hops), max(1, len(hops))
 	stage := time.Duration(float64(n) / rate * float64(time.Second))
 	return s.e.cfg.Chunks.Chunk(n, stages, 4*s.e.cfg.Manifest.Hidden, stage, s.e.cfg.HopCost)
-}
-
-// snapshot lists the chain for the planner.
-func (s *Session) snapshot() []plan.Stage {
-	out := make([]plan.Stage, len(s.stages))
-	for i, st := range s.stages {
-		out[i].Position = st.position
-		if j := s.journals[st.hop.Span.Start]; i > 0 && j != nil {
-			out[i].Known = j.known
-		}
-	}
-	return out
 }
 
 // String names the session in logs.

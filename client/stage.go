@@ -8,58 +8,87 @@ import (
 	"io"
 	"time"
 
+	"whorl/client/chain"
 	"whorl/swarm"
 	"whorl/swarm/budget"
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
 )
 
-// stage is the client's end of one server's part in a session: the control stream and
-// what was heard on it. What was heard is guarded by the session's lock.
+// stage is the client's end of one server's part in a session: the control stream.
 type stage struct {
-	s      *Session
-	hop    swarm.Hop
-	stream wire.Stream
-	status chan wire.Status // answers to Open and Route; read while installing a route
-	dead   chan struct{}    // closed when err is set
-	buf    []byte           // frame being written; the session's goroutine only
+	s     *Session
+	id    int // in the machine
+	hop   swarm.Hop
+	end   context.CancelFunc // ends the dial, and waits of the listener
+	epoch uint32             // of the present route; the session's goroutine only
+	buf   []byte             // frame being written; the session's goroutine only
 
 	// Guarded by the session's lock.
-	index    int    // in the present route
-	epoch    uint32 // of the present route
-	position int    // rows computed, as last heard
-	heard    time.Time
-	blames   int   // failures it put down to others since outputs came
-	err      error // why the stage is lost; nil while it lives
+	stream wire.Stream // nil until it is dialled
+	closed bool
 }
 
-// dial opens the control stream to a server; listen must be started after it.
-func (s *Session) dial(ctx context.Context, hop swarm.Hop) (*stage, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.e.cfg.Timeouts.Dial)
-	defer cancel()
-	stream, err := s.e.cfg.Dialer.Dial(ctx, hop.Peer, wire.ProtoSession)
-	if err != nil {
-		return nil, &swarm.Error{Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Peer: hop.Peer,
-			Message: fmt.Sprintf("cannot reach server %s for blocks %v", hop.Peer.Short(), hop.Span), Err: err}
+// dial opens the control stream to a server and listens to it. That the caller has left
+// says nothing about the server.
+func (s *Session) dial(ctx context.Context, a *chain.Action) {
+	live, end := context.WithCancel(context.WithoutCancel(ctx)) // as long as the stage
+	st := &stage{s: s, id: a.Stage, hop: a.Hop.Hop, end: end}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why != nil {
+		end()
+		return
 	}
-	return &stage{s: s, hop: hop, stream: stream, status: make(chan wire.Status, 4), dead: make(chan struct{})}, nil
+	s.stages[st.id] = st
+	s.tasks.Go(func() {
+		dctx, cancel := context.WithTimeout(ctx, s.e.cfg.Timeouts.Dial)
+		defer cancel()
+		defer context.AfterFunc(live, cancel)()
+		stream, err := s.e.cfg.Dialer.Dial(dctx, st.hop.Peer, wire.ProtoSession)
+		s.mu.Lock()
+		unwanted := st.closed
+		switch {
+		case unwanted:
+		case err == nil:
+			st.stream = stream
+			s.take(chain.Event{Kind: chain.Dialled, Stage: st.id}, nil)
+			go st.listen(live)
+		case ctx.Err() == nil:
+			s.take(chain.Event{Kind: chain.Lost, Stage: st.id, What: swarm.Unreachable, Err: &swarm.Error{
+				Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Peer: st.hop.Peer,
+				Message: fmt.Sprintf("cannot reach server %s for blocks %v", st.hop.Peer.Short(), st.hop.Span), Err: err}}, nil)
+		}
+		s.mu.Unlock()
+		if unwanted && err == nil {
+			stream.Reset()
+		}
+	})
 }
 
-// mark records why the stage is lost; the first reason stays. mu is held.
-func (st *stage) mark(err error) {
-	if st.err == nil {
-		st.err = err
-		close(st.dead)
+// close ends the stream, or the dial.
+func (st *stage) close() {
+	st.end()
+	st.s.mu.Lock()
+	stream := st.stream
+	st.closed = true
+	st.s.mu.Unlock()
+	if stream != nil {
+		stream.Reset()
 	}
 }
 
 // write sends what is in st.buf.
 func (st *stage) write() error {
 	st.stream.SetWriteDeadline(time.Now().Add(st.s.e.cfg.Timeouts.Write))
-	if _, err := st.stream.Write(st.buf); err != nil {
-		return st.lost(err)
-	}
-	return nil
+	_, err := st.stream.Write(st.buf)
+	return err
+}
+
+// bare sends a frame without a payload.
+func (st *stage) bare(t wire.Type) error {
+	st.buf = wire.AppendFrame(st.buf[:0], t)
+	return st.write()
 }
 
 // send sends one JSON frame.
@@ -72,7 +101,7 @@ func (st *stage) send(t wire.Type, v any) error {
 func (st *stage) sendRows(start, want int, beams wire.Beams, rows []float32) error {
 	hidden := st.s.e.cfg.Manifest.Hidden
 	h := wire.RowsHeader{
-		Session: st.s.id, Epoch: st.s.epoch, Step: st.s.step,
+		Session: st.s.id, Epoch: st.epoch, Step: st.s.step,
 		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: codec.F32, Beams: beams,
 	}
 	st.buf = wire.AppendHeader(st.buf[:0], wire.TypeRows, h.Size()+codec.Size(codec.F32, len(rows)))
@@ -80,23 +109,31 @@ func (st *stage) sendRows(start, want int, beams wire.Beams, rows []float32) err
 	return st.write()
 }
 
-// lost wraps a stream's end as the loss of this peer.
-func (st *stage) lost(err error) error {
-	var e *swarm.Error
-	if errors.As(err, &e) {
-		return err
+// lost is the event of a stream's end, or of what cannot be on it.
+func (st *stage) lost(err error) chain.Event {
+	var own *swarm.Error
+	if errors.As(err, &own) {
+		return chain.Event{Kind: chain.Lost, Stage: st.id, What: swarm.Refused, Err: own}
 	}
-	return &swarm.Error{Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Peer: st.hop.Peer,
+	e := &swarm.Error{Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Peer: st.hop.Peer,
 		Message: fmt.Sprintf("lost server %s with blocks %v", st.hop.Peer.Short(), st.hop.Span), Err: err}
+	what := swarm.Vanished
+	if errors.Is(err, wire.ErrFrame) || errors.Is(err, errRows) {
+		what, e.Code = swarm.Wrong, swarm.CodeBadOutput
+		e.Message = fmt.Sprintf("server %s with blocks %v sent what cannot be", st.hop.Peer.Short(), st.hop.Span)
+	}
+	return chain.Event{Kind: chain.Lost, Stage: st.id, What: what, Err: e}
 }
+
+var errRows = errors.New("rows that are not finite, or no rows")
 
 // listen reads frames until the stream ends, which it always does when the session
 // closes. It is the only reader of the stream.
-func (st *stage) listen() {
+func (st *stage) listen(live context.Context) {
 	r := wire.NewReader(bufio.NewReaderSize(st.stream, 64<<10))
 	defer r.Release()
 	r.AllowRows(4 * st.s.e.cfg.Manifest.Hidden)
-	r.Charge(st.s.ctx, st.stream, budget.Hold{Pool: st.s.e.reading, Who: budget.Who{Peer: string(st.hop.Peer)}})
+	r.Charge(live, st.stream, budget.Hold{Pool: st.s.e.reading, Who: budget.Who{Peer: string(st.hop.Peer)}})
 	var rows []float32
 	for {
 		t, p, err := r.Next()
@@ -108,10 +145,9 @@ func (st *stage) listen() {
 				err = errors.New("it closed the session")
 			}
 			st.s.mu.Lock()
-			st.mark(st.lost(err))
+			st.s.take(st.lost(err), nil)
 			st.s.mu.Unlock()
 			st.stream.Reset()
-			st.s.notify()
 			return
 		}
 	}
@@ -119,14 +155,14 @@ func (st *stage) listen() {
 
 // frame takes one frame in; rows is scratch space.
 func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error) {
+	e := chain.Event{Stage: st.id}
 	switch t {
 	case wire.TypeDone:
 		d, err := wire.ParseDone(p)
 		if err != nil {
 			return rows, err
 		}
-		st.s.onPosition(st, d.Epoch, int(d.Position))
-		return rows, nil
+		e.Kind, e.Epoch, e.To = chain.Computed, d.Epoch, int(d.Position)
 	case wire.TypeRows, wire.TypeJournal:
 		h, data, err := wire.ParseRows(p)
 		if err != nil {
@@ -136,14 +172,16 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 		if h.Session != st.s.id || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.maxRows() {
 			return rows, fmt.Errorf("%w: %d rows from %d in %d bytes", wire.ErrFrame, h.Count, h.Start, len(data))
 		}
-		if rows, err = codec.Decode(rows[:0], h.Codec, data); err != nil {
-			return rows, err
+		if rows, err = codec.Decode(rows[:0], h.Codec, data); err != nil || !codec.Finite(rows) {
+			return rows, errRows
 		}
-		if !codec.Finite(rows) {
-			return rows, &swarm.Error{Code: swarm.CodeBadOutput, Verdict: swarm.Elsewhere, Peer: st.hop.Peer,
-				Message: fmt.Sprintf("server %s sent rows that are not finite", st.hop.Peer.Short())}
+		e.Kind, e.Epoch, e.From, e.To = chain.Results, h.Epoch, int(h.Start), h.End()
+		if t == wire.TypeJournal {
+			e.Kind = chain.Journalled
 		}
-		st.s.onRows(st, t, h, rows)
+		st.s.mu.Lock()
+		defer st.s.mu.Unlock()
+		st.s.take(e, rows)
 		return rows, nil
 	case wire.TypeAccept, wire.TypeStatus:
 		var v wire.Status
@@ -157,15 +195,20 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 			return rows, swarm.Errorf(swarm.CodeUnsupported, swarm.Elsewhere, "server %s takes the session's mode for %s, not %s: it does not know all that the session asks for",
 				st.hop.Peer.Short(), v.Mode.Short(), st.s.mode.Short())
 		}
-		st.s.onStatus(st, v)
-		return rows, nil
+		e.Kind, e.Epoch, e.To = chain.Answered, v.Epoch, v.Position
 	case wire.TypeFail:
 		var f wire.Fail
 		if err := wire.Decode(t, p, &f); err != nil {
 			return rows, err
 		}
-		st.s.onFail(st, f)
-		return rows, nil
+		st.s.e.cfg.Log.Info("a server reports a failure", "session", st.s.String(), "peer", st.hop.Peer, "blocks", st.hop.Span.String(),
+			"code", chain.Heard(string(f.Code)), "verdict", f.Verdict.String(), "text", chain.Heard(f.Message))
+		e.Kind, e.Epoch, e.Code, e.Verdict, e.Peer = chain.Failed, f.Epoch, f.Code, f.Verdict, f.Peer
+	default:
+		return rows, fmt.Errorf("%w: type %d is not for a client", wire.ErrFrame, t)
 	}
-	return rows, fmt.Errorf("%w: type %d is not for a client", wire.ErrFrame, t)
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	st.s.take(e, nil)
+	return rows, nil
 }

@@ -28,7 +28,7 @@ func (s *Server) ServePush(ctx context.Context, from swarm.PeerID, stream wire.S
 	r := wire.NewReader(bufio.NewReaderSize(stream, readBuffer))
 	defer r.Release()
 	r.Charge(ctx, stream, s.hold(from, stream))
-	x, epoch, err := s.hello(ctx, cancel, from, stream, r)
+	x, epoch, next, err := s.hello(ctx, cancel, from, stream, r)
 	for err == nil {
 		var t wire.Type
 		var p []byte
@@ -39,9 +39,18 @@ func (s *Server) ServePush(ctx context.Context, from swarm.PeerID, stream wire.S
 			err = fmt.Errorf("%w: type %d on a push stream", wire.ErrFrame, t)
 			break
 		}
-		if h, _, e := wire.ParseRows(p); e == nil && h.Epoch != epoch {
-			err = fmt.Errorf("%w: rows of epoch %d on the push stream of %d", wire.ErrFrame, h.Epoch, epoch)
-			break
+		if h, _, e := wire.ParseRows(p); e == nil {
+			if h.Epoch != epoch {
+				err = fmt.Errorf("%w: rows of epoch %d on the push stream of %d", wire.ErrFrame, h.Epoch, epoch)
+				break
+			}
+			// A predecessor pushes every row once and in order. Rows that overlap would be
+			// trimmed like those that a client sends again, and others take their place.
+			if int(h.Start) < next {
+				err = fmt.Errorf("%w: rows from %d again on a push stream where %d comes next", wire.ErrFrame, h.Start, next)
+				break
+			}
+			next = h.End()
 		}
 		err = x.takeRows(ctx, fromPrev, from, p)
 	}
@@ -65,22 +74,22 @@ func (x *session) blame(e *swarm.Error, prev swarm.PeerID, epoch uint32) {
 	}
 }
 
-// hello reads the first frame of a push stream and finds its session. cancel ends the
-// stream when its epoch does.
-func (s *Server) hello(ctx context.Context, cancel context.CancelFunc, from swarm.PeerID, stream wire.Stream, r *wire.Reader) (*session, uint32, error) {
+// hello reads the first frame of a push stream and finds its session, the epoch, and the row
+// that comes first, 0 if that is not known. cancel ends the stream when its epoch does.
+func (s *Server) hello(ctx context.Context, cancel context.CancelFunc, from swarm.PeerID, stream wire.Stream, r *wire.Reader) (*session, uint32, int, error) {
 	stream.SetReadDeadline(time.Now().Add(s.cfg.Timeouts.Open))
 	p, err := r.First(wire.TypeHello)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	stream.SetReadDeadline(time.Time{})
 	var h wire.Hello
 	if err := wire.DecodeFirst(wire.TypeHello, p, s.deps.Self, from, &h); err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	x, err := s.await(ctx, from, &h)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	defer s.mu.Unlock()
 	if x.pushed != nil {
@@ -88,7 +97,7 @@ func (s *Server) hello(ctx context.Context, cancel context.CancelFunc, from swar
 	}
 	x.pushed = cancel
 	r.AllowRows(s.rowBytes())
-	return x, h.Epoch, nil
+	return x, h.Epoch, x.route.Resume, nil
 }
 
 // await finds the session a Hello speaks of, and returns with mu held if it does. The

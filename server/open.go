@@ -147,7 +147,7 @@ func (s *Server) holds() string {
 // checkRoute refuses places in a chain that cannot be.
 func checkRoute(r *wire.Route, self swarm.PeerID) error {
 	switch {
-	case r.Truncate < 0 || r.Skip < 0 || r.Journal < -1 || max(r.Truncate, r.Skip, r.Journal) > wire.MaxPosition:
+	case r.Truncate < 0 || r.Resume < 0 || r.Skip < 0 || r.Journal < -1 || max(r.Truncate, r.Resume, r.Skip, r.Journal) > wire.MaxPosition:
 		return fmt.Errorf("%w: route with truncate %d, skip %d, journal %d", wire.ErrFrame, r.Truncate, r.Skip, r.Journal)
 	case r.Next == self || r.Prev == self:
 		return fmt.Errorf("%w: route from %s to %s past %s itself", wire.ErrFrame, r.Prev.Short(), r.Next.Short(), self.Short())

@@ -126,7 +126,11 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) error {
 	}
 	x.active = time.Now()
 	if f.start > x.next {
-		x.fail(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows from %d, the session has %d", f.start, x.next))
+		gap := swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows from %d, the session has %d", f.start, x.next)
+		if f.src == fromPrev {
+			gap.Peer = x.route.Prev // whose rows they are: the client knows its own
+		}
+		x.fail(gap)
 		s.frames.put(f, f.bytes())
 		return nil
 	}

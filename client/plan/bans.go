@@ -34,6 +34,9 @@ type ban struct {
 // NewBans makes an empty memory.
 func NewBans(p BanParams) *Bans { return &Bans{p: p, peers: map[swarm.PeerID]ban{}} }
 
+// Observe takes in what was seen of a peer: each observation is a failure.
+func (b *Bans) Observe(p swarm.PeerID, _ swarm.Observation, now time.Time) { b.Fail(p, now) }
+
 // Fail records a failure. One of a peer that is avoided already is no second strike: all
 // sessions that a server had lose it at once.
 func (b *Bans) Fail(p swarm.PeerID, now time.Time) {

@@ -50,3 +50,15 @@ func (r Ranges) KnownFrom(p int) int {
 	}
 	return p
 }
+
+// Missing is the first run of [from, to) that is not in the set; empty if all of it is.
+func (r Ranges) Missing(from, to int) (int, int) {
+	from = min(r.KnownFrom(from), to)
+	for _, x := range r {
+		if x.From >= from {
+			to = min(to, max(x.From, from))
+			break
+		}
+	}
+	return from, to
+}

@@ -52,7 +52,8 @@ var arrows = []arrow{
 	{"swarm/dir", []string{"internal/atomicfile", "internal/backoff", "swarm", "swarm/wire", "swarm/p2p", "swarm/budget"}, "records travel in wire frames; the DHT needs the libp2p host itself, and signatures its key"},
 
 	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
-	{"client", []string{"client/sample", "client/plan", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/route", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
+	{"client/chain", []string{"client/plan", "swarm"}, "the session as a pure machine: events in, actions out"},
+	{"client", []string{"client/sample", "client/plan", "client/chain", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/route", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
 		"a user's side sees no network library and no server"},
 	{"server/kvcache", []string{"tensor"}, "hands out pages"},
 	{"server/admission", []string{"tensor"}, "decides who holds cache: pure, and knows of pages only how many tokens they are"},

@@ -56,6 +56,8 @@ type Route struct {
 	Next swarm.PeerID `json:"next,omitempty"`
 	// NextRecord is Next's signed record, so that the stage dials nobody unknown.
 	NextRecord []byte `json:"next_record,omitempty"`
+	// Resume is the first position that Prev pushes; 0 if it is not said.
+	Resume int `json:"resume,omitempty"`
 	// Skip is the first position that Next lacks.
 	Skip int `json:"skip"`
 	// Journal asks for the stage's outputs from this position on, beside the push; -1

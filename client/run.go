@@ -1,0 +1,310 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"whorl/client/chain"
+	"whorl/swarm"
+	"whorl/swarm/route"
+	"whorl/swarm/wire"
+)
+
+// take hands an event to the machine; mu is held. Rows are those of the event, from e.From
+// on: what the machine accepts of them is copied at once, all else is left to drive.
+func (s *Session) take(e chain.Event, rows []float32) {
+	if s.why != nil {
+		return
+	}
+	hidden := s.e.cfg.Manifest.Hidden
+	for _, a := range s.machine.Step(e, time.Now()) {
+		switch a.Kind {
+		case chain.Take:
+			copy(s.out[(a.From-s.want)*hidden:], rows[(a.From-e.From)*hidden:(a.To-e.From)*hidden])
+		case chain.Keep:
+			if s.journals[a.Block] == nil {
+				s.journals[a.Block] = &journal{hidden: hidden}
+			}
+			s.journals[a.Block].put(a.From, rows[(a.From-e.From)*hidden:(a.To-e.From)*hidden])
+		case chain.Forget:
+			s.journals[a.Block].cut(a.From)
+		case chain.Finish:
+			s.done, s.err = true, a.Err
+			s.notify()
+		default:
+			s.todo = append(s.todo, a)
+			s.notify()
+		}
+	}
+}
+
+// notify wakes the session's goroutine.
+func (s *Session) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drive runs a call that begins with an event: it carries out what the machine wants done,
+// and waits, until the call is over. mu is held when it is called and when it returns.
+func (s *Session) drive(ctx context.Context, begin chain.Event) error {
+	s.done, s.err = false, nil
+	s.take(begin, nil)
+	for i, left := 0, false; ; {
+		switch {
+		case s.why != nil:
+			s.mu.Unlock()
+			s.tasks.Wait()
+			s.mu.Lock()
+			return s.why
+		case i < len(s.todo):
+			a := s.todo[i]
+			i++
+			st, done := s.stages[a.Stage], s.done
+			s.mu.Unlock()
+			e := s.do(ctx, &a, st, done)
+			s.mu.Lock()
+			if e.Kind != 0 {
+				s.take(e, nil)
+			}
+			continue
+		case s.done:
+			s.todo = s.todo[:0]
+			s.mu.Unlock()
+			s.tasks.Wait()
+			s.mu.Lock()
+			return s.err
+		}
+		s.todo, i = s.todo[:0], 0
+		next := s.machine.Next()
+		s.mu.Unlock()
+		if !left && s.wait(ctx, next) != nil {
+			left = true
+		}
+		s.mu.Lock()
+		switch now := time.Now(); {
+		case left && !s.done:
+			s.take(chain.Event{Kind: chain.Gone, Err: s.ended(ctx)}, nil)
+		case !next.IsZero() && !now.Before(next):
+			s.take(chain.Event{Kind: chain.Tick}, nil)
+		}
+	}
+}
+
+// wait sleeps until there is something to do, the time has come, or the caller leaves.
+func (s *Session) wait(ctx context.Context, next time.Time) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var timer <-chan time.Time
+	if !next.IsZero() {
+		s.timer.Reset(time.Until(next))
+		defer s.timer.Stop()
+		timer = s.timer.C
+	}
+	select {
+	case <-s.wake:
+	case <-timer:
+	case <-s.over:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// ended gives the reason why no work may be done any more.
+func (s *Session) ended(ctx context.Context) error {
+	select {
+	case <-s.over:
+		return s.why // written before over was closed, and never again
+	default:
+	}
+	switch ctx.Err() {
+	case nil:
+		return nil
+	case context.DeadlineExceeded:
+		return swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the deadline of the request passed: %w", context.Cause(ctx))
+	default:
+		return swarm.Errorf(swarm.CodeCancelled, swarm.Caller, "cancelled: %w", context.Cause(ctx))
+	}
+}
+
+// do carries out one action and returns what came of it, if that is known at once. When the
+// call is over only what ends things is done.
+func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, done bool) chain.Event {
+	log := s.e.cfg.Log
+	switch a.Kind {
+	case chain.Drop:
+		if st != nil {
+			s.mu.Lock()
+			delete(s.stages, a.Stage)
+			s.mu.Unlock()
+			st.close()
+		}
+		return chain.Event{}
+	case chain.Observe:
+		log.Warn("stage lost", "session", s.String(), "peer", a.Peer, "observed", a.What.String(), "reason", a.Err)
+		s.e.observe(a.Peer, a.What)
+		return chain.Event{}
+	case chain.Report:
+		log.Info("session re-routes again", "session", s.String(), "attempt", a.From, "reason", a.Err)
+		return chain.Event{}
+	}
+	if done && a.Kind != chain.Commit { // a chain may be whole and the call over at once
+		return chain.Event{}
+	}
+	switch a.Kind {
+	case chain.Plan:
+		return s.plan(ctx, a.Whole)
+	case chain.Dial:
+		s.dial(ctx, a)
+		return chain.Event{}
+	}
+	if st == nil { // lost meanwhile
+		return chain.Event{}
+	}
+	var err error
+	switch a.Kind {
+	case chain.Compare:
+		return chain.Event{Kind: chain.Compared, Stage: a.Stage, OK: s.better(ctx, st, a.Took)}
+	case chain.Open:
+		st.epoch = a.Place.Epoch
+		open := s.opening()
+		open.Span, open.Route = st.hop.Span, s.place(a.Place)
+		err = st.send(wire.TypeOpen, open)
+	case chain.Route:
+		st.epoch = a.Place.Epoch
+		err = st.send(wire.TypeRoute, s.place(a.Place))
+	case chain.Commit:
+		err = st.bare(wire.TypeCommit)
+	case chain.Ask:
+		err = st.bare(wire.TypeAsk)
+	case chain.Send:
+		var embedded error
+		if embedded, err = s.send(st, a); embedded != nil {
+			return chain.Event{Kind: chain.Gone, Err: embedded} // the head is ours: no server is to blame
+		}
+	}
+	if err != nil {
+		return st.lost(err)
+	}
+	return chain.Event{}
+}
+
+// opening is what all stages are asked for; span and route are each one's own.
+func (s *Session) opening() wire.Open {
+	return wire.Open{
+		Version: wire.Version, Features: wire.Features, Session: s.id, UID: s.e.uid, Mode: s.mode, MaxLength: s.opt.MaxLength, Sequences: s.opt.Beams,
+		Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter,
+	}
+}
+
+// place is a stage's place as the stage is told.
+func (s *Session) place(p chain.Place) wire.Route {
+	r := wire.Route{Epoch: p.Epoch, Truncate: p.Truncate, Prev: p.Prev, Next: p.Next, Resume: p.Resume, Skip: p.Skip, Journal: p.Journal}
+	if p.Next != "" {
+		r.NextRecord, _ = s.e.cfg.Directory.Signed(p.Next)
+	}
+	return r
+}
+
+// send sends a stage rows of its input: of the first one made from the ids, of others as
+// the journal has them.
+func (s *Session) send(st *stage, a *chain.Action) (embedded, sent error) {
+	hidden := s.e.cfg.Manifest.Hidden
+	s.mu.Lock()
+	if s.why != nil { // a closed session has no journals
+		s.mu.Unlock()
+		return nil, nil
+	}
+	beams := s.beams.of(a.From)
+	var ids []int32
+	if st.hop.Span.Start == 0 {
+		ids = s.ids[a.From:a.To]
+	} else {
+		s.feed = s.journals[st.hop.Span.Start].rows(s.feed[:0], a.From, a.To)
+	}
+	s.mu.Unlock()
+	if ids != nil {
+		s.feed = slices.Grow(s.feed[:0], len(ids)*hidden)[:len(ids)*hidden]
+		if err := s.e.cfg.Head.Embed(s.feed, ids); err != nil {
+			return err, nil
+		}
+	}
+	return nil, st.sendRows(a.From, a.Want, beams, s.feed)
+}
+
+// plan finds servers for the blocks that no living stage holds, or for all, and makes the
+// whole chain.
+func (s *Session) plan(ctx context.Context, whole bool) chain.Event {
+	var kept []chain.Hop
+	if !whole {
+		s.mu.Lock()
+		kept = s.machine.Alive()
+		s.mu.Unlock()
+	}
+	var hops []chain.Hop
+	at, prev, digests := 0, swarm.PeerID(""), s.digests(kept)
+	fill := func(end int, next swarm.PeerID) error {
+		if at == end {
+			return nil
+		}
+		more, err := s.e.plan(ctx, route.Query{
+			Range: swarm.Span{Start: at, End: end}, From: prev, To: next,
+			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Digests: digests,
+		}, s.adapter, kept)
+		hops = append(hops, more...)
+		return err
+	}
+	for _, h := range append(slices.Clip(kept), chain.Hop{Hop: swarm.Hop{Span: swarm.Span{Start: s.e.cfg.Manifest.Blocks}}}) {
+		if err := fill(h.Span.Start, h.Peer); err != nil {
+			if ctx.Err() != nil {
+				return chain.Event{Kind: chain.Gone, Err: s.ended(ctx)}
+			}
+			return chain.Event{Kind: chain.Unplanned, Err: err}
+		}
+		if h.Peer != "" {
+			hops = append(hops, h)
+			at, prev = h.Span.End, h.Peer
+		}
+	}
+	return chain.Event{Kind: chain.Planned, Hops: hops}
+}
+
+// better tells whether others would compute a late stage's blocks in half the time that it
+// takes, as far as they say.
+func (s *Session) better(ctx context.Context, late *stage, took time.Duration) bool {
+	s.mu.Lock()
+	kept := s.machine.Alive()
+	s.mu.Unlock()
+	q := route.Query{Range: late.hop.Span, Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Digests: s.digests(kept)}
+	hops, err := s.e.plan(ctx, q, s.adapter, kept)
+	if err != nil {
+		return false
+	}
+	var row time.Duration
+	for _, h := range hops {
+		if s.e.avoided(h.Peer) {
+			return false
+		}
+		row += h.Decode
+	}
+	return row < took/2
+}
+
+// digests are those of the blocks the kept stages hold: whoever joins must agree.
+func (s *Session) digests(kept []chain.Hop) map[int]string {
+	out := map[int]string{}
+	view := s.e.lastView()
+	for _, h := range kept {
+		if r, ok := view.Server(h.Peer); ok {
+			for b := h.Span.Start; b < h.Span.End; b++ {
+				if d := r.Digest(b); d != "" {
+					out[b] = d
+				}
+			}
+		}
+	}
+	return out
+}
