@@ -97,6 +97,8 @@ type Limits struct {
 	Ping         time.Duration // between WebSocket pings
 	Idle         time.Duration // of a WebSocket with nothing to do, before it is closed
 	Write        time.Duration // a reader may keep us waiting, before it is dropped
+	Sockets      int           // WebSockets of one user: an address
+	UserCache    float64       // share of a model's cache that the sockets of one user may hold, beyond a first session
 }
 
 // DefaultLimits follow the Petals gateway where it has the number (ping, idle), and
@@ -104,7 +106,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		BodyBytes: 8 << 20, Body: time.Minute, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
-		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second,
+		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second, Sockets: 32, UserCache: 0.5,
 	}
 }
 
@@ -122,10 +124,12 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.Ping, d.Ping)
 	fill(&l.Idle, d.Idle)
 	fill(&l.Write, d.Write)
+	fill(&l.Sockets, d.Sockets)
+	fill(&l.UserCache, d.UserCache)
 	return l
 }
 
-func fill[T int | int64 | time.Duration](v *T, d T) {
+func fill[T int | int64 | float64 | time.Duration](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}
@@ -158,6 +162,7 @@ type API struct {
 	rules   *rules
 	metrics *metrics
 	probes  chan struct{} // a place for each probe that runs
+	users   *users
 }
 
 var _ gen.ServerInterface = (*API)(nil)
@@ -181,7 +186,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: openapi.yaml: %w", err)
 	}
-	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, rules: rules, probes: make(chan struct{}, maxProbes)}
+	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, rules: rules, probes: make(chan struct{}, maxProbes), users: newUsers()}
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}

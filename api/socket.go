@@ -24,6 +24,7 @@ const outbound = 64
 type socket struct {
 	api  *API
 	id   string
+	user string
 	conn *websocket.Conn
 	in   chan inbound
 	out  chan any
@@ -78,6 +79,13 @@ func (a *API) GenerateSocket(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, refused(codeUpgrade, "this route speaks WebSocket only"))
 		return
 	}
+	user := userOf(r)
+	leave, err := a.users.sit(user, a.limits.Sockets)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	defer leave()
 	upgrader := websocket.Upgrader{
 		Subprotocols: []string{"whorl"},
 		CheckOrigin:  func(*http.Request) bool { return true }, // access.go has checked it
@@ -91,7 +99,7 @@ func (a *API) GenerateSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	a.metrics.sockets.Inc()
 	defer a.metrics.sockets.Dec()
-	s := &socket{api: a, id: requestID(r), conn: conn, in: make(chan inbound, a.limits.Queue), out: make(chan any, outbound), read: make(chan struct{}), quit: make(chan struct{})}
+	s := &socket{api: a, id: requestID(r), user: user, conn: conn, in: make(chan inbound, a.limits.Queue), out: make(chan any, outbound), read: make(chan struct{}), quit: make(chan struct{})}
 	s.run(r.Context())
 }
 

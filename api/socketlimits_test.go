@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -165,5 +166,74 @@ func FuzzFrame(f *testing.F) {
 			t.Error(err)
 		}
 		fuzzTurn(t, m.fields)
+	})
+}
+
+// One user's sockets do not lock out the others: their number is bounded, and beyond a first
+// session so is what they hold of the cache.
+func TestSocketsOfOneUser(t *testing.T) {
+	t.Run("number", func(t *testing.T) {
+		b := newBench(t, func(c *Config) { c.Limits.Sockets = 2 })
+		p := dial(t, b, nil)
+		dial(t, b, nil)
+		srv := httptest.NewServer(b.api.Public())
+		defer srv.Close()
+		url := "ws" + strings.TrimPrefix(srv.URL, "http") + "/api/v2/generate"
+		_, resp, err := websocket.DefaultDialer.Dial(url, nil)
+		if err == nil || resp == nil || resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+			t.Fatalf("a third one: %v, %v", resp, err)
+		}
+		p.send(`{"type":"close"}`)
+		p.want(`{"ok":true,"type":"close"}`)
+		p.wantClose(1000)
+		eventually(t, func() bool {
+			c, _, err := websocket.DefaultDialer.Dial(url, nil)
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		})
+	})
+	t.Run("cache", func(t *testing.T) {
+		b := newBench(t, nil)
+		for i := range b.node.views[0].Servers {
+			b.node.views[0].Servers[i].CacheTotal = 1000
+		}
+		first := dial(t, b, nil)
+		first.open(800) // as long as servers allow
+		second := dial(t, b, nil)
+		second.send(`{"type":"open_inference_session","max_length":100}`)
+		m := second.want(`{"ok":false}`)
+		if e := m["error"].(map[string]any); e["code"] != "too_many_sessions" && e["code"] != "rate_limit_exceeded" || !strings.Contains(fmt.Sprint(e), "800 tokens") {
+			t.Errorf("%v", m)
+		}
+		second.wantClose(1013)
+		first.send(`{"type":"close"}`)
+		first.want(`{"ok":true,"type":"close"}`)
+		first.wantClose(1000)
+		eventually(t, func() bool { return b.engine.closedSessions() == 1 })
+		for range 5 {
+			dial(t, b, nil).open(100)
+		}
+	})
+	t.Run("others", func(t *testing.T) {
+		u := newUsers()
+		model := cacheOf{"192.0.2.1", "m"}
+		for range 2 {
+			if _, err := u.take(model, 250, 500); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := u.take(model, 1, 500); err == nil {
+			t.Error("a user exceeds the share")
+		}
+		for _, other := range []cacheOf{{"192.0.2.2", "m"}, {"192.0.2.1", "other"}} {
+			give, err := u.take(other, 500, 500)
+			if err != nil {
+				t.Error(err)
+			} else if give(); u.cache[other] != (cacheHeld{}) {
+				t.Error("not given back")
+			}
+		}
 	})
 }

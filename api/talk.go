@@ -17,11 +17,13 @@ type talk struct {
 	engine  Engine
 	session Session // nil until opened
 	limit   int     // positions of the session
+	give    func()  // gives back what the session holds of the user's share; nil until opened
 }
 
 func (t *talk) close() {
 	if t.session != nil {
 		t.session.Close()
+		t.give()
 	}
 }
 
@@ -64,11 +66,17 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 	if err != nil {
 		return failed(err)
 	}
-	s, err := e.Open(ctx, client.SessionOptions{MaxLength: limit, Beams: beams, Wait: seconds(wait)})
+	uid := e.Model().UID
+	give, err := t.api.users.take(cacheOf{t.user, uid}, beams*limit, t.api.share(uid))
 	if err != nil {
 		return failed(err)
 	}
-	t.engine, t.session, t.limit = e, s, limit
+	s, err := e.Open(ctx, client.SessionOptions{MaxLength: limit, Beams: beams, Wait: seconds(wait)})
+	if err != nil {
+		give()
+		return failed(err)
+	}
+	t.engine, t.session, t.limit, t.give = e, s, limit, give
 	t.send(ctx, gen.SocketOpened{
 		Ok: true, SessionId: s.ID(), Model: e.Model().Name, MaxLength: limit, Protocol: socketProtocol, Warnings: warnings(f.unknown()),
 	})

@@ -150,6 +150,8 @@ type httpFlags struct {
 	httpToken, adminToken string
 	hosts, origins        []string
 	databaseURL           string
+	userSockets           int
+	userCache             float64
 }
 
 const off = "off"
@@ -161,12 +163,21 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.StringVar(&f.adminToken, "admin-token", "", "token that --admin asks for; required beyond loopback")
 	fs.StringSliceVar(&f.hosts, "http-host", nil, "further host `NAME`s of this node, such as that of a proxy")
 	fs.StringSliceVar(&f.origins, "http-origin", nil, "`ORIGIN`s of sites whose pages may generate here, such as https://chat.example.org")
+	def := api.DefaultLimits()
+	fs.IntVar(&f.userSockets, "max-user-sockets", def.Sockets, "most WebSockets from one address")
+	fs.Float64Var(&f.userCache, "user-cache", def.UserCache, "share of a model's KV cache that the WebSockets from one address may hold, above 0 to 1; a first session may hold more")
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 
 func (f *httpFlags) check(cmd *cobra.Command) error {
 	if _, port, err := net.SplitHostPort(f.http); err == nil && port == "0" && !sourcesOf(cmd).given("admin") && f.admin != off {
 		f.admin = "127.0.0.1:0"
+	}
+	if f.userSockets < 1 {
+		return usagef("--max-user-sockets %d: want at least 1", f.userSockets)
+	}
+	if !(f.userCache > 0 && f.userCache <= 1) {
+		return usagef("--user-cache %v: want above 0 and at most 1, such as 0.5 for half", f.userCache)
 	}
 	for _, l := range []struct{ flag, addr, token string }{{"http", f.http, f.httpToken}, {"admin", f.admin, f.adminToken}} {
 		if l.addr == off {
