@@ -62,8 +62,6 @@ const (
 	tellers = 3
 	// fanout is how many connected peers hear of a new state of ours at once.
 	fanout = 8
-	// servings bounds the pulls answered at a time.
-	servings = 64
 	// exchangeTimeout bounds one exchange.
 	exchangeTimeout = 5 * time.Second
 	// pingTimeout bounds the ping that decides whether a peer is suspected.

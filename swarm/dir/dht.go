@@ -7,27 +7,33 @@ import (
 	"github.com/ipfs/go-cid"
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	krecords "github.com/libp2p/go-libp2p-kad-dht/records"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/multiformats/go-multihash"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
+	"whorl/swarm/p2p"
 )
 
 // newDHT makes a table of this swarm alone. Server mode is forced: the automatic mode waits
 // for an address of the public internet, which a private swarm never has. For the same
 // reason private addresses are kept.
-func newDHT(h host.Host, cfg Config) (*dht.IpfsDHT, error) {
+func newDHT(h *p2p.Host, cfg Config) (*dht.IpfsDHT, error) {
 	mode := dht.ModeServer
 	if cfg.Client {
 		mode = dht.ModeClient
 	}
-	return dht.New(h,
+	small := &narrowHost{Host: h.Libp2p(), net: h.NetOf, streams: budget.New("streams of the DHT", dhtStreams)}
+	if err := budget.Register(cfg.Registerer, small.streams); err != nil {
+		return nil, err
+	}
+	return dht.New(small,
 		dht.ProtocolPrefix(protocol.ID("/whorl/"+cfg.Swarm)), dht.Mode(mode), dht.DisableValues(),
 		dht.AddressFilter(func(a []ma.Multiaddr) []ma.Multiaddr { return a }),
-		dht.ProviderManagerOpts(krecords.ProvideValidity(provideValidity)))
+		dht.ProviderDatastore(newProviders()),
+		dht.ProviderManagerOpts(krecords.ProvideValidity(provideValidity), krecords.ProviderAddrTTL(provideValidity), krecords.Cache(uncached{})))
 }
 
 // key is where the providers of a model are listed.

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
 	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
 )
@@ -27,7 +28,9 @@ type Directory struct {
 	metrics *metrics
 	lost    chan swarm.PeerID // connections that ended, to be checked
 	kick    chan struct{}     // asks for an exchange now
-	slots   chan struct{}     // one per pull being answered
+	turns   *budget.Pool      // pulls being answered
+	answers *budget.Pool      // bytes of answers
+	reading budget.Hold       // bytes of frames that are being read; our own hand in it
 
 	mu      sync.Mutex // guards all below
 	heard   time.Time  // when an exchange last succeeded
@@ -57,7 +60,7 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 		cfg.Clock = time.Now
 	}
 	d := &Directory{
-		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1), slots: make(chan struct{}, servings),
+		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1),
 		records: newRecords(h.ID()), changed: make(chan struct{}), first: make(chan struct{}),
 		wanted: map[swarm.UID]time.Time{}, warned: map[string]time.Time{},
 	}
@@ -70,8 +73,13 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 			d.initial = append(d.initial, swarm.PeerID(i.ID.String()))
 		}
 	}
+	d.turns, d.answers = budget.New("turns of the directory", servings), budget.New("bytes of answers of the directory", answerBytes)
+	d.reading.Pool = budget.New("bytes of exchanges that are being read", readingBytes)
+	if err := budget.Register(cfg.Registerer, d.turns, d.answers, d.reading.Pool); err != nil {
+		return nil, fmt.Errorf("directory: %w", err)
+	}
 	var err error
-	if d.dht, err = newDHT(h.Libp2p(), cfg); err != nil {
+	if d.dht, err = newDHT(h, cfg); err != nil {
 		return nil, fmt.Errorf("directory: %w", err)
 	}
 	d.metrics = newMetrics(cfg.Registerer, d.size, d.unreached)

@@ -111,7 +111,10 @@ func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
 	if _, err := s.Write(wire.AppendJSON(nil, wire.TypePull, d.question())); err != nil {
 		return err
 	}
-	t, payload, err := wire.NewReader(bufio.NewReader(s)).Next()
+	r := wire.NewReader(bufio.NewReader(s))
+	defer r.Release()
+	r.Charge(ctx, nil, d.reading)
+	t, payload, err := r.Next()
 	if err != nil {
 		return fmt.Errorf("exchange with %s: %w", p.Short(), err)
 	}
@@ -173,51 +176,4 @@ func (d *Directory) take(all [][]byte, most int, from source, only swarm.PeerID)
 	for _, signed := range all[:min(len(all), most)] {
 		d.accept(signed, from, only) // refusals are counted and logged there
 	}
-}
-
-// serve answers one pull.
-func (d *Directory) serve(_ context.Context, from swarm.PeerID, s wire.Stream) {
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	default: // the asker has other tellers
-		return
-	}
-	s.SetDeadline(time.Now().Add(exchangeTimeout))
-	t, payload, err := wire.NewReader(bufio.NewReader(s)).Next()
-	if err != nil || t != wire.TypePull {
-		return
-	}
-	answer, err := d.answer(from, payload)
-	if err != nil {
-		d.warn("serve "+string(from), "peer is left out", "peer", from, "reason", err)
-		answer = wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(0, err))
-	}
-	if _, err := s.Write(answer); err == nil {
-		s.Close()
-	}
-}
-
-// answer takes in what the asker brings and gives the frame that answers it.
-func (d *Directory) answer(from swarm.PeerID, payload []byte) ([]byte, error) {
-	var pull wire.Pull
-	if err := wire.DecodeFirst(wire.TypePull, payload, d.host.ID(), from, &pull); swarm.CodeOf(err) == swarm.CodeVersion {
-		return nil, err
-	} else if err != nil {
-		return nil, &swarm.Error{Code: swarm.CodeBadFrame, Verdict: swarm.Caller, Message: "pull cannot be read", Err: err}
-	}
-	switch {
-	case pull.Swarm != d.cfg.Swarm:
-		return nil, swarm.Errorf(swarm.CodeWrongSwarm, swarm.Caller, "node %s is of swarm %q, %s of %q: give both the same --swarm",
-			d.host.ID().Short(), d.cfg.Swarm, from.Short(), pull.Swarm)
-	case len(pull.Known) > wire.MaxKnown:
-		return nil, swarm.Errorf(swarm.CodeBadFrame, swarm.Caller, "pull names %d records, at most %d", len(pull.Known), wire.MaxKnown)
-	}
-	now := d.cfg.Clock()
-	d.compareClocks(from, pull.Now, now)
-	d.take(pull.Own, wire.MaxOwn, d.source(from), from)
-	d.mu.Lock()
-	news := d.records.unknownTo(from, pull.Known, now)
-	d.mu.Unlock()
-	return wire.AppendJSON(nil, wire.TypeRecords, wire.Records{Now: now.UnixMilli(), Records: news}), nil
 }

@@ -67,6 +67,9 @@ func (d *door) who(a ma.Multiaddr) budget.Who {
 	return d.rule.Who(addr)
 }
 
+// NetOf names the prefix of an address, "" for one that has no share of its own.
+func (h *Host) NetOf(a ma.Multiaddr) string { return h.door.who(a).Net }
+
 // OpenConnection takes a place before the handshake, and before the swarm key is asked for.
 func (d *door) OpenConnection(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
 	c := &knock{door: d}

@@ -77,7 +77,7 @@ func (h *Host) Handle(proto string, f func(ctx context.Context, from swarm.PeerI
 		if !h.background(func() {
 			defer close(done)
 			defer s.Reset()
-			f(ctx, swarm.PeerID(s.Conn().RemotePeer().String()), &placed{s, h.door.who(s.Conn().RemoteMultiaddr()).Net})
+			f(ctx, swarm.PeerID(s.Conn().RemotePeer().String()), &placed{s, h.NetOf(s.Conn().RemoteMultiaddr())})
 		}) {
 			s.Reset()
 			return
