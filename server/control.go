@@ -83,7 +83,7 @@ func (s *Server) refuse(stream wire.Stream, epoch uint32, err error) {
 	s.log.Debug("session refused", "code", e.Code, "reason", e.Message)
 	stream.SetDeadline(time.Now().Add(s.cfg.Timeouts.Linger))
 	if _, err := stream.Write(wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(epoch, e))); err == nil {
-		io.Copy(io.Discard, stream)
+		io.CopyN(io.Discard, stream, readBuffer) // until the client has closed, or goes on for too long
 	}
 }
 

@@ -228,6 +228,7 @@ func (w *World) Honest(attack func()) int {
 				return
 			}
 			count++
+			<-time.After(5 * time.Millisecond) // a user reads
 		}
 	})
 	attack()

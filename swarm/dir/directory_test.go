@@ -155,7 +155,7 @@ func TestVersions(t *testing.T) {
 	} {
 		frame, err := n.answer("peer", []byte(payload))
 		if swarm.CodeOf(err) != want || (err == nil) != (frame != nil) {
-			t.Errorf("%s: %q %v", payload, frame, err)
+			t.Errorf("%s: %v %v", payload, frame, err)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		frame, err := d.answer("peer", payload)
 		if (err == nil) != (frame != nil) {
-			t.Errorf("%q: %q %v", payload, frame, err)
+			t.Errorf("%q: %v %v", payload, frame, err)
 		}
 	})
 }

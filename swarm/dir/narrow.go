@@ -19,7 +19,7 @@ import (
 const (
 	maxQuestion   = 64 << 10  // bytes of a message to this node
 	maxReply      = 512 << 10 // bytes of an answer to this node
-	dhtStreams    = 512       // of all peers
+	dhtStreams    = 256       // of all peers
 	maxVarintBits = 35
 )
 

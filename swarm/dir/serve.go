@@ -18,8 +18,8 @@ const (
 	servings = 64
 	// readingBytes bounds the pulls and answers that are being read, answerBytes the answers
 	// that their askers have not read yet.
-	readingBytes = 16 << 20
-	answerBytes  = 32 << 20
+	readingBytes = 8 << 20
+	answerBytes  = 16 << 20
 )
 
 // serve answers one pull. A turn is taken when the pull is there and given back before the
