@@ -23,4 +23,17 @@ if command -v npm >/dev/null; then
 else
   echo "not installed: npm, so the dashboard is not tested in a browser" >&2
 fi
+if command -v python3 >/dev/null; then
+  # A package that shares a protocol with whorl is the best witness of it.
+  if ! cmp -s scripts/test-requirements.txt .tools/python/requirements.txt; then
+    rm -rf .tools/python
+    if python3 -m venv .tools/python && .tools/python/bin/pip install -q --disable-pip-version-check -r scripts/test-requirements.txt; then
+      cp scripts/test-requirements.txt .tools/python/requirements.txt
+    else
+      echo "not installed: the Python packages of scripts/test-requirements.txt; tests that need them are skipped" >&2
+    fi
+  fi
+else
+  echo "not installed: python3; tests that need it are skipped" >&2
+fi
 scripts/get-model.sh >/dev/null

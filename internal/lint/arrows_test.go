@@ -35,6 +35,7 @@ var arrows = []arrow{
 	{"gpu/...", []string{"tensor", "tensor/quant"}, "a device knows operations, not models"},
 	{"model/nn", []string{"tensor", "tensor/quant"}, "layers are composed of device operations"},
 	{"model/weights", []string{"tensor", "tensor/quant"}, "files hold matrices"},
+	{"model/hub", []string{"internal/atomicfile", "internal/backoff"}, "names, hashes and bytes of files; not what a tensor is"},
 	{"model", []string{"model/nn", "model/weights", "tensor", "tensor/quant"}, "a checkpoint becomes blocks on a device"},
 	{"model/families", []string{"model", "model/..."}, "the list of families, and nobody else's business"},
 	{"model/lora", []string{"model", "model/nn", "model/weights", "tensor"}, "an adapter is a small checkpoint beside a model's"},
@@ -118,7 +119,7 @@ func below(folders map[string][]*file, from string) map[string]bool {
 }
 
 // testOnly are packages that tests of any package may use.
-var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
+var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/fakehub", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
 
 func TestArrows(t *testing.T) {
 	folders := packages(t)

@@ -248,18 +248,20 @@ func (s *records) unknownTo(asker swarm.PeerID, known map[swarm.PeerID]uint64, n
 func (s *records) view(uid swarm.UID, now time.Time) swarm.View {
 	var m swarm.Manifest
 	var all []swarm.Record
-	reached := map[swarm.PeerID]string{}
+	unreached := map[swarm.PeerID]bool{}
 	for p, e := range s.peers {
 		if e.uid == uid && e.seen(now) {
 			m = e.record.Manifest
 			all = append(all, *e.record)
-			if p == s.self || !e.reached.IsZero() {
-				reached[p] = p2p.Prefix(e.at)
+			if e.reached.IsZero() && p != s.self {
+				unreached[p] = true
 			}
 		}
 	}
 	v := swarm.NewView(m, now, all)
-	v.Reached = reached
+	if len(unreached) > 0 {
+		v.Unreached = unreached
+	}
 	return v
 }
 

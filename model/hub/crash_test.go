@@ -1,0 +1,130 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"whorl/internal/fakehub"
+)
+
+// childEnv makes this test binary a process that fetches o/m from the hub it names, into the
+// cache behind the comma.
+const childEnv = "WHORL_TEST_FETCH"
+
+func TestMain(m *testing.M) {
+	if where := os.Getenv(childEnv); where != "" {
+		endpoint, cache, _ := strings.Cut(where, ",")
+		h := New(Config{Endpoint: endpoint, Cache: cache, Agent: "test", Parallel: 2, Idle: 10 * time.Second, Attempts: 2, Pause: time.Millisecond})
+		s, err := h.Open(context.Background(), Name{Repo: "o/m"})
+		if err == nil {
+			err = s.FillAll(context.Background())
+		}
+		if err != nil {
+			os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// A process that is killed at any moment leaves nothing wrong behind, and what it had on the
+// disk is not fetched again.
+func TestKilledWhileFetching(t *testing.T) {
+	f, files := fakehub.New(t), sharded()
+	f.Put("o/m", files)
+	cache := t.TempDir()
+	// Answers come slowly, so that kills meet transfers.
+	f.Fail(func(r *http.Request, file string) *fakehub.Fault {
+		if strings.HasSuffix(file, ".safetensors") {
+			<-time.After(time.Duration(rand.IntN(30)) * time.Millisecond)
+		}
+		return nil
+	})
+	child := func() *exec.Cmd {
+		c := exec.Command(os.Args[0], "-test.run=^$")
+		c.Env = append(os.Environ(), childEnv+"="+f.URL+","+cache)
+		return c
+	}
+	const kills = 20
+	for range kills {
+		c := child()
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Duration(20+rand.IntN(200)) * time.Millisecond)
+		c.Process.Kill()
+		c.Wait()
+	}
+	if out, err := child().CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	commits, _ := os.ReadDir(filepath.Join(cache, "models--o--m", "snapshots"))
+	if len(commits) != 1 {
+		t.Fatalf("%d snapshots", len(commits))
+	}
+	var size int64
+	for file, data := range files {
+		if strings.HasPrefix(file, "model-") {
+			same(t, filepath.Join(cache, "models--o--m", "snapshots", commits[0].Name(), file), data, 0, len(data))
+			size += int64(len(data))
+		}
+	}
+	sent := f.Sent("model-00001-of-00002.safetensors") + f.Sent("model-00002-of-00002.safetensors")
+	if most := size + kills*2*maxRequest*chunkSize; sent > most {
+		t.Errorf("%d MiB were sent for %d: more than two requests for every kill", sent>>20, size>>20)
+	}
+	t.Logf("%d kills: %.2f of the bytes were sent", kills, float64(sent)/float64(size))
+}
+
+// A full disk is a clear error, and nothing half written is taken for whole.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("not proven: a full disk is a clear error: no small file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	f, files := fakehub.New(t), sharded()
+	f.Put("o/m", files)
+	h := gear(t, f, func(c *Config) { c.Cache = filepath.Join(dir, "hub") })
+	s := must(h.Open(t.Context(), name(t, "o/m")))(t)
+	defer s.Close()
+	before := f.Sent("")
+	if err := s.FillAll(t.Context()); !errors.Is(err, ErrDisk) || f.Sent("") != before {
+		t.Errorf("43 MiB into 24: %v, after %d bytes", err, f.Sent("")-before)
+	}
+	// Somebody else takes the room that was there when the transfer began.
+	path := filepath.Join(s.Path, "model-00001-of-00002.safetensors")
+	stop := make(chan struct{})
+	f.Fail(func(_ *http.Request, file string) *fakehub.Fault {
+		if strings.HasSuffix(file, ".safetensors") {
+			return &fakehub.Fault{Stall: stop}
+		}
+		return nil
+	})
+	done := make(chan error)
+	go func() { done <- s.Fill(t.Context(), path, [][2]int64{{0, 12 << 20}}) }()
+	if err := os.WriteFile(filepath.Join(dir, "other"), random(20<<20, 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	close(stop)
+	if err := <-done; !errors.Is(err, ErrDisk) {
+		t.Errorf("the disk filled up meanwhile: %v", err)
+	}
+	os.Remove(filepath.Join(dir, "other"))
+	f.Fail(nil)
+	if err := s.Fill(t.Context(), path, [][2]int64{{0, 12 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, path, files["model-00001-of-00002.safetensors"], 0, 12<<20)
+}
