@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,16 +22,23 @@ const maxConfig = 4 << 20
 // safetensors, or a .gguf file; of a split one any part, and of either the folder that holds
 // nothing else. It reads headers only.
 func Open(path string, families []Family) (*Checkpoint, error) {
-	path, dir, err := Locate(path)
+	return OpenSource(context.Background(), weights.Source{Path: path}, families)
+}
+
+// OpenSource opens a model as Open does, of whose weights parts may still have to be brought:
+// headers are, and Checkpoint.Fetch brings the rest.
+func OpenSource(ctx context.Context, src weights.Source, families []Family) (*Checkpoint, error) {
+	path, dir, err := Locate(src.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
+	src.Path = path
 	var c *Checkpoint
 	switch {
 	case dir:
-		c, err = openFolder(path, families)
+		c, err = openFolder(ctx, src, families)
 	case isGGUF(path):
-		c, err = openGGUF(path, families)
+		c, err = openGGUF(ctx, src, families)
 	case strings.HasSuffix(path, ".safetensors"):
 		err = fmt.Errorf("%s: give the folder that holds this file and config.json", path)
 	default:
@@ -104,7 +112,8 @@ func configOf(where string, raw []byte, families []Family) (fam Family, cfg Conf
 	return
 }
 
-func openFolder(dir string, families []Family) (*Checkpoint, error) {
+func openFolder(ctx context.Context, src weights.Source, families []Family) (*Checkpoint, error) {
+	dir := src.Path
 	where, raw, err := folderConfig(dir)
 	if err != nil {
 		return nil, err
@@ -117,7 +126,7 @@ func openFolder(dir string, families []Family) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := weights.OpenSafetensors(dir)
+	file, err := src.OpenSafetensors(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +140,9 @@ func openFolder(dir string, families []Family) (*Checkpoint, error) {
 	})
 }
 
-func openGGUF(path string, families []Family) (*Checkpoint, error) {
-	file, err := weights.OpenGGUF(path)
+func openGGUF(ctx context.Context, src weights.Source, families []Family) (*Checkpoint, error) {
+	path := src.Path
+	file, err := src.OpenGGUF(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ type cursor struct {
 	data []byte
 	pos  int
 	err  error
+	fill func(end int) error // brings the bytes before end; nil: they are there
 }
 
 // take gives the next n bytes as a view.
@@ -21,6 +22,11 @@ func (c *cursor) take(n uint64) []byte {
 	if n > uint64(len(c.data)-c.pos) {
 		c.err = fmt.Errorf("%d bytes are missing at byte %d", n-uint64(len(c.data)-c.pos), c.pos)
 		return nil
+	}
+	if c.fill != nil {
+		if c.err = c.fill(c.pos + int(n)); c.err != nil {
+			return nil
+		}
 	}
 	b := c.data[c.pos : c.pos+int(n)]
 	c.pos += int(n)

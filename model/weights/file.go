@@ -2,6 +2,7 @@ package weights
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,7 +106,8 @@ func (f *File) Tensor(name string) (Tensor, error) {
 // Touch counts bytes of a View that were read.
 func (f *File) Touch(bytes int) { f.touched.Add(int64(bytes)) }
 
-// View gives a tensor of which only a part will be read, and counts nothing.
+// View gives a tensor of which only a part will be read, and counts nothing. Of a file that is
+// there in part the tensor is fetched; Fetch does so for many at once.
 func (f *File) View(name string) (Tensor, error) {
 	e, ok := f.entries[name]
 	if !ok {
@@ -116,6 +118,9 @@ func (f *File) View(name string) (Tensor, error) {
 	f.mu.Unlock()
 	if closed {
 		return Tensor{}, fmt.Errorf("%s: closed", f.path)
+	}
+	if err := f.parts[e.part].need(context.Background(), e.offset, e.offset+e.info.Bytes); err != nil {
+		return Tensor{}, err
 	}
 	data := f.parts[e.part].data[e.offset : e.offset+e.info.Bytes : e.offset+e.info.Bytes]
 	return Tensor{Info: e.info, Data: data}, nil

@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"context"
 	"fmt"
 	"math"
 )
@@ -13,16 +14,22 @@ const (
 // OpenGGUF opens a GGUF file of version 2 or 3. One that is split in files is opened whole
 // by the path of any of its parts; see [FindGGUF] for folders.
 func OpenGGUF(path string) (*File, error) {
+	return Source{Path: path}.OpenGGUF(context.Background())
+}
+
+// OpenGGUF opens what lies at a source, as the function of that name does.
+func (s Source) OpenGGUF(ctx context.Context) (*File, error) {
+	path := s.Path
 	parts, err := partPaths(path)
 	if err != nil {
 		return nil, err
 	}
 	f := &File{format: GGUF, path: path, entries: map[string]entry{}}
 	for _, name := range parts {
-		m, err := mapFile(name)
+		m, err := mapFile(name, s.Filler)
 		if err == nil {
 			f.parts = append(f.parts, m)
-			if err = f.addGGUF(len(f.parts)-1, len(parts)); err != nil {
+			if err = f.addGGUF(ctx, len(f.parts)-1, len(parts)); err != nil {
 				err = fmt.Errorf("read %s: %w", name, err)
 			}
 		}
@@ -44,9 +51,9 @@ func OpenGGUF(path string) (*File, error) {
 
 // addGGUF reads the header of part i of n: magic, version, counts, metadata pairs, tensor
 // descriptions.
-func (f *File) addGGUF(i, n int) error {
+func (f *File) addGGUF(ctx context.Context, i, n int) error {
 	data := f.parts[i].data
-	c := &cursor{data: data}
+	c := &cursor{data: data, fill: f.parts[i].header(ctx)}
 	if m := c.u32(); c.err == nil && m != ggufMagic {
 		return fmt.Errorf("not a GGUF file: it starts with %q", data[:4])
 	}

@@ -226,7 +226,7 @@ func FuzzGGUF(f *testing.F) {
 	f.Add(newGGUF(3, 0, 1).key("k", kindArray).u32(kindArray).u64(1).u32(kindString).u64(2).str("a").str("b").buf)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file := &File{format: GGUF, entries: map[string]entry{}, parts: []*mapping{{data: data}}}
-		if file.addGGUF(0, 1) != nil || file.checkTotal() != nil || file.finish() != nil {
+		if file.addGGUF(t.Context(), 0, 1) != nil || file.checkTotal() != nil || file.finish() != nil {
 			return
 		}
 		touch(t, file)

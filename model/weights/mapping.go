@@ -12,11 +12,13 @@ import (
 type mapping struct {
 	data   []byte
 	mapped bool
+	path   string
+	filler Filler // brings bytes that are not there; nil: all are
 }
 
 // mapFile maps a whole regular file. A file that is cut short by another program while it
 // is mapped faults on access, as with any mapped file.
-func mapFile(path string) (*mapping, error) {
+func mapFile(path string, filler Filler) (*mapping, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -39,7 +41,7 @@ func mapFile(path string) (*mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return &mapping{data: data, mapped: true}, nil
+	return &mapping{data: data, mapped: true, path: path, filler: filler}, nil
 }
 
 // release drops the whole pages inside [offset, offset+n) from this process. The pages stay

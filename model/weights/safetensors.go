@@ -2,6 +2,7 @@ package weights
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -21,19 +22,25 @@ const (
 // OpenSafetensors opens a .safetensors file, or a folder that holds model.safetensors or
 // shards named by model.safetensors.index.json.
 func OpenSafetensors(path string) (*File, error) {
+	return Source{Path: path}.OpenSafetensors(context.Background())
+}
+
+// OpenSafetensors opens what lies at a source, as the function of that name does.
+func (s Source) OpenSafetensors(ctx context.Context) (*File, error) {
+	path := s.Path
 	files, want, err := safetensorsParts(path)
 	if err != nil {
 		return nil, err
 	}
 	f := &File{format: Safetensors, path: path, entries: map[string]entry{}}
 	for _, name := range files {
-		m, err := mapFile(name)
+		m, err := mapFile(name, s.Filler)
 		if errors.Is(err, os.ErrNotExist) && want != nil {
 			err = fmt.Errorf("%s names %s, which is not there: fetch the whole model", filepath.Join(path, indexName), filepath.Base(name))
 		}
 		if err == nil {
 			f.parts = append(f.parts, m)
-			if err = f.addSafetensors(len(f.parts) - 1); err != nil {
+			if err = f.addSafetensors(ctx, len(f.parts)-1); err != nil {
 				err = fmt.Errorf("read %s: %w", name, err)
 			}
 		}
@@ -132,10 +139,13 @@ func (f *File) checkIndex(files []string, want map[string]string) error {
 
 // addSafetensors parses the header of a part: 8 bytes of length, a JSON object of that
 // length, then the data.
-func (f *File) addSafetensors(part int) error {
+func (f *File) addSafetensors(ctx context.Context, part int) error {
 	data := f.parts[part].data
 	if len(data) < 8 {
 		return fmt.Errorf("%d bytes are too short for a safetensors file", len(data))
+	}
+	if err := f.parts[part].need(ctx, 0, 8); err != nil {
+		return err
 	}
 	n := binary.LittleEndian.Uint64(data)
 	if n > maxJSONHeader {
@@ -145,6 +155,9 @@ func (f *File) addSafetensors(part int) error {
 		return fmt.Errorf("the header claims %d bytes but the file has %d: it is truncated or corrupt", n, len(data))
 	}
 	start := 8 + int64(n)
+	if err := f.parts[part].need(ctx, 0, start); err != nil {
+		return err
+	}
 	last := start
 	dec := json.NewDecoder(bytes.NewReader(data[8:start]))
 	err := eachMember(dec, func(name string) error {

@@ -161,7 +161,7 @@ func FuzzSafetensors(f *testing.F) {
 	f.Add(rawSafetensors(`{"a":{"dtype":"BOOL","shape":[],"data_offsets":[0,1]}}`, 1))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file := &File{format: Safetensors, entries: map[string]entry{}, parts: []*mapping{{data: data}}}
-		if file.addSafetensors(0) != nil || file.finish() != nil {
+		if file.addSafetensors(t.Context(), 0) != nil || file.finish() != nil {
 			return
 		}
 		touch(t, file)

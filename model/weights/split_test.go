@@ -177,7 +177,7 @@ func FuzzSplitGGUF(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		file := &File{format: GGUF, entries: map[string]entry{}, parts: []*mapping{{data: a}, {data: b}, {data: c}}}
 		for i := range file.parts {
-			if file.addGGUF(i, len(file.parts)) != nil {
+			if file.addGGUF(t.Context(), i, len(file.parts)) != nil {
 				return
 			}
 		}
