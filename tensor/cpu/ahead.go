@@ -66,11 +66,10 @@ func (op *productOp) forecast() *forecast {
 
 // ahead describes the reading of blocks [b0, b0+nb).
 func (w *weight) ahead(b0, nb int) pool.Read {
-	values, scales := w.memory()
-	per, scalesPer := len(values)/w.blocks, len(scales)/w.blocks
+	per, scalesPer := len(w.data)/w.blocks, len(w.scales)/w.blocks
 	return pool.Read{
-		Values: uintptr(unsafe.Pointer(unsafe.SliceData(values))) + uintptr(b0*per),
-		Scales: uintptr(unsafe.Pointer(unsafe.SliceData(scales))) + uintptr(b0*scalesPer),
+		Values: uintptr(unsafe.Pointer(unsafe.SliceData(w.data))) + uintptr(b0*per),
+		Scales: uintptr(unsafe.Pointer(unsafe.SliceData(w.scales))) + uintptr(b0*scalesPer),
 
 		ScaleChunk: pool.AheadChunk * scalesPer / per,
 		Chunks:     min(nb*per, pool.AheadMost) / pool.AheadChunk,

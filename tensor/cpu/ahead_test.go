@@ -76,8 +76,8 @@ func TestReadsAheadWhatComesNext(t *testing.T) {
 		for _, read := range up.forecast.reads {
 			begins(t, dt, read, up, gate)
 		}
-		if at := f.reads[1][0].Values; at != uintptr(unsafe.Pointer(&q.mem[0])) {
-			t.Errorf("%v: the first worker begins %d bytes into the weight", dt, at-uintptr(unsafe.Pointer(&q.mem[0])))
+		if at := f.reads[1][0].Values; at != uintptr(unsafe.Pointer(&q.data[0])) {
+			t.Errorf("%v: the first worker begins %d bytes into the weight", dt, at-uintptr(unsafe.Pointer(&q.data[0])))
 		}
 		step(80) // a prompt
 		if f := d.pool.Expected(); f != nil {
@@ -94,9 +94,8 @@ func begins(t *testing.T, dt tensor.DType, read []pool.Read, weights ...*weight)
 		t.Fatalf("%v: reads %d weights, want %d", dt, len(read), len(weights))
 	}
 	for i, w := range weights {
-		values, scales := w.memory()
-		within(t, dt, values, read[i].Values, read[i].Chunks*pool.AheadChunk)
-		within(t, dt, scales, read[i].Scales, read[i].Chunks*read[i].ScaleChunk)
+		within(t, dt, w.data, read[i].Values, read[i].Chunks*pool.AheadChunk)
+		within(t, dt, w.scales, read[i].Scales, read[i].Chunks*read[i].ScaleChunk)
 		if read[i].Chunks == 0 {
 			t.Errorf("%v: nothing is read", dt)
 		}

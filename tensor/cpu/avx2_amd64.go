@@ -5,48 +5,30 @@ package cpu
 import (
 	"unsafe"
 
+	"whorl/tensor"
 	"whorl/tensor/quant"
 )
 
 // avx2 is the tier in assembly for AVX2, FMA and F16C. Rows meet weights as they are stored:
 // bytes of a panel would first have to be widened.
 var avx2 = kernels{
-	f32: func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int) {
-		avx2FloatRows(&avx2F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, floatAhead)
+	f32: floatProducts(byRows[floatRows[float32]]{avx2F32x4, avx2F32x2, avx2F32x1}),
+	halves: []halfKernels{
+		tensor.F16:  halvesOf(byRows[floatRows[uint16]]{avx2F16x4, avx2F16x2, avx2F16x1}, avx2WidenF16),
+		tensor.BF16: halvesOf(byRows[floatRows[uint16]]{avx2BF16x4, avx2BF16x2, avx2BF16x1}, avx2WidenBF16),
 	},
-	f32Then: func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32) {
-		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
-		avx2FloatRows(&avx2F32, acc, accStride, w, 4*wStride, blocks, x, xStride, rows, k, ahead)
+	opaque: true,
+	groups: []groupKernels{
+		tensor.Q8_0: groupsOf(avx2Q8_0, avx2UnpackQ8_0, nil),
+		tensor.Q4_0: groupsOf(avx2Q4_0, avx2UnpackQ4_0, nil),
+		tensor.Q4_1: groupsOf(avx2Q4_1, avx2UnpackQ4_1, nil),
+		tensor.Q5_0: groupsOf(avx2Q5_0, avx2UnpackQ5_0, nil),
+		tensor.Q4_K: groupsOf(avx2Q4_K, avx2UnpackQ4_K, nil),
+		tensor.Q5_K: groupsOf(avx2Q5_K, avx2UnpackQ5_K, nil),
+		tensor.Q6_K: groupsOf(avx2Q6_K, avx2UnpackQ6_K, nil),
 	},
-	bf16Then: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, next *uint16) {
-		ahead := uintptr(unsafe.Pointer(next)) - uintptr(unsafe.Pointer(&w[0]))
-		avx2FloatRows(&avx2BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, ahead)
-	},
-	f16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
-		avx2FloatRows(&avx2F16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
-	},
-	bf16: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
-		avx2FloatRows(&avx2BF16, acc, accStride, w, 2*wStride, blocks, x, xStride, rows, k, floatAhead)
-	},
-	opaque:    true,
 	eightRows: maxTileRows,
-
-	q8_0: func(q *quantArgs) { quantRows(avx2Q8_0, q) },
-	q4_0: func(q *quantArgs) { quantRows(avx2Q4_0, q) },
-	q4_1: func(q *quantArgs) { quantRows(avx2Q4_1, q) },
-	unpackQ8_0: func(dst []float32, data []byte, scale []uint16, groups int) {
-		avx2UnpackQ8_0(&dst[0], &data[0], &scale[0], groups)
-	},
-	unpackQ4_0: func(dst []float32, data []byte, scale []uint16, groups int) {
-		avx2UnpackQ4_0(&dst[0], &data[0], &scale[0], groups)
-	},
-	unpackQ4_1: func(dst []float32, data []byte, scale []uint16, groups int) {
-		avx2UnpackQ4_1(&dst[0], &data[0], &scale[0], groups)
-	},
-	high:      avx2High,
-	widenF16:  func(dst []float32, src []uint16) { avx2WidenF16(&dst[0], &src[0], len(dst)/lanes) },
-	widenBF16: func(dst []float32, src []uint16) { avx2WidenBF16(&dst[0], &src[0], len(dst)/lanes) },
-	int8:      avx2INT8Products,
+	int8:      int8Products(byRows[int8Kernel]{singles: avx2INT8}),
 	int8Outliers: func(acc []float32, data []byte, scale, x []float32, cols []int32) {
 		avx2INT8Outliers(&acc[0], &data[0], &scale[0], &x[0], &cols[0], len(cols))
 	},
@@ -56,8 +38,17 @@ var avx2 = kernels{
 	quantiseRow: func(row *int8Row, q []int8, outlier []int32, x []float32) {
 		avx2QuantiseRow((*byte)(unsafe.Pointer(row)), &q[0], &outlier[0], &x[0], len(x))
 	},
-	nf4:      avx2NF4Products,
-	nf4Panel: avx2NF4PanelProducts,
+	nf4: nf4Products(byRows[nf4Kernel]{singles: avx2NF4}),
+	nf4Panel: func(a *nf4PanelArgs) {
+		together := equalParts(a.rows, len(avx2NF4Panel))
+		for r := 0; r < a.rows; r += together {
+			n := min(together, a.rows-r)
+			for b := range 2 {
+				avx2NF4Panel[n-1](&a.acc[r*a.accStride+b*lanes], uintptr(4*a.accStride), &a.panel[b*a.groups*nf4Group*lanes],
+					&a.scale[b*a.scaleStride], &a.x[r*a.xStride], uintptr(4*a.xStride), a.groups)
+			}
+		}
+	},
 	unpackNF4: func(dst []float32, data []byte, lines int) {
 		avx2UnpackNF4(&dst[0], &data[0], lines, &quant.NF4Levels[0])
 	},

@@ -4,111 +4,6 @@
 
 package cpu
 
-// avx2F32x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F32x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2BF16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2BF16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F32x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F32x2x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2BF16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F32x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F32x3x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F16x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2BF16x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F32x4x1 continues the products of 4 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F32x4x1(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F16x4x1 continues the products of 4 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F16x4x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2BF16x4x1 continues the products of 4 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2BF16x4x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F32x5x1 continues the products of 5 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F32x5x1(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F16x5x1 continues the products of 5 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F16x5x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2BF16x5x1 continues the products of 5 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2BF16x5x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F32x6x1 continues the products of 6 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F32x6x1(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2F16x6x1 continues the products of 6 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2F16x6x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx2BF16x6x1 continues the products of 6 rows with n runs of 1 blocks; strides are in bytes.
-//
-//go:noescape
-func avx2BF16x6x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
 // avx2Q8_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
@@ -284,75 +179,120 @@ func avx2Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, bloc
 //go:noescape
 func avx2UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
 
+// avx2F32x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F32x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F32x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F32x2x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F32x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F32x3x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F32x4x1 continues the products of 4 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F32x4x1(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F32x5x1 continues the products of 5 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F32x5x1(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F32x6x1 continues the products of 6 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F32x6x1(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F16x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F16x4x1 continues the products of 4 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F16x4x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F16x5x1 continues the products of 5 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F16x5x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2F16x6x1 continues the products of 6 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2F16x6x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
 // avx2WidenF16 widens n times 16 values.
 //
 //go:noescape
 func avx2WidenF16(dst *float32, src *uint16, n int)
 
+// avx2BF16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2BF16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2BF16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2BF16x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2BF16x4x1 continues the products of 4 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2BF16x4x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2BF16x5x1 continues the products of 5 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2BF16x5x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx2BF16x6x1 continues the products of 6 rows with n runs of 1 blocks; strides are in bytes.
+//
+//go:noescape
+func avx2BF16x6x1(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
 // avx2WidenBF16 widens n times 16 values.
 //
 //go:noescape
 func avx2WidenBF16(dst *float32, src *uint16, n int)
-
-// avx2Quantise fills groups from 32 elements each.
-//
-//go:noescape
-func avx2Quantise(dst *byte, x *float32, groups int)
-
-// avx2RMSNorm normalises n elements.
-//
-//go:noescape
-func avx2RMSNorm(dst *float32, src *float32, gain *float32, n int, eps float32)
-
-// avx2LayerNorm normalises n elements; bias may be nil.
-//
-//go:noescape
-func avx2LayerNorm(dst *float32, src *float32, gain *float32, bias *float32, n int, eps float32)
-
-// avx2Softmax turns n scores into weights and gives their maximum and sum.
-//
-//go:noescape
-func avx2Softmax(s *float32, n int, scale float32) (m float32, l float32)
-
-// avx2Softcap is x = limit*tanh(x/limit) for n elements.
-//
-//go:noescape
-func avx2Softcap(x *float32, n int, limit float32)
-
-// avx2Add is dst = a+b for n elements; dst may be a or b.
-//
-//go:noescape
-func avx2Add(dst *float32, a *float32, b *float32, n int)
-
-// avx2Mul is dst = a*b for n elements; dst may be a or b.
-//
-//go:noescape
-func avx2Mul(dst *float32, a *float32, b *float32, n int)
-
-// avx2Scale is dst = src*f for n elements.
-//
-//go:noescape
-func avx2Scale(dst *float32, src *float32, n int, f float32)
-
-// avx2Blend is o = fma(o, a, p*b) for n elements.
-//
-//go:noescape
-func avx2Blend(o *float32, p *float32, n int, a float32, b float32)
-
-// avx2SiLU works on n elements in place.
-//
-//go:noescape
-func avx2SiLU(x *float32, n int)
-
-// avx2GELUTanh works on n elements in place.
-//
-//go:noescape
-func avx2GELUTanh(x *float32, n int)
-
-// avx2GELU works on n elements in place.
-//
-//go:noescape
-func avx2GELU(x *float32, n int)
 
 // avx2INT8x1 sets the products of 1 rows with n blocks of turns*4 lines; strides are in bytes.
 //
@@ -454,6 +394,66 @@ func avx2NF4Panelx6(acc *float32, accStride uintptr, panel *float32, scale *floa
 //go:noescape
 func avx2UnpackNF4(dst *float32, data *byte, lines int, levels *float32)
 
+// avx2Quantise fills groups from 32 elements each.
+//
+//go:noescape
+func avx2Quantise(dst *byte, x *float32, groups int)
+
+// avx2RMSNorm normalises n elements.
+//
+//go:noescape
+func avx2RMSNorm(dst *float32, src *float32, gain *float32, n int, eps float32)
+
+// avx2LayerNorm normalises n elements; bias may be nil.
+//
+//go:noescape
+func avx2LayerNorm(dst *float32, src *float32, gain *float32, bias *float32, n int, eps float32)
+
+// avx2Softmax turns n scores into weights and gives their maximum and sum.
+//
+//go:noescape
+func avx2Softmax(s *float32, n int, scale float32) (m float32, l float32)
+
+// avx2Softcap is x = limit*tanh(x/limit) for n elements.
+//
+//go:noescape
+func avx2Softcap(x *float32, n int, limit float32)
+
+// avx2Add is dst = a+b for n elements; dst may be a or b.
+//
+//go:noescape
+func avx2Add(dst *float32, a *float32, b *float32, n int)
+
+// avx2Mul is dst = a*b for n elements; dst may be a or b.
+//
+//go:noescape
+func avx2Mul(dst *float32, a *float32, b *float32, n int)
+
+// avx2Scale is dst = src*f for n elements.
+//
+//go:noescape
+func avx2Scale(dst *float32, src *float32, n int, f float32)
+
+// avx2Blend is o = fma(o, a, p*b) for n elements.
+//
+//go:noescape
+func avx2Blend(o *float32, p *float32, n int, a float32, b float32)
+
+// avx2SiLU works on n elements in place.
+//
+//go:noescape
+func avx2SiLU(x *float32, n int)
+
+// avx2GELUTanh works on n elements in place.
+//
+//go:noescape
+func avx2GELUTanh(x *float32, n int)
+
+// avx2GELU works on n elements in place.
+//
+//go:noescape
+func avx2GELU(x *float32, n int)
+
 // avx2Read loads turns*1024 bytes and drops them.
 //
 //go:noescape
@@ -464,3 +464,144 @@ func avx2DotF32(turns int)
 
 // avx2DotInt8 does turns*12 dot products on registers.
 func avx2DotInt8(turns int)
+
+// avx2Q8_0 are kernels by rows.
+var avx2Q8_0 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx2Q8_0x1,
+	avx2Q8_0x2,
+	avx2Q8_0x3,
+	avx2Q8_0x4,
+}
+
+// avx2Q4_0 are kernels by rows.
+var avx2Q4_0 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx2Q4_0x1,
+	avx2Q4_0x2,
+	avx2Q4_0x3,
+	avx2Q4_0x4,
+}
+
+// avx2Q4_1 are kernels by rows.
+var avx2Q4_1 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx2Q4_1x1,
+	avx2Q4_1x2,
+	avx2Q4_1x3,
+	avx2Q4_1x4,
+}
+
+// avx2Q5_0 are kernels by rows.
+var avx2Q5_0 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx2Q5_0x1,
+	avx2Q5_0x2,
+	avx2Q5_0x3,
+	avx2Q5_0x4,
+}
+
+// avx2Q4_K are kernels by rows.
+var avx2Q4_K = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx2Q4_Kx1,
+	avx2Q4_Kx2,
+	avx2Q4_Kx3,
+	avx2Q4_Kx4,
+}
+
+// avx2Q5_K are kernels by rows.
+var avx2Q5_K = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx2Q5_Kx1,
+	avx2Q5_Kx2,
+	avx2Q5_Kx3,
+	avx2Q5_Kx4,
+}
+
+// avx2Q6_K are kernels by rows.
+var avx2Q6_K = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx2Q6_Kx1,
+	avx2Q6_Kx2,
+	avx2Q6_Kx3,
+	avx2Q6_Kx4,
+}
+
+// avx2F32x4 are kernels by rows.
+var avx2F32x4 = []func(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2F32x1x4,
+}
+
+// avx2F32x2 are kernels by rows.
+var avx2F32x2 = []func(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2F32x1x2,
+	avx2F32x2x2,
+	avx2F32x3x2,
+}
+
+// avx2F32x1 are kernels by rows.
+var avx2F32x1 = []func(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2F32x4x1,
+	avx2F32x5x1,
+	avx2F32x6x1,
+}
+
+// avx2F16x4 are kernels by rows.
+var avx2F16x4 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2F16x1x4,
+}
+
+// avx2F16x2 are kernels by rows.
+var avx2F16x2 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2F16x1x2,
+	avx2F16x2x2,
+	avx2F16x3x2,
+}
+
+// avx2F16x1 are kernels by rows.
+var avx2F16x1 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2F16x4x1,
+	avx2F16x5x1,
+	avx2F16x6x1,
+}
+
+// avx2BF16x4 are kernels by rows.
+var avx2BF16x4 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2BF16x1x4,
+}
+
+// avx2BF16x2 are kernels by rows.
+var avx2BF16x2 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2BF16x1x2,
+	avx2BF16x2x2,
+	avx2BF16x3x2,
+}
+
+// avx2BF16x1 are kernels by rows.
+var avx2BF16x1 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx2BF16x4x1,
+	avx2BF16x5x1,
+	avx2BF16x6x1,
+}
+
+// avx2INT8 are kernels by rows.
+var avx2INT8 = []func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int){
+	avx2INT8x1,
+	avx2INT8x2,
+	avx2INT8x3,
+	avx2INT8x4,
+	avx2INT8x5,
+	avx2INT8x6,
+}
+
+// avx2NF4 are kernels by rows.
+var avx2NF4 = []func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32){
+	avx2NF4x1,
+	avx2NF4x2,
+	avx2NF4x3,
+	avx2NF4x4,
+}
+
+// avx2NF4Panel are kernels by rows.
+var avx2NF4Panel = []func(acc *float32, accStride uintptr, panel, scale, x *float32, xStride uintptr, groups int){
+	avx2NF4Panelx1,
+	avx2NF4Panelx2,
+	avx2NF4Panelx3,
+	avx2NF4Panelx4,
+	avx2NF4Panelx5,
+	avx2NF4Panelx6,
+}

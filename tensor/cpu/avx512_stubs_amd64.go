@@ -9,560 +9,630 @@ package cpu
 //go:noescape
 func avx512Q8_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q8_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q8_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q8_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q8_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q8_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q8_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q8_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
-// avx512Q4_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_1x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_1x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
-
-// avx512Q4_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q4_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q6_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q6_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
-// avx512Q5_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
-//
-//go:noescape
-func avx512Q5_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
-
 // avx512Q8_0x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q8_0x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512UnpackQ8_0 dequantises groups of one block.
+//
+//go:noescape
+func avx512UnpackQ8_0(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ8_0 expands groups of one block to a panel.
+//
+//go:noescape
+func avx512ExpandQ8_0(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512Q4_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
 // avx512Q4_0x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q4_0x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
 
+// avx512UnpackQ4_0 dequantises groups of one block.
+//
+//go:noescape
+func avx512UnpackQ4_0(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ4_0 expands groups of one block to a panel.
+//
+//go:noescape
+func avx512ExpandQ4_0(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512Q4_1x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512Q4_1x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_1x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
 // avx512Q4_1x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q4_1x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead uintptr, scaleAhead uintptr)
+
+// avx512UnpackQ4_1 dequantises groups of one block.
+//
+//go:noescape
+func avx512UnpackQ4_1(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ4_1 expands groups of one block to a panel.
+//
+//go:noescape
+func avx512ExpandQ4_1(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512Q5_0x1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_0x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_0x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512UnpackQ5_0 dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx512UnpackQ5_0(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ5_0 expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ5_0(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512Q4_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q4_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q4_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q4_Kx16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q4_Kx16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
+// avx512UnpackQ4_K dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx512UnpackQ4_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ4_K expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ4_K(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512Q5_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q5_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q5_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
 // avx512Q5_Kx16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q5_Kx16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512UnpackQ5_K dequantises groups of one block, super-blocks whole.
+//
+//go:noescape
+func avx512UnpackQ5_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ5_K expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ5_K(dst *byte, data *byte, scale *uint16, groups int)
+
+// avx512Q6_Kx1 continues the products of 1 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx1(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx2 continues the products of 2 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx2(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx3 continues the products of 3 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx3(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx4 continues the products of 4 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx4(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx5 continues the products of 5 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx5(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx6 continues the products of 6 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx6(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx7 continues the products of 7 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx7(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx8 continues the products of 8 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx8(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx9 continues the products of 9 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx9(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx10 continues the products of 10 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx10(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx11 continues the products of 11 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx11(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx12 continues the products of 12 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx12(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx13 continues the products of 13 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx13(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx14 continues the products of 14 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx14(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+
+// avx512Q6_Kx15 continues the products of 15 rows with blocks that follow each other; strides are in bytes.
+//
+//go:noescape
+func avx512Q6_Kx15(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
 // avx512Q6_Kx16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
 //
 //go:noescape
 func avx512Q6_Kx16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
 
-// avx512Q5_0x16 continues the products of 16 rows with blocks that follow each other; strides are in bytes.
+// avx512UnpackQ6_K dequantises groups of one block, super-blocks whole.
 //
 //go:noescape
-func avx512Q5_0x16(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)
+func avx512UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
+
+// avx512ExpandQ6_K expands groups of one block, super-blocks whole, to a panel.
+//
+//go:noescape
+func avx512ExpandQ6_K(dst *byte, data *byte, scale *uint16, groups int)
 
 // avx512F32x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
 //
@@ -574,46 +644,6 @@ func avx512F32x1x4(acc *float32, accStride uintptr, w *float32, wStride uintptr,
 //go:noescape
 func avx512F32x1x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512F16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512BF16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512BF16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512INT8x1 sets the products of 1 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x1(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x1x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x1x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx1 continues the products of 1 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx1(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
 // avx512F32x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
@@ -623,46 +653,6 @@ func avx512F32x2x4(acc *float32, accStride uintptr, w *float32, wStride uintptr,
 //
 //go:noescape
 func avx512F32x2x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512BF16x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512BF16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512BF16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512INT8x2 sets the products of 2 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x2x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x2x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx2 continues the products of 2 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx2(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
 
 // avx512F32x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
@@ -674,6 +664,71 @@ func avx512F32x3x4(acc *float32, accStride uintptr, w *float32, wStride uintptr,
 //go:noescape
 func avx512F32x3x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
+// avx512F32x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x4x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x5x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x6x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x7x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x8x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x9x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x10x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x11x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F32x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F32x12x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
 // avx512F16x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
 //go:noescape
@@ -683,6 +738,76 @@ func avx512F16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, 
 //
 //go:noescape
 func avx512F16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512F16x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512F16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512WidenF16 widens n times 16 values.
+//
+//go:noescape
+func avx512WidenF16(dst *float32, src *uint16, n int)
+
+// avx512BF16x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512BF16x1x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512BF16x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512BF16x1x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512BF16x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512BF16x2x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
+
+// avx512BF16x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512BF16x2x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
 //
@@ -694,275 +819,115 @@ func avx512BF16x3x4(acc *float32, accStride uintptr, w *uint16, wStride uintptr,
 //go:noescape
 func avx512BF16x3x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512INT8x3 sets the products of 3 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x3(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x3x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x3x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx3 continues the products of 3 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx3(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x4x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
 // avx512BF16x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x4x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512INT8x4 sets the products of 4 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x4x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx4 continues the products of 4 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx4(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x5x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x5x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512INT8x5 sets the products of 5 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x5(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x5x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx5 continues the products of 5 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx5(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x6x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
 // avx512BF16x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x6x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512INT8x6 sets the products of 6 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x6(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x6x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx6 continues the products of 6 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx6(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x7x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x7x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512INT8x7 sets the products of 7 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x7(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x7x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx7 continues the products of 7 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx7(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x8x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
 // avx512BF16x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x8x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512INT8x8 sets the products of 8 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x8(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512NF4x8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
-
-// avx512NF4Panelx8 continues the products of 8 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx8(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x9x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x9x2 continues the products of 9 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x9x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512INT8x9 sets the products of 9 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x9(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4Panelx9 continues the products of 9 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx9(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x10x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
 // avx512BF16x10x2 continues the products of 10 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x10x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512INT8x10 sets the products of 10 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x10(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4Panelx10 continues the products of 10 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx10(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x11x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
 // avx512BF16x11x2 continues the products of 11 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x11x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
-// avx512INT8x11 sets the products of 11 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
-//
-//go:noescape
-func avx512INT8x11(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4Panelx11 continues the products of 11 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx11(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
-
-// avx512F32x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F32x12x2(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
-// avx512F16x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
-//
-//go:noescape
-func avx512F16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
-
 // avx512BF16x12x2 continues the products of 12 rows with n runs of 2 blocks; strides are in bytes.
 //
 //go:noescape
 func avx512BF16x12x2(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)
 
+// avx512WidenBF16 widens n times 16 values.
+//
+//go:noescape
+func avx512WidenBF16(dst *float32, src *uint16, n int)
+
+// avx512INT8x1 sets the products of 1 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x1(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x2 sets the products of 2 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x3 sets the products of 3 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x3(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x4 sets the products of 4 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x5 sets the products of 5 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x5(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x6 sets the products of 6 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x6(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x7 sets the products of 7 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x7(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x8 sets the products of 8 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x8(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x9 sets the products of 9 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x9(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x10 sets the products of 10 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x10(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
+// avx512INT8x11 sets the products of 11 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
+//
+//go:noescape
+func avx512INT8x11(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
+
 // avx512INT8x12 sets the products of 12 rows with n pairs of blocks of turns*4 lines; strides are in bytes.
 //
 //go:noescape
 func avx512INT8x12(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)
-
-// avx512NF4Panelx12 continues the products of 12 rows with two blocks of a panel; strides are in bytes.
-//
-//go:noescape
-func avx512NF4Panelx12(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
 
 // avx512INT8Outliers continues the sums of one row and block over n outlier columns.
 //
@@ -979,65 +944,125 @@ func avx512UnpackINT8(dst *float32, data *byte, scale *float32, lines int)
 //go:noescape
 func avx512QuantiseRow(row *byte, q *int8, outlier *int32, x *float32, n int)
 
+// avx512NF4x1x4 continues the products of 1 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x1x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x1x2 continues the products of 1 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x1x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x2x4 continues the products of 2 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x2x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x2x2 continues the products of 2 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x2x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x3x4 continues the products of 3 rows with n runs of 4 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x3x4(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x3x2 continues the products of 3 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x3x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x4x2 continues the products of 4 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x4x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x5x2 continues the products of 5 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x5x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x6x2 continues the products of 6 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x6x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x7x2 continues the products of 7 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x7x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4x8x2 continues the products of 8 rows with n runs of 2 blocks; strides are in bytes.
+//
+//go:noescape
+func avx512NF4x8x2(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)
+
+// avx512NF4Panelx1 continues the products of 1 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx1(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx2 continues the products of 2 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx2(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx3 continues the products of 3 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx3(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx4 continues the products of 4 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx4(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx5 continues the products of 5 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx5(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx6 continues the products of 6 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx6(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx7 continues the products of 7 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx7(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx8 continues the products of 8 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx8(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx9 continues the products of 9 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx9(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx10 continues the products of 10 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx10(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx11 continues the products of 11 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx11(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
+// avx512NF4Panelx12 continues the products of 12 rows with two blocks of a panel; strides are in bytes.
+//
+//go:noescape
+func avx512NF4Panelx12(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)
+
 // avx512UnpackNF4 looks up the levels of lines of 8 columns of one block.
 //
 //go:noescape
 func avx512UnpackNF4(dst *float32, data *byte, lines int, levels *float32)
-
-// avx512UnpackQ8_0 dequantises groups of one block.
-//
-//go:noescape
-func avx512UnpackQ8_0(dst *float32, data *byte, scale *uint16, groups int)
-
-// avx512UnpackQ4_0 dequantises groups of one block.
-//
-//go:noescape
-func avx512UnpackQ4_0(dst *float32, data *byte, scale *uint16, groups int)
-
-// avx512UnpackQ4_1 dequantises groups of one block.
-//
-//go:noescape
-func avx512UnpackQ4_1(dst *float32, data *byte, scale *uint16, groups int)
-
-// avx512UnpackQ4_K dequantises groups of one block, super-blocks whole.
-//
-//go:noescape
-func avx512UnpackQ4_K(dst *float32, data *byte, scale *uint16, groups int)
-
-// avx512ExpandQ4_K expands groups of one block, super-blocks whole, to a panel.
-//
-//go:noescape
-func avx512ExpandQ4_K(dst *byte, data *byte, scale *uint16, groups int)
-
-// avx512UnpackQ5_K dequantises groups of one block, super-blocks whole.
-//
-//go:noescape
-func avx512UnpackQ5_K(dst *float32, data *byte, scale *uint16, groups int)
-
-// avx512ExpandQ5_K expands groups of one block, super-blocks whole, to a panel.
-//
-//go:noescape
-func avx512ExpandQ5_K(dst *byte, data *byte, scale *uint16, groups int)
-
-// avx512UnpackQ6_K dequantises groups of one block, super-blocks whole.
-//
-//go:noescape
-func avx512UnpackQ6_K(dst *float32, data *byte, scale *uint16, groups int)
-
-// avx512ExpandQ6_K expands groups of one block, super-blocks whole, to a panel.
-//
-//go:noescape
-func avx512ExpandQ6_K(dst *byte, data *byte, scale *uint16, groups int)
-
-// avx512UnpackQ5_0 dequantises groups of one block, super-blocks whole.
-//
-//go:noescape
-func avx512UnpackQ5_0(dst *float32, data *byte, scale *uint16, groups int)
-
-// avx512ExpandQ5_0 expands groups of one block, super-blocks whole, to a panel.
-//
-//go:noescape
-func avx512ExpandQ5_0(dst *byte, data *byte, scale *uint16, groups int)
 
 // avx512Panelx1 continues the products of so many times 1 rows with a panel and stores the sums to out, or adds them; strides are in bytes.
 //
@@ -1124,31 +1149,6 @@ func avx512PanelHalvesx4(acc *float32, accStride uintptr, panel *byte, x *byte, 
 //go:noescape
 func avx512PanelHalvesx5(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups int, times int, out *float32, outStride uintptr, add bool)
 
-// avx512ExpandQ8_0 expands groups of one block to a panel.
-//
-//go:noescape
-func avx512ExpandQ8_0(dst *byte, data *byte, scale *uint16, groups int)
-
-// avx512ExpandQ4_0 expands groups of one block to a panel.
-//
-//go:noescape
-func avx512ExpandQ4_0(dst *byte, data *byte, scale *uint16, groups int)
-
-// avx512ExpandQ4_1 expands groups of one block to a panel.
-//
-//go:noescape
-func avx512ExpandQ4_1(dst *byte, data *byte, scale *uint16, groups int)
-
-// avx512WidenF16 widens n times 16 values.
-//
-//go:noescape
-func avx512WidenF16(dst *float32, src *uint16, n int)
-
-// avx512WidenBF16 widens n times 16 values.
-//
-//go:noescape
-func avx512WidenBF16(dst *float32, src *uint16, n int)
-
 // avx512Quantise fills groups from 32 elements each.
 //
 //go:noescape
@@ -1219,3 +1219,292 @@ func avx512DotF32(turns int)
 
 // avx512DotInt8 does turns*24 multiply-and-add instructions on registers.
 func avx512DotInt8(turns int)
+
+// avx512Q8_0 are kernels by rows.
+var avx512Q8_0 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr){
+	avx512Q8_0x1,
+	avx512Q8_0x2,
+	avx512Q8_0x3,
+	avx512Q8_0x4,
+	avx512Q8_0x5,
+	avx512Q8_0x6,
+	avx512Q8_0x7,
+	avx512Q8_0x8,
+	avx512Q8_0x9,
+	avx512Q8_0x10,
+	avx512Q8_0x11,
+	avx512Q8_0x12,
+	avx512Q8_0x13,
+	avx512Q8_0x14,
+	avx512Q8_0x15,
+	avx512Q8_0x16,
+}
+
+// avx512Q4_0 are kernels by rows.
+var avx512Q4_0 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr){
+	avx512Q4_0x1,
+	avx512Q4_0x2,
+	avx512Q4_0x3,
+	avx512Q4_0x4,
+	avx512Q4_0x5,
+	avx512Q4_0x6,
+	avx512Q4_0x7,
+	avx512Q4_0x8,
+	avx512Q4_0x9,
+	avx512Q4_0x10,
+	avx512Q4_0x11,
+	avx512Q4_0x12,
+	avx512Q4_0x13,
+	avx512Q4_0x14,
+	avx512Q4_0x15,
+	avx512Q4_0x16,
+}
+
+// avx512Q4_1 are kernels by rows.
+var avx512Q4_1 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr){
+	avx512Q4_1x1,
+	avx512Q4_1x2,
+	avx512Q4_1x3,
+	avx512Q4_1x4,
+	avx512Q4_1x5,
+	avx512Q4_1x6,
+	avx512Q4_1x7,
+	avx512Q4_1x8,
+	avx512Q4_1x9,
+	avx512Q4_1x10,
+	avx512Q4_1x11,
+	avx512Q4_1x12,
+	avx512Q4_1x13,
+	avx512Q4_1x14,
+	avx512Q4_1x15,
+	avx512Q4_1x16,
+}
+
+// avx512Q5_0 are kernels by rows.
+var avx512Q5_0 = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx512Q5_0x1,
+	avx512Q5_0x2,
+	avx512Q5_0x3,
+	avx512Q5_0x4,
+	avx512Q5_0x5,
+	avx512Q5_0x6,
+	avx512Q5_0x7,
+	avx512Q5_0x8,
+	avx512Q5_0x9,
+	avx512Q5_0x10,
+	avx512Q5_0x11,
+	avx512Q5_0x12,
+	avx512Q5_0x13,
+	avx512Q5_0x14,
+	avx512Q5_0x15,
+	avx512Q5_0x16,
+}
+
+// avx512Q4_K are kernels by rows.
+var avx512Q4_K = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx512Q4_Kx1,
+	avx512Q4_Kx2,
+	avx512Q4_Kx3,
+	avx512Q4_Kx4,
+	avx512Q4_Kx5,
+	avx512Q4_Kx6,
+	avx512Q4_Kx7,
+	avx512Q4_Kx8,
+	avx512Q4_Kx9,
+	avx512Q4_Kx10,
+	avx512Q4_Kx11,
+	avx512Q4_Kx12,
+	avx512Q4_Kx13,
+	avx512Q4_Kx14,
+	avx512Q4_Kx15,
+	avx512Q4_Kx16,
+}
+
+// avx512Q5_K are kernels by rows.
+var avx512Q5_K = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx512Q5_Kx1,
+	avx512Q5_Kx2,
+	avx512Q5_Kx3,
+	avx512Q5_Kx4,
+	avx512Q5_Kx5,
+	avx512Q5_Kx6,
+	avx512Q5_Kx7,
+	avx512Q5_Kx8,
+	avx512Q5_Kx9,
+	avx512Q5_Kx10,
+	avx512Q5_Kx11,
+	avx512Q5_Kx12,
+	avx512Q5_Kx13,
+	avx512Q5_Kx14,
+	avx512Q5_Kx15,
+	avx512Q5_Kx16,
+}
+
+// avx512Q6_K are kernels by rows.
+var avx512Q6_K = []func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int){
+	avx512Q6_Kx1,
+	avx512Q6_Kx2,
+	avx512Q6_Kx3,
+	avx512Q6_Kx4,
+	avx512Q6_Kx5,
+	avx512Q6_Kx6,
+	avx512Q6_Kx7,
+	avx512Q6_Kx8,
+	avx512Q6_Kx9,
+	avx512Q6_Kx10,
+	avx512Q6_Kx11,
+	avx512Q6_Kx12,
+	avx512Q6_Kx13,
+	avx512Q6_Kx14,
+	avx512Q6_Kx15,
+	avx512Q6_Kx16,
+}
+
+// avx512F32x4 are kernels by rows.
+var avx512F32x4 = []func(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx512F32x1x4,
+	avx512F32x2x4,
+	avx512F32x3x4,
+}
+
+// avx512F32x2 are kernels by rows.
+var avx512F32x2 = []func(acc *float32, accStride uintptr, w *float32, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx512F32x1x2,
+	avx512F32x2x2,
+	avx512F32x3x2,
+	avx512F32x4x2,
+	avx512F32x5x2,
+	avx512F32x6x2,
+	avx512F32x7x2,
+	avx512F32x8x2,
+	avx512F32x9x2,
+	avx512F32x10x2,
+	avx512F32x11x2,
+	avx512F32x12x2,
+}
+
+// avx512F16x4 are kernels by rows.
+var avx512F16x4 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx512F16x1x4,
+	avx512F16x2x4,
+	avx512F16x3x4,
+}
+
+// avx512F16x2 are kernels by rows.
+var avx512F16x2 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx512F16x1x2,
+	avx512F16x2x2,
+	avx512F16x3x2,
+	avx512F16x4x2,
+	avx512F16x5x2,
+	avx512F16x6x2,
+	avx512F16x7x2,
+	avx512F16x8x2,
+	avx512F16x9x2,
+	avx512F16x10x2,
+	avx512F16x11x2,
+	avx512F16x12x2,
+}
+
+// avx512BF16x4 are kernels by rows.
+var avx512BF16x4 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx512BF16x1x4,
+	avx512BF16x2x4,
+	avx512BF16x3x4,
+}
+
+// avx512BF16x2 are kernels by rows.
+var avx512BF16x2 = []func(acc *float32, accStride uintptr, w *uint16, wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr){
+	avx512BF16x1x2,
+	avx512BF16x2x2,
+	avx512BF16x3x2,
+	avx512BF16x4x2,
+	avx512BF16x5x2,
+	avx512BF16x6x2,
+	avx512BF16x7x2,
+	avx512BF16x8x2,
+	avx512BF16x9x2,
+	avx512BF16x10x2,
+	avx512BF16x11x2,
+	avx512BF16x12x2,
+}
+
+// avx512INT8 are kernels by rows.
+var avx512INT8 = []func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int){
+	avx512INT8x1,
+	avx512INT8x2,
+	avx512INT8x3,
+	avx512INT8x4,
+	avx512INT8x5,
+	avx512INT8x6,
+	avx512INT8x7,
+	avx512INT8x8,
+	avx512INT8x9,
+	avx512INT8x10,
+	avx512INT8x11,
+	avx512INT8x12,
+}
+
+// avx512NF4x4 are kernels by rows.
+var avx512NF4x4 = []func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32){
+	avx512NF4x1x4,
+	avx512NF4x2x4,
+	avx512NF4x3x4,
+}
+
+// avx512NF4x2 are kernels by rows.
+var avx512NF4x2 = []func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32){
+	avx512NF4x1x2,
+	avx512NF4x2x2,
+	avx512NF4x3x2,
+	avx512NF4x4x2,
+	avx512NF4x5x2,
+	avx512NF4x6x2,
+	avx512NF4x7x2,
+	avx512NF4x8x2,
+}
+
+// avx512NF4Panel are kernels by rows.
+var avx512NF4Panel = []func(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int){
+	avx512NF4Panelx1,
+	avx512NF4Panelx2,
+	avx512NF4Panelx3,
+	avx512NF4Panelx4,
+	avx512NF4Panelx5,
+	avx512NF4Panelx6,
+	avx512NF4Panelx7,
+	avx512NF4Panelx8,
+	avx512NF4Panelx9,
+	avx512NF4Panelx10,
+	avx512NF4Panelx11,
+	avx512NF4Panelx12,
+}
+
+// avx512Panel are kernels by rows.
+var avx512Panel = []func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool){
+	avx512Panelx1,
+	avx512Panelx2,
+	avx512Panelx3,
+	avx512Panelx4,
+	avx512Panelx5,
+	avx512Panelx6,
+}
+
+// avx512PanelMinimum are kernels by rows.
+var avx512PanelMinimum = []func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool){
+	avx512PanelMinimumx1,
+	avx512PanelMinimumx2,
+	avx512PanelMinimumx3,
+	avx512PanelMinimumx4,
+	avx512PanelMinimumx5,
+	avx512PanelMinimumx6,
+}
+
+// avx512PanelHalves are kernels by rows.
+var avx512PanelHalves = []func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool){
+	avx512PanelHalvesx1,
+	avx512PanelHalvesx2,
+	avx512PanelHalvesx3,
+	avx512PanelHalvesx4,
+	avx512PanelHalvesx5,
+}

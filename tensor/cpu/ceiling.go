@@ -76,7 +76,7 @@ func (c *Ceiling) Read() int64 {
 // this machine.
 func (c *Ceiling) Dot(t tensor.DType) int64 {
 	c.dot.loop = ceilingLoops.f32
-	if layoutOf(t).form() != 0 {
+	if formOf(t) != 0 {
 		c.dot.loop = ceilingLoops.int8
 	}
 	if c.dot.loop == nil {

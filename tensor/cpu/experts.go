@@ -100,8 +100,8 @@ func (op *expertsOp) check(n int) (in, mid rowForm) {
 		if !(g.rows == op.ffn && g.cols == op.hidden && u.rows == op.ffn && u.cols == op.hidden && d.rows == op.hidden && d.cols == op.ffn) {
 			bug("expert %d has %dx%d, %dx%d and %dx%d, not %dx%d", e, g.rows, g.cols, u.rows, u.cols, d.rows, d.cols, op.ffn, op.hidden)
 		}
-		in |= g.layout.form() | u.layout.form()
-		mid |= d.layout.form()
+		in |= g.form | u.form
+		mid |= d.form
 	}
 	for _, b := range [...]*buffer{op.dst, op.x} {
 		if !(b.cols == op.hidden && b.rows >= n) {
@@ -319,7 +319,7 @@ func (op *expertsOp) combine(worker, i int) {
 		clear(sum)
 		for j := i * s.TopK; j < (i+1)*s.TopK; j++ {
 			// A float product of one column: its weights are the expert's output.
-			k.f32(sum, len(sum), op.out.data[int(op.slot[j])*op.hidden+from:], lanes, blocks, op.weight[j:], 1, 1, 1)
+			k.f32(sum, len(sum), op.out.data[int(op.slot[j])*op.hidden+from:], lanes, blocks, op.weight[j:], 1, 1, 1, nil)
 		}
 		sum = sum[:n]
 		if s.Scale != 0 {

@@ -1,31 +1,21 @@
 package cpu
 
 import (
+	"whorl/tensor"
 	"whorl/tensor/quant"
 )
 
 // generic is the tier in plain Go: always compiled, exact, and the twin of every other.
 var generic = kernels{
-	f32:        genericF32,
-	f32Then:    genericF32Then,
-	bf16Then:   genericBF16Then,
-	f16:        genericF16,
-	bf16:       genericBF16,
-	eightRows:  maxTileRows,
-	q8_0:       genericQ8_0,
-	q4_0:       genericQ4_0,
-	q4_1:       genericQ4_1,
-	unpackQ8_0: genericUnpackQ8_0,
-	unpackQ4_0: genericUnpackQ4_0,
-	unpackQ4_1: genericUnpackQ4_1,
-	high:       genericHigh,
-	bytePanel:  genericBytePanel,
-	expandQ8_0: genericExpandQ8_0,
-	expandQ4_0: genericExpandQ4_0,
-	expandQ4_1: genericExpandQ4_1,
-	widenF16:   genericWidenF16,
-	widenBF16:  genericWidenBF16,
-	quantise:   genericQuantise,
+	f32: genericF32,
+	halves: []halfKernels{
+		tensor.F16:  genericHalf(quant.F16ToF32),
+		tensor.BF16: genericHalf(quant.BF16ToF32),
+	},
+	groups:    genericGroups(),
+	eightRows: maxTileRows,
+	bytePanel: genericBytePanel,
+	quantise:  genericQuantise,
 
 	int8:         genericINT8,
 	int8Outliers: genericINT8Outliers,
@@ -48,7 +38,7 @@ var generic = kernels{
 	geluTanh:  genericGELUTanh,
 }
 
-func genericF32(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int) {
+func genericF32(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, _ *float32) {
 	for b := range blocks {
 		for r := range rows {
 			a := (*[lanes]float32)(acc[r*accStride+b*lanes:])
@@ -60,33 +50,26 @@ func genericF32(acc []float32, accStride int, w []float32, wStride, blocks int, 
 	}
 }
 
-func genericF32Then(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, _ *float32) {
-	genericF32(acc, accStride, w, wStride, blocks, x, xStride, rows, k)
-}
-
 // genericHalf widens the weights of one column at a time; widening is exact.
-func genericHalf(widen func(uint16) float32, acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
-	var wk [lanes]float32
-	for b := range blocks {
-		for i := range k {
-			for j, h := range w[b*wStride+i*lanes:][:lanes] {
-				wk[j] = widen(h)
+func genericHalf(widen func(uint16) float32) halfKernels {
+	return halfKernels{
+		product: func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, _ *uint16) {
+			var wk [lanes]float32
+			for b := range blocks {
+				for i := range k {
+					for j, h := range w[b*wStride+i*lanes:][:lanes] {
+						wk[j] = widen(h)
+					}
+					for r := range rows {
+						fmaLanes((*[lanes]float32)(acc[r*accStride+b*lanes:]), &wk, x[r*xStride+i])
+					}
+				}
 			}
-			for r := range rows {
-				fmaLanes((*[lanes]float32)(acc[r*accStride+b*lanes:]), &wk, x[r*xStride+i])
+		},
+		widen: func(dst []float32, src []uint16) {
+			for i := range dst {
+				dst[i] = widen(src[i])
 			}
-		}
+		},
 	}
-}
-
-func genericF16(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
-	genericHalf(quant.F16ToF32, acc, accStride, w, wStride, blocks, x, xStride, rows, k)
-}
-
-func genericBF16(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int) {
-	genericHalf(quant.BF16ToF32, acc, accStride, w, wStride, blocks, x, xStride, rows, k)
-}
-
-func genericBF16Then(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, _ *uint16) {
-	genericBF16(acc, accStride, w, wStride, blocks, x, xStride, rows, k)
 }

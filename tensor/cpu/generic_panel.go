@@ -1,7 +1,5 @@
 package cpu
 
-import "whorl/tensor/quant"
-
 func genericBytePanel(a *panelArgs) {
 	for r := range a.rows {
 		for b := range 2 {
@@ -35,47 +33,28 @@ func (f panelForm) addGroup(acc *[lanes]float32, p *panelGroup, x *quantGroup) {
 	}
 }
 
-func genericExpandQ8_0(dst []panelGroup, data []byte, scale []uint16, groups int) {
-	for g := range groups {
-		p := &dst[2*g]
-		copy(p.lines[:], data[g*512:])
-		halves(&p.scale, scale[g*lanes:])
+// dotHalves continues sums with the two halves of a group.
+func dotHalves(acc *[lanes]float32, p *panelGroup, x *quantGroup) {
+	var s [2][lanes]int32
+	for half := range s {
+		s[half] = splat(x.off32[half])
+		for i := 16 * half; i < 16*half+16; i++ {
+			for j := range lanes {
+				s[half][j] += int32(p.lines[i/4*4*lanes+4*j+i%4]) * int32(x.q[i])
+			}
+		}
 	}
+	// Their products are added by fma before the row's scale.
+	sum := products(&s[0], &p.scale)
+	for j, v := range s[1] {
+		sum[j] = fma32(float32(v), p.minimum[j], sum[j])
+	}
+	fmaLanes(acc, &sum, x.d)
 }
 
-func genericExpandQ4_0(dst []panelGroup, data []byte, scale []uint16, groups int) {
-	for g := range groups {
-		p := &dst[2*g]
-		expandNibbles(p, data[g*256:], 128-8)
-		halves(&p.scale, scale[g*lanes:])
+func splat(v int32) (s [lanes]int32) {
+	for j := range s {
+		s[j] = v
 	}
-}
-
-func genericExpandQ4_1(dst []panelGroup, data []byte, scale []uint16, groups int) {
-	for g := range groups {
-		p := &dst[2*g]
-		expandNibbles(p, data[g*256:], 0)
-		halves(&p.scale, scale[g*2*lanes:])
-		halves(&p.minimum, scale[g*2*lanes+lanes:])
-	}
-}
-
-// expandNibbles takes the 4 lines of nibbles of a group to 8 of bytes.
-func expandNibbles(p *panelGroup, lines []byte, offset byte) {
-	for i, v := range lines[:len(p.lines)/2] {
-		p.lines[i] = v&15 + offset
-		p.lines[len(p.lines)/2+i] = v>>4 + offset
-	}
-}
-
-func genericWidenF16(dst []float32, src []uint16) {
-	for i := range dst {
-		dst[i] = quant.F16ToF32(src[i])
-	}
-}
-
-func genericWidenBF16(dst []float32, src []uint16) {
-	for i := range dst {
-		dst[i] = quant.BF16ToF32(src[i])
-	}
+	return s
 }

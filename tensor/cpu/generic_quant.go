@@ -2,8 +2,6 @@ package cpu
 
 import (
 	"math"
-
-	"whorl/tensor/quant"
 )
 
 // tinyGroup is the magnitude below which a group of activations counts as zero: 127/amax
@@ -60,12 +58,6 @@ func products(s *[lanes]int32, dw *[lanes]float32) (p [lanes]float32) {
 	return p
 }
 
-func halves(dst *[lanes]float32, src []uint16) {
-	for j := range dst {
-		dst[j] = quant.F16ToF32(src[j])
-	}
-}
-
 // dot8 adds the products of 8 lines of unsigned bytes with a group of a row.
 func dot8(s *[lanes]int32, lines []byte, x *[group]int8) {
 	for c := range 8 {
@@ -77,108 +69,69 @@ func dot8(s *[lanes]int32, lines []byte, x *[group]int8) {
 	}
 }
 
-// dot4 is dot8 for 4 lines of nibbles.
-func dot4(s *[lanes]int32, lines []byte, x *[group]int8) {
-	for c := range 4 {
-		line := (*[4 * lanes]byte)(lines[c*4*lanes:])
-		for i := range 4 {
-			lo, hi := int32(x[4*c+i]), int32(x[16+4*c+i])
-			for j := range s {
-				v := line[4*j+i]
-				s[j] += int32(v&15)*lo + int32(v>>4)*hi
-			}
+// genericGroups makes the kernels of all formats with a quantised product of what their
+// layouts say: groups are brought in the form of a panel first.
+func genericGroups() []groupKernels {
+	all := make([]groupKernels, len(layouts))
+	for t := range layouts {
+		if l, ok := layouts[t].(*groupLayout); ok {
+			all[t] = groupKernels{l.genericProduct, l.genericUnpack, l.genericExpand}
 		}
 	}
+	return all
 }
 
-// genericOffset is the product of formats with a scale and an unsigned offset.
-func genericOffset(a *quantArgs, lineBytes int, dot func(*[lanes]int32, []byte, *[group]int8), off func(*quantGroup) int32) {
-	var dw [lanes]float32
-	for b := range a.blocks {
-		for g := range a.groups {
-			halves(&dw, a.scale[(b*a.groups+g)*lanes:])
-			lines := a.data[(b*a.groups+g)*lineBytes:]
-			for r := range a.rows {
-				x := &a.x[r*a.groups+g]
-				s := splat(off(x))
-				dot(&s, lines, &x.q)
-				scaleAcc((*[lanes]float32)(a.acc[r*a.accStride+b*lanes:]), &s, &dw, x.d)
-			}
-		}
-	}
-}
-
-func genericQ8_0(a *quantArgs) {
-	genericOffset(a, 512, dot8, func(x *quantGroup) int32 { return x.off8 })
-}
-
-func genericQ4_0(a *quantArgs) {
-	genericOffset(a, 256, dot4, func(x *quantGroup) int32 { return x.off4 })
-}
-
-func genericQ4_1(a *quantArgs) {
-	var dw, mw [lanes]float32
-	for b := range a.blocks {
-		for g := range a.groups {
-			scale := a.scale[(b*a.groups+g)*2*lanes:]
-			halves(&dw, scale)
-			halves(&mw, scale[lanes:])
-			lines := a.data[(b*a.groups+g)*256:]
-			for r := range a.rows {
-				x := &a.x[r*a.groups+g]
-				s := splat(biased)
-				dot4(&s, lines, &x.q)
-				acc := (*[lanes]float32)(a.acc[r*a.accStride+b*lanes:])
-				scaleAcc(acc, &s, &dw, x.d)
-				fmaLanes(acc, &mw, x.dsum)
-			}
-		}
-	}
-}
-
-// The unpackers give the bits of package quant in the float layout.
-
-func genericUnpackQ8_0(dst []float32, data []byte, scale []uint16, groups int) {
-	var dw [lanes]float32
+func (l *groupLayout) genericExpand(dst []panelGroup, data []byte, scale []uint16, groups int) {
 	for g := range groups {
-		halves(&dw, scale[g*lanes:])
-		lines, out := data[g*512:], dst[g*group*lanes:]
+		l.expandGroup(&dst[2*g], data, scale, g)
+	}
+}
+
+func (l *groupLayout) expandGroup(p *panelGroup, data []byte, scale []uint16, g int) {
+	run, at := l.of(scale, g)
+	p.scale, p.minimum = l.read(run, at)
+	shift := byte(0)
+	if l.form == plainPanel {
+		shift = byte(128 - l.offset)
+	}
+	lines := data[g*l.lineBytes():][:l.lineBytes()]
+	switch l.bits {
+	case 8:
+		copy(p.lines[:], lines)
+	case 4:
+		const half = len(p.lines) / 2
+		for i, v := range lines {
+			p.lines[i], p.lines[half+i] = v&15+shift, v>>4+shift
+		}
+	default:
 		for i := range group {
 			for j := range lanes {
-				q := lines[i/4*64+4*j+i%4]
-				out[i*lanes+j] = float32(int(q)-128) * dw[j]
+				p.lines[i/4*4*lanes+4*j+i%4] = l.at(lines, i, j) + shift
 			}
 		}
 	}
 }
 
-// nibbleAt is the value of column i, lane j in the 4 lines of a group.
-func nibbleAt(lines []byte, i, j int) byte {
-	return lines[i%16/4*64+4*j+i%4] >> (i / 16 * 4) & 15
-}
-
-func genericUnpackQ4_0(dst []float32, data []byte, scale []uint16, groups int) {
-	var dw [lanes]float32
-	for g := range groups {
-		halves(&dw, scale[g*lanes:])
-		lines, out := data[g*256:], dst[g*group*lanes:]
-		for i := range group {
-			for j := range lanes {
-				out[i*lanes+j] = dw[j] * float32(int(nibbleAt(lines, i, j))-8)
-			}
+func (l *groupLayout) genericProduct(a *quantArgs) {
+	var p panelGroup
+	for i := range a.blocks * a.groups {
+		b, g := i/a.groups, i%a.groups
+		l.expandGroup(&p, a.data, a.scale, i)
+		for r := range a.rows {
+			l.form.addGroup((*[lanes]float32)(a.acc[r*a.accStride+b*lanes:]), &p, &a.x[r*a.groups+g])
 		}
 	}
 }
 
-func genericUnpackQ4_1(dst []float32, data []byte, scale []uint16, groups int) {
-	var dw, mw [lanes]float32
+// genericUnpack gives the bits of package quant in the float layout.
+func (l *groupLayout) genericUnpack(dst []float32, data []byte, scale []uint16, groups int) {
 	for g := range groups {
-		halves(&dw, scale[g*2*lanes:])
-		halves(&mw, scale[g*2*lanes+lanes:])
-		lines, out := data[g*256:], dst[g*group*lanes:]
+		run, at := l.of(scale, g)
+		first, second := l.read(run, at)
+		lines, out := data[g*l.lineBytes():], dst[g*group*lanes:]
 		for i := range group {
 			for j := range lanes {
-				out[i*lanes+j] = float32(dw[j]*float32(nibbleAt(lines, i, j))) + mw[j]
+				out[i*lanes+j] = l.form.value(int(l.at(lines, i, j))-l.offset, i, first[j], second[j])
 			}
 		}
 	}

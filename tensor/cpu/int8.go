@@ -59,9 +59,14 @@ type int8Args struct {
 	cols      int       // padded
 }
 
-// repackINT8 moves a row: its magnitude to the scales, and each 4 bytes to the lane's place
-// in a line. The padding becomes zeros.
-func (w *weight) repackINT8(row []byte, b, j int) {
+// rowLayout is the layout of INT8.
+type rowLayout struct{}
+
+func (rowLayout) size(cols int) (values, scales int) { return lanes * paddedINT8(cols), 4 * lanes }
+
+// repack moves a row: its magnitude to the scales, and each 4 bytes to the lane's place in
+// a line. The padding becomes zeros.
+func (rowLayout) repack(w *weight, row []byte, b, j int) {
 	w.scale32[b*lanes+j] = math.Float32frombits(binary.LittleEndian.Uint32(row))
 	q := row[4:]
 	out := w.data[b*paddedINT8(w.cols)*lanes+4*j:]
@@ -83,17 +88,28 @@ func valueINT8(lines []byte, i, j int, a float32) float32 {
 	return float32(float32(q)*a) * quant.INT8Unit
 }
 
-func (w *weight) dequantiseINT8(dst []float32, b, j int) {
+func (rowLayout) dequantise(w *weight, dst []float32, b, j int) {
 	lines, a := w.data[b*paddedINT8(w.cols)*lanes:], w.scale32[b*lanes+j]
 	for i := range dst {
 		dst[i] = valueINT8(lines, i, j, a)
 	}
 }
 
-// multiplyINT8 writes the products of blocks [b0, b0+nb) with rows [r0, r0+rows) to acc:
-// the integer part, then the outliers one by one.
-func (op *productOp) multiplyINT8(args *int8Args, acc []float32, w *weight, b0, nb, r0, rows int) {
+func (l rowLayout) multiply(op *productOp, s *scratch, acc []float32, w *weight, p piece) {
+	if op.a.mode == tensor.Act8 {
+		l.multiplyEight(op, &s.int8, acc, w, p)
+		return
+	}
+	op.multiplyFloats(&s.panels, acc, w, p, func(dst []float32, b, c, _ int) {
+		op.d.k.unpackINT8(dst, w.data[(b*paddedINT8(w.cols)+c)*lanes:], w.scale32[b*lanes:][:lanes], len(dst)/lanes)
+	})
+}
+
+// multiplyEight makes products under [tensor.Act8]: the integer part, then the outliers one
+// by one.
+func (rowLayout) multiplyEight(op *productOp, args *int8Args, acc []float32, w *weight, p piece) {
 	a, k, padded := op.a, op.d.k, paddedINT8(w.cols)
+	b0, nb, r0, rows := p.b0, p.nb, p.r0, p.rows
 	block, stride := padded*lanes, nb*lanes
 	*args = int8Args{
 		acc: acc, accStride: stride,
@@ -111,31 +127,4 @@ func (op *productOp) multiplyINT8(args *int8Args, acc []float32, w *weight, b0, 
 			k.int8Outliers(acc[r*stride+b*lanes:][:lanes], args.data[b*block:], args.scale[b*lanes:], x, cols)
 		}
 	}
-}
-
-// rowForm says in which forms rows meet quantised weights.
-type rowForm uint8
-
-const (
-	inGroups rowForm = 1 << iota // 8 bits per group of 32
-	inRows                       // 8 bits per row, outliers apart
-)
-
-// under is the forms that an activation mode asks for.
-func (f rowForm) under(mode tensor.Activations) rowForm {
-	if mode == tensor.Act8 {
-		return f
-	}
-	return 0
-}
-
-// form is how rows meet this layout under [tensor.Act8]; 0 is as floats.
-func (l layout) form() rowForm {
-	switch {
-	case l.kind == tensor.INT8:
-		return inRows
-	case l.quantised():
-		return inGroups
-	}
-	return 0
 }

@@ -9,43 +9,24 @@ const group = 32
 // kernels is the table of inner loops that one tier supplies. They run on one thread and
 // allocate nothing. All tiers give the same bits (package tensor, "One arithmetic").
 type kernels struct {
-	// f32, f16 and bf16 continue float products: for every row r, block b and lane j,
-	//
-	//	acc[r*accStride+b*16+j] by fma over k of w[b*wStride+k*16+j], x[r*xStride+k]
-	//
-	// The number of blocks is even.
-	f32  func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int)
-	f16  func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
-	bf16 func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int)
-	// f32Then and bf16Then are f32 and bf16 for a piece so short that the caller must say
-	// what is read after it: as many weights from next on.
-	f32Then  func(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, next *float32)
-	bf16Then func(acc []float32, accStride int, w []uint16, wStride, blocks int, x []float32, xStride, rows, k int, next *uint16)
+	// f32 continues float products with F32 weights, halves those with formats of 16-bit
+	// floats, by their data types.
+	f32    floatKernel[float32]
+	halves []halfKernels
 
 	// opaque tells that products are in assembly: a tile then takes less time than waiting for
 	// its thread does, and may read rows that others have begun to write.
 	opaque bool
 
+	// groups are the kernels of formats with a quantised product, by their data types.
+	groups []groupKernels
+
 	// eightRows is how many rows the kernels of quantised products take at once; more take
 	// turns at the same blocks.
 	eightRows int
 
-	// q8_0, q4_0 and q4_1 continue quantised products.
-	q8_0, q4_0, q4_1 func(q *quantArgs)
-
-	// unpackQ8_0 and so on dequantise groups of one block: dst is [groups*32][16].
-	unpackQ8_0, unpackQ4_0, unpackQ4_1 func(dst []float32, data []byte, scale []uint16, groups int)
-
-	// high are the kernels of the formats with super-blocks, or with bits above nibbles.
-	high highKernels
-
-	// bytePanel continues quantised products with a panel (panel.go); expandQ8_0 and so on
-	// fill one block of it. A tier may have none of them.
-	bytePanel                          func(a *panelArgs)
-	expandQ8_0, expandQ4_0, expandQ4_1 func(dst []panelGroup, data []byte, scale []uint16, groups int)
-
-	// widenF16 and widenBF16 turn 16-bit floats into float32; the length is a multiple of 16.
-	widenF16, widenBF16 func(dst []float32, src []uint16)
+	// bytePanel continues quantised products with a panel (panel.go). A tier may have none.
+	bytePanel func(a *panelArgs)
 
 	// int8 sets products of INT8 weights, int8Outliers continues those of one row and block
 	// over the outlier columns, unpackINT8 dequantises columns, a multiple of 4, of a block.
@@ -81,6 +62,31 @@ type kernels struct {
 	add, mul func(dst, a, b []float32)
 	// silu, gelu and geluTanh work in place.
 	silu, gelu, geluTanh func(x []float32)
+}
+
+// floatKernel continues float products: for every row r, block b and lane j,
+//
+//	acc[r*accStride+b*16+j] by fma over k of w[b*wStride+k*16+j], x[r*xStride+k]
+//
+// The number of blocks is even. Of a piece so short that reading ahead would pass its end,
+// next tells what is read after it: as many weights; otherwise it is nil.
+type floatKernel[T float32 | uint16] func(acc []float32, accStride int, w []T, wStride, blocks int, x []float32, xStride, rows, k int, next *T)
+
+// halfKernels are those of a format of 16-bit floats.
+type halfKernels struct {
+	product floatKernel[uint16]
+	widen   func(dst []float32, src []uint16) // len(dst), a multiple of 16, of them
+}
+
+// groupKernels are those of a format with a quantised product, on groups of one block; of
+// formats with super-blocks these are whole ones.
+type groupKernels struct {
+	// product continues quantised products.
+	product func(q *quantArgs)
+	// unpack dequantises: dst is [groups*32][16].
+	unpack func(dst []float32, data []byte, scale []uint16, groups int)
+	// expand writes the form of a panel to every other group of dst. A tier may have none.
+	expand func(dst []panelGroup, data []byte, scale []uint16, groups int)
 }
 
 // quantGroup is a group of a row of activations in 8 bits. The layout is known to the

@@ -3,6 +3,8 @@ package cpu
 import (
 	"fmt"
 	"testing"
+
+	"whorl/tensor"
 )
 
 // BenchmarkKernels times products on weights that stay in the second-level cache: what
@@ -29,13 +31,9 @@ func BenchmarkKernels(b *testing.B) {
 					b.ReportMetric(2*float64(rows*blocks*lanes*groups*group)/per/1e9, "Gop/s")
 				})
 			}
-			report("q8_0", blocks*groups*544, func() { tier.k.q8_0(&q) })
-			report("q4_0", blocks*groups*288, func() { tier.k.q4_0(&q) })
-			report("q4_1", blocks*groups*320, func() { tier.k.q4_1(&q) })
-			for _, d := range highTypes {
-				l := layoutOf(d)
-				report(d.String(), blocks*groups*(l.lineBytes+2*l.scales), func() { tier.k.high.of(d).product(&q) })
-			}
+			groupFormats(func(d tensor.DType, l *groupLayout) {
+				report(d.String(), blocks*groups*(l.lineBytes()+2*l.words), func() { tier.k.groups[d].product(&q) })
+			})
 			const cols = groups * group
 			report("int8", blocks*lanes*(cols+4), func() {
 				tier.k.int8(&int8Args{acc: q.acc, accStride: q.accStride, data: data, scale: w[:blocks*lanes], blocks: blocks,
@@ -46,7 +44,7 @@ func BenchmarkKernels(b *testing.B) {
 					x: x, xStride: cols, rows: rows, groups: cols / nf4Group})
 			})
 			report("f32", len(w)*4, func() {
-				tier.k.f32(q.acc, q.accStride, w, groups*group*lanes, blocks, x, groups*group, rows, groups*group)
+				tier.k.f32(q.acc, q.accStride, w, groups*group*lanes, blocks, x, groups*group, rows, groups*group, nil)
 			})
 		}
 	}

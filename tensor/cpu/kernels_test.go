@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -84,57 +83,19 @@ func TestFloatKernels(t *testing.T) {
 				stride := blocks*lanes + 5
 				acc := func(mem func(int) []float32) []float32 { return fill(mem((rows-1)*stride+blocks*lanes), 3, 1) }
 				twins(t, "f32 "+name, func(kk *kernels, mem func(int) []float32) {
-					kk.f32(acc(mem), stride, w, k*lanes, blocks, x, k+3, rows, k)
+					kk.f32(acc(mem), stride, w, k*lanes, blocks, x, k+3, rows, k, nil)
 				})
 				twins(t, "f32 then "+name, func(kk *kernels, mem func(int) []float32) {
-					kk.f32Then(acc(mem), stride, w, k*lanes, blocks, x, k+3, rows, k, &x[0])
+					kk.f32(acc(mem), stride, w, k*lanes, blocks, x, k+3, rows, k, &x[0])
 				})
 				twins(t, "f16 "+name, func(kk *kernels, mem func(int) []float32) {
-					kk.f16(acc(mem), stride, half, k*lanes, blocks, x, k+3, rows, k)
+					kk.halves[tensor.F16].product(acc(mem), stride, half, k*lanes, blocks, x, k+3, rows, k, nil)
 				})
 				twins(t, "bf16 "+name, func(kk *kernels, mem func(int) []float32) {
-					kk.bf16(acc(mem), stride, brain, k*lanes, blocks, x, k+3, rows, k)
+					kk.halves[tensor.BF16].product(acc(mem), stride, brain, k*lanes, blocks, x, k+3, rows, k, nil)
 				})
 				twins(t, "bf16 then "+name, func(kk *kernels, mem func(int) []float32) {
-					kk.bf16Then(acc(mem), stride, brain, k*lanes, blocks, x, k+3, rows, k, &brain[0])
-				})
-			}
-		}
-	}
-}
-
-func TestQuantKernels(t *testing.T) {
-	for rows := 1; rows <= 18; rows++ {
-		for _, groups := range []int{1, 2, 5} {
-			const blocks = 3
-			r := rand.New(rand.NewPCG(uint64(rows), uint64(groups)))
-			data := make([]byte, blocks*groups*512)
-			for i := range data {
-				data[i] = byte(r.Uint32())
-			}
-			scale := make([]uint16, blocks*groups*2*lanes)
-			for i := range scale {
-				scale[i] = quant.F32ToF16(float32(r.NormFloat64()) * 0.01)
-			}
-			x := make([]quantGroup, rows*groups)
-			generic.quantise(x, fill(make([]float32, rows*groups*group), 7, 2))
-			const stride = blocks*lanes + 3
-			for _, f := range []struct {
-				name   string
-				mul    func(k *kernels) func(*quantArgs)
-				unpack func(k *kernels) func([]float32, []byte, []uint16, int)
-			}{
-				{"q8_0", func(k *kernels) func(*quantArgs) { return k.q8_0 }, func(k *kernels) func([]float32, []byte, []uint16, int) { return k.unpackQ8_0 }},
-				{"q4_0", func(k *kernels) func(*quantArgs) { return k.q4_0 }, func(k *kernels) func([]float32, []byte, []uint16, int) { return k.unpackQ4_0 }},
-				{"q4_1", func(k *kernels) func(*quantArgs) { return k.q4_1 }, func(k *kernels) func([]float32, []byte, []uint16, int) { return k.unpackQ4_1 }},
-			} {
-				name := fmt.Sprintf("%s, %d rows, %d groups", f.name, rows, groups)
-				twins(t, name, func(k *kernels, mem func(int) []float32) {
-					acc := fill(mem((rows-1)*stride+blocks*lanes), 3, 1)
-					f.mul(k)(&quantArgs{acc: acc, accStride: stride, data: data, scale: scale, blocks: blocks, x: x, rows: rows, groups: groups})
-				})
-				twins(t, "unpack "+name, func(k *kernels, mem func(int) []float32) {
-					f.unpack(k)(mem(groups*group*lanes), data, scale, groups)
+					kk.halves[tensor.BF16].product(acc(mem), stride, brain, k*lanes, blocks, x, k+3, rows, k, &brain[0])
 				})
 			}
 		}
@@ -229,42 +190,4 @@ func TestQuantGroupLayout(t *testing.T) {
 	if got := [...]uintptr{unsafe.Offsetof(g.d), unsafe.Offsetof(g.dsum), unsafe.Offsetof(g.off8), unsafe.Offsetof(g.off4), unsafe.Offsetof(g.off32), unsafe.Sizeof(g)}; got != [...]uintptr{32, 36, 40, 44, 48, 56} {
 		t.Errorf("layout of a group is %v", got)
 	}
-}
-
-// Sums of the greatest products of one sign are exact: no tier lets 16 bits overflow.
-func TestQuantSumsAreExact(t *testing.T) {
-	const groups, blocks = superGroups, 2
-	for _, format := range append([]tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1}, highTypes...) {
-		l := layoutOf(format)
-		for _, bits := range []byte{0, 0xff} {
-			for _, v := range []float32{1, -1} {
-				data := bytes.Repeat([]byte{bits}, blocks*groups*l.lineBytes)
-				_, scale := randomHigh(format, blocks, groups)
-				x := make([]quantGroup, groups)
-				row := make([]float32, groups*group)
-				for i := range row {
-					row[i] = v
-				}
-				generic.quantise(x, row)
-				twins(t, fmt.Sprintf("%v, all %#x, times %v", format, bits, v), func(k *kernels, mem func(int) []float32) {
-					q := &quantArgs{acc: mem(blocks * lanes), accStride: blocks * lanes, data: data, scale: scale, blocks: blocks, x: x, rows: 1, groups: groups}
-					clear(q.acc)
-					k.product(format)(q)
-				})
-			}
-		}
-	}
-}
-
-// product is the kernel of products with weights of a format.
-func (k *kernels) product(t tensor.DType) func(*quantArgs) {
-	switch t {
-	case tensor.Q8_0:
-		return k.q8_0
-	case tensor.Q4_0:
-		return k.q4_0
-	case tensor.Q4_1:
-		return k.q4_1
-	}
-	return k.high.of(t).product
 }

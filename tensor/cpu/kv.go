@@ -43,14 +43,14 @@ func (c *kv) head(page int32, layer, head int) (keys, values int) {
 	return keys, keys + c.keyLen()
 }
 
-// product continues float products (kernels.f32Then) with the keys or values that begin at
+// product continues float products with the keys or values that begin at
 // the given place; what begins at next is read after them.
 func (c *kv) product(k *kernels, acc []float32, accStride, at, stride, blocks int, x []float32, xStride, rows, n, next int) {
 	if c.spec.DType == tensor.BF16 {
-		k.bf16Then(acc, accStride, c.half[at:], stride, blocks, x, xStride, rows, n, &c.half[next])
+		k.halves[tensor.BF16].product(acc, accStride, c.half[at:], stride, blocks, x, xStride, rows, n, &c.half[next])
 		return
 	}
-	k.f32Then(acc, accStride, c.full[at:], stride, blocks, x, xStride, rows, n, &c.full[next])
+	k.f32(acc, accStride, c.full[at:], stride, blocks, x, xStride, rows, n, &c.full[next])
 }
 
 // NewKV reserves a pool; the system commits its memory as pages are first touched.

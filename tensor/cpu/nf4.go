@@ -32,9 +32,16 @@ type nf4Args struct {
 	groups    int
 }
 
-// repackNF4 moves a row: the scales of its groups, and each 8 codes to the lane's 32 bits of
+// levelLayout is the layout of NF4.
+type levelLayout struct{}
+
+func (levelLayout) size(cols int) (values, scales int) {
+	return lanes * cols / 2, 4 * lanes * cols / nf4Group
+}
+
+// repack moves a row: the scales of its groups, and each 8 codes to the lane's 32 bits of
 // a line, column i of the 8 in bits 4i to 4i+3.
-func (w *weight) repackNF4(row []byte, b, j int) {
+func (levelLayout) repack(w *weight, row []byte, b, j int) {
 	groups := w.cols / nf4Group
 	for g := range groups {
 		src := row[g*(4+nf4Group/2):][:4+nf4Group/2]
@@ -53,7 +60,7 @@ func codeNF4(lines []byte, i, j int) byte {
 	return lines[i/8*4*lanes+4*j+i%8/2] >> (i % 2 * 4) & 15
 }
 
-func (w *weight) dequantiseNF4(dst []float32, b, j int) {
+func (levelLayout) dequantise(w *weight, dst []float32, b, j int) {
 	groups := w.cols / nf4Group
 	for i := range dst {
 		g := b*groups + i/nf4Group
@@ -75,35 +82,40 @@ type nf4PanelArgs struct {
 	groups      int
 }
 
-// multiplyNF4 continues the products of blocks [b0, b0+nb) with rows [r0, r0+rows), a few.
-func (op *productOp) multiplyNF4(args *nf4Args, acc []float32, w *weight, b0, nb, r0, rows int) {
+func (l levelLayout) multiply(op *productOp, s *scratch, acc []float32, w *weight, p piece) {
+	if p.rows > maxNF4Rows {
+		l.multiplyPanels(op, &s.panels, acc, w, p)
+		return
+	}
 	a, groups := op.a, w.cols/nf4Group
-	*args = nf4Args{
+	b0, nb, r0, rows := p.b0, p.nb, p.r0, p.rows
+	s.nf4 = nf4Args{
 		acc: acc, accStride: nb * lanes,
 		data:  w.data[b0*groups*nf4Lines*4*lanes:][:nb*groups*nf4Lines*4*lanes],
 		scale: w.scale32[b0*groups*lanes:][:nb*groups*lanes], blocks: nb,
 		x: a.x[r0*a.cols:], xStride: a.cols, rows: rows, groups: groups,
 	}
-	op.d.k.nf4(args)
+	op.d.k.nf4(&s.nf4)
 }
 
-// multiplyNF4Panels does the same for many rows.
-func (op *productOp) multiplyNF4Panels(p *panels, acc []float32, w *weight, b0, nb, r0, rows int) {
+// multiplyPanels does the same for many rows, by way of panels of levels.
+func (levelLayout) multiplyPanels(op *productOp, ps *panels, acc []float32, w *weight, p piece) {
 	a, k, groups := op.a, op.d.k, w.cols/nf4Group
+	b0, nb, r0, rows := p.b0, p.nb, p.r0, p.rows
 	step := equalParts(groups, floatCols/nf4Group)
 	for g := 0; g < groups; g += step {
 		n := min(step, groups-g)
 		for b := 0; b < nb; b += 2 {
 			for i := range 2 {
 				lines := ((b0+b+i)*groups + g) * nf4Lines
-				k.unpackNF4(p.floats[i*n*nf4Group*lanes:][:n*nf4Group*lanes], w.data[lines*4*lanes:], n*nf4Lines)
+				k.unpackNF4(ps.floats[i*n*nf4Group*lanes:][:n*nf4Group*lanes], w.data[lines*4*lanes:], n*nf4Lines)
 			}
-			p.nf4 = nf4PanelArgs{
+			ps.nf4 = nf4PanelArgs{
 				acc: acc[b*lanes:], accStride: nb * lanes,
-				panel: p.floats, scale: w.scale32[((b0+b)*groups+g)*lanes:], scaleStride: groups * lanes,
+				panel: ps.floats, scale: w.scale32[((b0+b)*groups+g)*lanes:], scaleStride: groups * lanes,
 				x: a.x[r0*a.cols+g*nf4Group:], xStride: a.cols, rows: rows, groups: n,
 			}
-			k.nf4Panel(&p.nf4)
+			k.nf4Panel(&ps.nf4)
 		}
 	}
 }

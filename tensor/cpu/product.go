@@ -94,7 +94,7 @@ func (d *Device) checkProduct(a *act, p *tensor.Product) rowForm {
 	if !(p.Bias == nil || p.Bias.Len() == w.rows) {
 		bug("bias does not fit %d outputs", w.rows)
 	}
-	forms := w.layout.form()
+	forms := w.form
 	if p.Gate != nil {
 		g := p.Gate.(*weight)
 		if !(g.rows == w.rows && g.cols == w.cols) {
@@ -103,7 +103,7 @@ func (d *Device) checkProduct(a *act, p *tensor.Product) rowForm {
 		if !(p.GateBias == nil || p.GateBias.Len() == g.rows) {
 			bug("gate bias does not fit %d outputs", g.rows)
 		}
-		forms |= g.layout.form()
+		forms |= g.form
 	}
 	if p.Residual != nil {
 		r := p.Residual.(*buffer)

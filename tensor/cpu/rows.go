@@ -45,7 +45,7 @@ func (d *Device) Embed(to tensor.Buffer, table tensor.Weight, ids []int32) {
 		if !(id >= 0 && int(id) < w.rows) {
 			bug("embed id %d of a table of %d", id, w.rows)
 		}
-		w.dequantise(b.row(i), int(id))
+		w.layout.dequantise(w, b.row(i), int(id)/lanes, int(id)%lanes)
 	}
 	runtime.KeepAlive(w) // its memory is not the Go heap's
 }

@@ -65,9 +65,11 @@ func (op *productOp) Compute(worker, i int) {
 	if t.direct {
 		to = outcome{t.p.Dst.(*buffer), t.p.Residual != nil}
 	}
-	op.multiply(s, s.acc[:t.rows*t.nb*lanes], t.p.W.(*weight), t.b0, t.nb, t.r0, t.rows, to)
+	p := piece{t.b0, t.nb, t.r0, t.rows, to}
+	op.multiply(s, s.acc, t.p.W.(*weight), p)
 	if t.p.Gate != nil {
-		op.multiply(s, s.gate[:t.rows*t.nb*lanes], t.p.Gate.(*weight), t.b0, t.nb, t.r0, t.rows, outcome{})
+		p.to = outcome{}
+		op.multiply(s, s.gate, t.p.Gate.(*weight), p)
 	}
 }
 
@@ -138,45 +140,15 @@ func (k *kernels) activate(a tensor.Activation, x []float32) {
 	}
 }
 
-// multiply writes the products of blocks [b0, b0+nb) with rows [r0, r0+rows) to acc, or, of
-// panelled weights, where they are to go; acc is its scratch then.
-func (op *productOp) multiply(s *scratch, acc []float32, w *weight, b0, nb, r0, rows int, to outcome) {
+func (op *productOp) multiply(s *scratch, acc []float32, w *weight, p piece) {
+	acc = acc[:p.rows*p.nb*lanes]
 	clear(acc)
-	a, k := op.a, op.d.k
-	stride, block := nb*lanes, w.cols*lanes
-	x := a.x[r0*a.cols:]
-	few := rows <= op.fewRows(w)
-	switch {
-	case w.layout.kind == tensor.INT8 && a.mode == tensor.Act8:
-		op.multiplyINT8(&s.int8, acc, w, b0, nb, r0, rows)
-	case w.layout.kind == tensor.NF4 && rows <= maxNF4Rows:
-		op.multiplyNF4(&s.nf4, acc, w, b0, nb, r0, rows)
-	case w.layout.kind == tensor.NF4:
-		op.multiplyNF4Panels(&s.panels, acc, w, b0, nb, r0, rows)
-	case op.panelled(w, rows):
-		op.multiplyBytes(&s.panels, acc, w, b0, nb, r0, rows, to)
-	case w.layout.quantised() && a.mode == tensor.Act8:
-		op.multiplyEight(&s.quant, acc, w, b0, nb, r0, rows)
-	case w.layout.kind == tensor.F32:
-		for b, n := 0, together(rows, maxTileRows, nb); b < nb; b += n {
-			k.f32(acc[b*lanes:], stride, w.f32[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
-		}
-	case few && w.layout.kind == tensor.F16:
-		for b, n := 0, together(rows, maxTileRows, nb); b < nb; b += n {
-			k.f16(acc[b*lanes:], stride, w.half[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
-		}
-	case few && w.layout.kind == tensor.BF16:
-		for b, n := 0, together(rows, maxTileRows, nb); b < nb; b += n {
-			k.bf16(acc[b*lanes:], stride, w.half[(b0+b)*block:], block, min(n, nb-b), x, a.cols, rows, w.cols)
-		}
-	default:
-		op.multiplyFloats(&s.panels, acc, w, b0, nb, r0, rows)
-	}
+	w.layout.multiply(op, s, acc, w, p)
 }
 
 // fewRows is up to how many rows the weights are multiplied as they lie.
 func (op *productOp) fewRows(w *weight) int {
-	if w.layout.quantised() && op.a.mode == tensor.Act8 {
+	if w.form.under(op.a.mode) == inGroups {
 		return fewTurns * op.d.k.eightRows
 	}
 	return fewTurns * maxTileRows
@@ -184,7 +156,7 @@ func (op *productOp) fewRows(w *weight) int {
 
 // panelled tells whether so many rows meet the weights in panels of bytes.
 func (op *productOp) panelled(w *weight, rows int) bool {
-	return w.layout.quantised() && op.a.mode == tensor.Act8 && rows > op.fewRows(w) && op.d.k.expander(w.layout.kind) != nil
+	return w.form.under(op.a.mode) == inGroups && rows > op.fewRows(w) && op.d.k.groups[w.dtype].expand != nil
 }
 
 // together is how many of nb blocks rows meet before they turn to the next: all, or where
@@ -194,27 +166,4 @@ func together(rows, most, nb int) int {
 		return 2
 	}
 	return nb
-}
-
-// multiplyEight continues the quantised product of blocks [b0, b0+nb) with rows
-// [r0, r0+rows), on weights as they lie.
-func (op *productOp) multiplyEight(q *quantArgs, acc []float32, w *weight, b0, nb, r0, rows int) {
-	l, groups := w.layout, w.cols/group
-	for b, n := 0, together(rows, op.d.k.eightRows, nb); b < nb; b += n {
-		data, scale := w.groupsOf(b0+b, 0)
-		*q = quantArgs{
-			acc: acc[b*lanes:], accStride: nb * lanes, data: data, scale: scale, blocks: min(n, nb-b),
-			x: op.a.eight[r0*groups:], rows: rows, groups: groups,
-		}
-		switch k := op.d.k; l.kind {
-		case tensor.Q8_0:
-			k.q8_0(q)
-		case tensor.Q4_0:
-			k.q4_0(q)
-		case tensor.Q4_1:
-			k.q4_1(q)
-		default:
-			k.high.of(l.kind).product(q)
-		}
-	}
 }

@@ -14,37 +14,33 @@ import (
 
 // avx2Kernels writes them all.
 func avx2Kernels() {
-	for rows := 1; rows <= avx2FloatRows; rows++ {
-		for _, f := range avx2Floats {
-			if rows == 1 {
-				avx2FloatKernel(f, rows, 4)
-			}
-			avx2FloatKernel(f, rows, avx2FloatBlocks(rows))
-		}
-	}
-	for _, f := range avx2Formats {
+	for _, f := range formats {
+		family(f.name)
 		for rows := 1; rows <= avx2QuantRows; rows++ {
 			avx2QuantKernel(f, rows)
 		}
 		avx2UnpackKernel(f)
 	}
+	family("float")
 	for _, f := range avx2Floats {
+		for rows := 1; rows <= avx2FloatRows; rows++ {
+			if rows == 1 {
+				avx2FloatKernel(f, rows, 4)
+			}
+			avx2FloatKernel(f, rows, avx2FloatBlocks(rows))
+		}
 		if f.bytes < 64 {
 			avx2WidenKernel(f)
 		}
 	}
-	avx2QuantiseKernel()
-	avx2RMSNormKernel()
-	avx2LayerNormKernel()
-	avx2SoftmaxKernel()
-	avx2SoftcapKernel()
-	avx2VectorKernels()
+	family("int8")
 	for rows := 1; rows <= avx2INT8Rows; rows++ {
 		avx2INT8Kernel(rows)
 	}
 	avx2INT8OutliersKernel()
 	avx2UnpackINT8Kernel()
 	avx2QuantiseRowKernel()
+	family("nf4")
 	for rows := 1; rows <= avx2NF4Rows; rows++ {
 		avx2NF4Kernel(rows)
 	}
@@ -52,6 +48,15 @@ func avx2Kernels() {
 		avx2NF4PanelKernel(rows)
 	}
 	avx2UnpackNF4Kernel()
+	family("row")
+	avx2QuantiseKernel()
+	avx2RMSNormKernel()
+	avx2LayerNormKernel()
+	avx2SoftmaxKernel()
+	avx2SoftcapKernel()
+	narrow.elementwise()
+	avx2ActivationKernels()
+	family("ceiling")
 	avx2CeilingKernels()
 }
 

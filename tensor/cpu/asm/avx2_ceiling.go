@@ -12,7 +12,7 @@ const avx2Chains = 12
 
 // avx2CeilingKernels are those of ceilingKernels for processors without AVX-512.
 func avx2CeilingKernels() {
-	TEXT("avx2Read", NOSPLIT, "func(p *byte, turns int)")
+	kernel("avx2Read", NOSPLIT, "func(p *byte, turns int)")
 	Doc("avx2Read loads turns*1024 bytes and drops them.")
 	Pragma("noescape")
 	p, turns := param("p"), param("turns")
@@ -39,7 +39,7 @@ func avx2CeilingKernels() {
 
 // avx2DotKernel repeats a dot product on registers.
 func avx2DotKernel(name string, value float32, dot func(a, b, t, y reg.VecVirtual)) {
-	TEXT("avx2Dot"+name, NOSPLIT, "func(turns int)")
+	kernel("avx2Dot"+name, NOSPLIT, "func(turns int)")
 	Doc("avx2Dot" + name + " does turns*12 dot products on registers.")
 	turns, a, b, t := param("turns"), YMM(), YMM(), YMM()
 	VMOVUPS(number(value), a)

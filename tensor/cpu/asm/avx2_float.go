@@ -35,7 +35,7 @@ func avx2FloatBlocks(rows int) int {
 // weights of a block while the rows do.
 func avx2FloatKernel(f floatFormat, rows, blocks int) {
 	name := fmt.Sprintf("avx2%sx%dx%d", f.name, rows, blocks)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, w "+f.typ+", wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, w "+f.typ+", wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with n runs of %d blocks; strides are in bytes.", name, rows, blocks))
 	Pragma("noescape")
 	acc, w, wStride, xStride := param("acc"), param("w"), param("wStride"), param("xStride")

@@ -15,7 +15,7 @@ const avx2INT8Rows = 6
 // avx2INT8Kernel sets the products of a number of rows with n blocks.
 func avx2INT8Kernel(rows int) {
 	name := fmt.Sprintf("avx2INT8x%d", rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)")
 	Doc(fmt.Sprintf("%s sets the products of %d rows with n blocks of turns*4 lines; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, qStride := param("acc"), param("data"), param("scale"), param("qStride")
@@ -90,7 +90,7 @@ func int8Value8(v reg.VecVirtual, scale Mem) {
 // avx2INT8OutliersKernel continues the sums of one row and block over n outlier columns.
 func avx2INT8OutliersKernel() {
 	const name = "avx2INT8Outliers"
-	TEXT(name, NOSPLIT, "func(acc *float32, data *byte, scale *float32, x *float32, cols *int32, n int)")
+	kernel(name, NOSPLIT, "func(acc *float32, data *byte, scale *float32, x *float32, cols *int32, n int)")
 	Doc(name + " continues the sums of one row and block over n outlier columns.")
 	Pragma("noescape")
 	acc, data, x, cols, n := param("acc"), param("data"), param("x"), param("cols"), param("n")
@@ -131,7 +131,7 @@ func avx2INT8OutliersKernel() {
 // avx2UnpackINT8Kernel dequantises lines of one block into the float layout.
 func avx2UnpackINT8Kernel() {
 	const name = "avx2UnpackINT8"
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *float32, lines int)")
+	kernel(name, NOSPLIT, "func(dst *float32, data *byte, scale *float32, lines int)")
 	Doc(name + " dequantises lines of 4 columns of one block.")
 	Pragma("noescape")
 	dst, data, scale, lines := param("dst"), param("data"), param("scale"), param("lines")
@@ -157,7 +157,7 @@ func avx2UnpackINT8Kernel() {
 // avx2QuantiseRowKernel rounds a row to bytes, outliers apart; q is padded to 16 bytes.
 func avx2QuantiseRowKernel() {
 	const name = "avx2QuantiseRow"
-	TEXT(name, NOSPLIT, "func(row *byte, q *int8, outlier *int32, x *float32, n int)")
+	kernel(name, NOSPLIT, "func(row *byte, q *int8, outlier *int32, x *float32, n int)")
 	Doc(name + " rounds a row of n elements to bytes, its outliers apart.")
 	Pragma("noescape")
 	row, q, outlier, x, n := param("row"), param("q"), param("outlier"), param("x"), paramMem("n")

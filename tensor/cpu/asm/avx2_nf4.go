@@ -45,7 +45,7 @@ func (t nf4Table) value(line reg.VecVirtual, i int) reg.VecVirtual {
 // avx2NF4Kernel continues products of a number of rows with n blocks.
 func avx2NF4Kernel(rows int) {
 	name := fmt.Sprintf("avx2NF4x%d", rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with n blocks; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
@@ -111,7 +111,7 @@ func addScaledPairs(acc reg.GPVirtual, stride Mem, sums [][]pair16, scale reg.GP
 func avx2NF4PanelKernel(rows int) {
 	const unroll = 4
 	name := fmt.Sprintf("avx2NF4Panelx%d", rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel, scale, x *float32, xStride uintptr, groups int)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel, scale, x *float32, xStride uintptr, groups int)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with one block of a panel; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, panel, scale, xStride, groups := param("acc"), param("panel"), param("scale"), param("xStride"), param("groups")
@@ -150,7 +150,7 @@ func avx2NF4PanelKernel(rows int) {
 // avx2UnpackNF4Kernel looks up the levels of lines of one block.
 func avx2UnpackNF4Kernel() {
 	const name = "avx2UnpackNF4"
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, lines int, levels *float32)")
+	kernel(name, NOSPLIT, "func(dst *float32, data *byte, lines int, levels *float32)")
 	Doc(name + " looks up the levels of lines of 8 columns of one block.")
 	Pragma("noescape")
 	dst, data, lines := param("dst"), param("data"), param("lines")

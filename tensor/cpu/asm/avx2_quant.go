@@ -12,32 +12,12 @@ import (
 // row there are a pair of sums of floats and one of integers, in 12 of the 16 registers.
 const avx2QuantRows = 4
 
-// avx2Format is a format of blocks. Without a dot product of bytes, the products of two
-// columns are added in 16 bits, which hold 8 such sums of nibbles, 2 of values of 6 bits, and
-// none of bytes but with magnitudes up to 128.
-type avx2Format struct {
-	name    string
-	bits    int       // of a value
-	scales  scaleKind // plain: a float16 scale for each group
-	minimum bool      // plain: a float16 minimum too
-	offset  int       // what is taken from a stored value
-}
-
-var avx2Formats = []avx2Format{
-	{"Q8_0", 8, plain, false, 128},
-	{"Q4_0", 4, plain, false, 8},
-	{"Q4_1", 4, plain, true, 0},
-	{"Q5_0", 5, plain, false, 16},
-	{"Q4_K", 4, minima, false, 0},
-	{"Q5_K", 5, minima, false, 0},
-	{"Q6_K", 6, halves, false, 32},
-}
-
-// lines is the number of 64-byte lines of a group.
-func (f avx2Format) lines() int { return f.bits }
+// Without a dot product of bytes, the products of two columns are added in 16 bits, which
+// hold 8 such sums of nibbles, 2 of values of 6 bits, and none of bytes but with magnitudes
+// up to 128.
 
 // groupScaleBytes are the bytes of scales of each group, apart from a super-block's head.
-func (f avx2Format) groupScaleBytes() int {
+func (f format) groupScaleBytes() int {
 	if f.minimum {
 		return 64
 	}
@@ -45,11 +25,11 @@ func (f avx2Format) groupScaleBytes() int {
 }
 
 // lowered tells whether something is added to the values of a group in the end.
-func (f avx2Format) lowered() bool { return f.minimum || f.scales == minima }
+func (f format) lowered() bool { return f.minimum || f.scales == minima }
 
 // avx2Group walks groups of a weight: data, scale and head are of the present one.
 type avx2Group struct {
-	avx2Format
+	format
 	data, scale, head reg.GPVirtual
 	mask, ones        Op  // 15 in each byte; 1 in each 16 bits
 	waiting           Mem // 8 lanes a row: products of one part while the next is made
@@ -64,7 +44,7 @@ func (g avx2Group) each(n Mem, body func()) {
 	} else {
 		Label("supers")
 		MOVQ(g.scale, g.head)
-		ADDQ(I32(highFormat{scales: g.scales}.headBytes()), g.scale)
+		ADDQ(I32(g.headBytes()), g.scale)
 		MOVQ(U32(superGroups), inner)
 	}
 	Label("groups")
@@ -89,7 +69,7 @@ type quad struct {
 func (q quad) column() int { return 4*q.line + 16*q.half }
 
 // parts are the runs of columns with a scale.
-func (f avx2Format) parts() [][]quad {
+func (f format) parts() [][]quad {
 	var all [2][]quad
 	for c := range 4 {
 		for half := range all {
@@ -275,7 +255,7 @@ func (g avx2Group) end(sums []reg.VecVirtual, x rowPtrs, tile [][]pair16, part, 
 }
 
 // off is where a group of activations keeps the sum that undoes the offset, if any.
-func (f avx2Format) off(part int) int {
+func (f format) off(part int) int {
 	switch f.offset {
 	case 8, 16:
 		return groupOff4
@@ -300,9 +280,9 @@ func (g avx2Group) lower(x rowPtrs, tile [][]pair16, h int) {
 }
 
 // avx2QuantKernel continues quantised products of a number of rows with blocks of weights.
-func avx2QuantKernel(f avx2Format, rows int) {
+func avx2QuantKernel(f format, rows int) {
 	name := fmt.Sprintf("avx2%sx%d", f.name, rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, xStride, blocks := param("acc"), param("xStride"), paramMem("blocks")
@@ -347,9 +327,9 @@ func avx2QuantKernel(f avx2Format, rows int) {
 }
 
 // avx2UnpackKernel dequantises groups of one block into the float layout.
-func avx2UnpackKernel(f avx2Format) {
+func avx2UnpackKernel(f format) {
 	name := "avx2Unpack" + f.name
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
+	kernel(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
 	Doc(name + " dequantises groups of one block, super-blocks whole.")
 	Pragma("noescape")
 	dst := param("dst")

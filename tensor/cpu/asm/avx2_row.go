@@ -124,7 +124,7 @@ func inverseRoot8(sum, n reg.VecVirtual) reg.VecVirtual {
 func zeroPair() pair16 { return pair16{zero8(), zero8()} }
 
 func avx2RMSNormKernel() {
-	TEXT("avx2RMSNorm", NOSPLIT, "func(dst, src, gain *float32, n int, eps float32)")
+	kernel("avx2RMSNorm", NOSPLIT, "func(dst, src, gain *float32, n int, eps float32)")
 	Doc("avx2RMSNorm normalises n elements.")
 	Pragma("noescape")
 	dst, src, gain, n := param("dst"), param("src"), param("gain"), paramMem("n")
@@ -145,7 +145,7 @@ func avx2RMSNormKernel() {
 }
 
 func avx2LayerNormKernel() {
-	TEXT("avx2LayerNorm", NOSPLIT, "func(dst, src, gain, bias *float32, n int, eps float32)")
+	kernel("avx2LayerNorm", NOSPLIT, "func(dst, src, gain, bias *float32, n int, eps float32)")
 	Doc("avx2LayerNorm normalises n elements; bias may be nil.")
 	Pragma("noescape")
 	dst, src, gain, bias, n := param("dst"), param("src"), param("gain"), param("bias"), paramMem("n")
@@ -186,7 +186,7 @@ func avx2LayerNormKernel() {
 
 // avx2QuantiseKernel is the twin of genericQuantise.
 func avx2QuantiseKernel() {
-	TEXT("avx2Quantise", NOSPLIT, "func(dst *byte, x *float32, groups int)")
+	kernel("avx2Quantise", NOSPLIT, "func(dst *byte, x *float32, groups int)")
 	Doc("avx2Quantise fills groups from 32 elements each.")
 	Pragma("noescape")
 	dst, x, groups := param("dst"), param("x"), param("groups")

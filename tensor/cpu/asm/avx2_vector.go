@@ -54,7 +54,7 @@ func exp8(x reg.VecVirtual) {
 }
 
 func avx2SoftmaxKernel() {
-	TEXT("avx2Softmax", NOSPLIT, "func(s *float32, n int, scale float32) (m, l float32)")
+	kernel("avx2Softmax", NOSPLIT, "func(s *float32, n int, scale float32) (m, l float32)")
 	Doc("avx2Softmax turns n scores into weights and gives their maximum and sum.")
 	Pragma("noescape")
 	s, n := param("s"), paramMem("n")
@@ -89,59 +89,23 @@ func avx2SoftmaxKernel() {
 	RET()
 }
 
-func avx2VectorKernels() {
-	binary := func(name, doc string, op func(a, b, c Op)) {
-		TEXT(name, NOSPLIT, "func(dst, a, b *float32, n int)")
-		Doc(name + " is " + doc + " for n elements; dst may be a or b.")
-		Pragma("noescape")
-		dst, a, b := param("dst"), param("a"), param("b")
-		walk8("loop", paramMem("n"), func(_ int, e eight) {
-			v := e.load(a)
-			op(e.load(b), v, v)
-			e.store(v, dst)
+func avx2ActivationKernels() {
+	inPlace := func(name string, f func(x reg.VecVirtual)) {
+		narrow.inPlace(name, func() func(x reg.VecVirtual) reg.VecVirtual {
+			return func(x reg.VecVirtual) reg.VecVirtual {
+				f(x)
+				return x
+			}
 		})
-		VZEROUPPER()
-		RET()
 	}
-	binary("avx2Add", "dst = a+b", add8)
-	binary("avx2Mul", "dst = a*b", func(a, b, c Op) { VMULPS(a, b, c) })
-
-	TEXT("avx2Scale", NOSPLIT, "func(dst, src *float32, n int, f float32)")
-	Doc("avx2Scale is dst = src*f for n elements.")
-	Pragma("noescape")
-	dst, src, f := param("dst"), param("src"), YMM()
-	VBROADCASTSS(paramMem("f"), f)
-	walk8("loop", paramMem("n"), func(_ int, e eight) {
-		v := e.load(src)
-		VMULPS(f, v, v)
-		e.store(v, dst)
-	})
-	VZEROUPPER()
-	RET()
-
-	TEXT("avx2Blend", NOSPLIT, "func(o, p *float32, n int, a, b float32)")
-	Doc("avx2Blend is o = fma(o, a, p*b) for n elements.")
-	Pragma("noescape")
-	o, p, a, b := param("o"), param("p"), YMM(), YMM()
-	VBROADCASTSS(paramMem("a"), a)
-	VBROADCASTSS(paramMem("b"), b)
-	walk8("loop", paramMem("n"), func(_ int, e eight) {
-		v, w := e.load(o), e.load(p)
-		VMULPS(b, w, w)
-		VFMADD213PS(w, a, v)
-		e.store(v, o)
-	})
-	VZEROUPPER()
-	RET()
-
-	avx2InPlace("avx2SiLU", func(x reg.VecVirtual) {
+	inPlace("SiLU", func(x reg.VecVirtual) {
 		w := YMM()
 		VPXOR(signs(), x, w)
 		exp8(w)
 		VADDPS(number(1), w, w)
 		VDIVPS(w, x, x)
 	})
-	avx2InPlace("avx2GELUTanh", func(x reg.VecVirtual) {
+	inPlace("GELUTanh", func(x reg.VecVirtual) {
 		k, w := YMM(), YMM()
 		VMULPS(x, x, w)
 		VMOVUPS(number(geluK1), k)
@@ -151,22 +115,7 @@ func avx2VectorKernels() {
 		VADDPS(number(1), w, w)
 		VDIVPS(w, x, x)
 	})
-	avx2InPlace("avx2GELU", gelu8)
-}
-
-// avx2InPlace writes a kernel that works in place.
-func avx2InPlace(name string, f func(x reg.VecVirtual)) {
-	TEXT(name, NOSPLIT, "func(x *float32, n int)")
-	Doc(name + " works on n elements in place.")
-	Pragma("noescape")
-	x := param("x")
-	walk8("loop", paramMem("n"), func(_ int, e eight) {
-		v := e.load(x)
-		f(v)
-		e.store(v, x)
-	})
-	VZEROUPPER()
-	RET()
+	inPlace("GELU", gelu8)
 }
 
 // gelu8 follows gelu32: both sides of its branch are computed, and a mask picks.
@@ -203,7 +152,7 @@ func gelu8(x reg.VecVirtual) {
 
 // avx2SoftcapKernel follows softcap32 as gelu8 does gelu32.
 func avx2SoftcapKernel() {
-	TEXT("avx2Softcap", NOSPLIT, "func(x *float32, n int, limit float32)")
+	kernel("avx2Softcap", NOSPLIT, "func(x *float32, n int, limit float32)")
 	Doc("avx2Softcap is x = limit*tanh(x/limit) for n elements.")
 	Pragma("noescape")
 	x, limit := param("x"), YMM()
@@ -245,7 +194,7 @@ func avx2SoftcapKernel() {
 // avx2WidenKernel turns 16-bit floats of any layout into float32.
 func avx2WidenKernel(f floatFormat) {
 	name := "avx2Widen" + f.name
-	TEXT(name, NOSPLIT, "func(dst *float32, src "+f.typ+", n int)")
+	kernel(name, NOSPLIT, "func(dst *float32, src "+f.typ+", n int)")
 	Doc(name + " widens n times 16 values.")
 	Pragma("noescape")
 	dst, src, n := param("dst"), param("src"), param("n")

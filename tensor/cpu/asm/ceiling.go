@@ -31,7 +31,7 @@ func ceilingKernels() {
 // readKernel asks for nothing ahead: a line costs one instruction, so that the reorder
 // window spans enough of them, and prefetching was 5 % slower where this was measured.
 func readKernel() {
-	TEXT("avx512Read", NOSPLIT, "func(p *byte, turns int)")
+	kernel("avx512Read", NOSPLIT, "func(p *byte, turns int)")
 	Doc("avx512Read loads turns*1024 bytes and drops them.")
 	Pragma("noescape")
 	p, turns := param("p"), param("turns")
@@ -52,7 +52,7 @@ func readKernel() {
 
 // dotKernel repeats one instruction on registers.
 func dotKernel(name string, dot func(a, b, z reg.VecVirtual)) {
-	TEXT("avx512Dot"+name, NOSPLIT, "func(turns int)")
+	kernel("avx512Dot"+name, NOSPLIT, "func(turns int)")
 	Doc("avx512Dot" + name + " does turns*24 multiply-and-add instructions on registers.")
 	turns := param("turns")
 	a, b := float(0.5), float(0.5)

@@ -34,7 +34,7 @@ const floatAhead = 2048
 // reads a cache line it asks for the one ahead bytes further on.
 func floatKernel(f floatFormat, rows, blocks int) {
 	name := fmt.Sprintf("avx512%sx%dx%d", f.name, rows, blocks)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, w "+f.typ+", wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, w "+f.typ+", wStride uintptr, n int, x *float32, xStride uintptr, k int, ahead uintptr)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with n runs of %d blocks; strides are in bytes.", name, rows, blocks))
 	Pragma("noescape")
 	acc, w, wStride, xStride := param("acc"), param("w"), param("wStride"), param("xStride")

@@ -24,7 +24,7 @@ const int8Lines = 4
 // so their order is free: a single row has two for each block, to hide the latency.
 func int8Kernel(rows int) {
 	name := fmt.Sprintf("avx512INT8x%d", rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, q *int8, qStride uintptr, rows *byte, turns int)")
 	Doc(fmt.Sprintf("%s sets the products of %d rows with n pairs of blocks of turns*4 lines; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, qStride := param("acc"), param("data"), param("scale"), param("qStride")
@@ -121,7 +121,7 @@ func int8Value(v, sign, a, unit reg.VecVirtual) {
 // int8OutliersKernel continues the sums of one row and block over n outlier columns.
 func int8OutliersKernel() {
 	const name = "avx512INT8Outliers"
-	TEXT(name, NOSPLIT, "func(acc *float32, data *byte, scale *float32, x *float32, cols *int32, n int)")
+	kernel(name, NOSPLIT, "func(acc *float32, data *byte, scale *float32, x *float32, cols *int32, n int)")
 	Doc(name + " continues the sums of one row and block over n outlier columns.")
 	Pragma("noescape")
 	acc, data, x, cols, n := param("acc"), param("data"), param("x"), param("cols"), param("n")
@@ -157,7 +157,7 @@ func int8OutliersKernel() {
 // unpackINT8Kernel dequantises lines of one block into the float layout.
 func unpackINT8Kernel() {
 	const name = "avx512UnpackINT8"
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *float32, lines int)")
+	kernel(name, NOSPLIT, "func(dst *float32, data *byte, scale *float32, lines int)")
 	Doc(name + " dequantises lines of 4 columns of one block.")
 	Pragma("noescape")
 	dst, data, lines := param("dst"), param("data"), param("lines")
@@ -190,7 +190,7 @@ const (
 // quantiseRowKernel rounds a row to bytes, outliers apart; q is padded to 16 bytes.
 func quantiseRowKernel() {
 	const name = "avx512QuantiseRow"
-	TEXT(name, NOSPLIT, "func(row *byte, q *int8, outlier *int32, x *float32, n int)")
+	kernel(name, NOSPLIT, "func(row *byte, q *int8, outlier *int32, x *float32, n int)")
 	Doc(name + " rounds a row of n elements to bytes, its outliers apart.")
 	Pragma("noescape")
 	row, q, outlier := param("row"), param("q"), param("outlier")

@@ -8,39 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// highFormat is a format of generic_kquant.go: a group has 4 lines of nibbles, then lines
-// of the bits above them. Scales are apart, and but for the plain ones in super-blocks.
-type highFormat struct {
-	name   string
-	high   int // bits of a value above its nibble, and lines of them
-	scales scaleKind
-}
-
-type scaleKind int
-
-const (
-	plain  scaleKind = iota // a float16 scale for each group, values less 16
-	minima                  // 6-bit scales and minima
-	halves                  // signed scales for each 16 columns, values less 32
-)
-
-var highFormats = []highFormat{
-	{"Q4_K", 0, minima},
-	{"Q5_K", 1, minima},
-	{"Q6_K", 2, halves},
-	{"Q5_0", 1, plain},
-}
-
-const (
-	superGroups = 8
-	groupScales = 32 // bytes of the 16 lanes for each group
-)
-
-// headBytes are those of the float16 numbers of a super-block.
-func (f highFormat) headBytes() int { return [...]int{minima: 64, halves: 32}[f.scales] }
+// The kernels of formats with super-blocks, or with bits above nibbles: a group has 4 lines
+// of nibbles, then lines of the bits above them.
 
 // head widens the float16 numbers of a super-block; that of the minima is negated.
-func (f highFormat) head(scale reg.GPVirtual) (d, m reg.VecVirtual) {
+func (f format) head(scale reg.GPVirtual) (d, m reg.VecVirtual) {
 	d = ZMM()
 	VCVTPH2PS(Mem{Base: scale}, d)
 	if f.scales == minima {
@@ -52,7 +24,7 @@ func (f highFormat) head(scale reg.GPVirtual) (d, m reg.VecVirtual) {
 }
 
 // each walks groups, whose number is at n, with the float16 numbers of their super-block.
-func (f highFormat) each(n Op, data, scale reg.GPVirtual, body func(d, m reg.VecVirtual)) {
+func (f format) each(n Op, data, scale reg.GPVirtual, body func(d, m reg.VecVirtual)) {
 	g, left := GP64(), GP64()
 	var d, m reg.VecVirtual
 	if f.scales == plain {
@@ -66,7 +38,7 @@ func (f highFormat) each(n Op, data, scale reg.GPVirtual, body func(d, m reg.Vec
 	}
 	Label("groups")
 	body(d, m)
-	ADDQ(I32(64*(4+f.high)), data)
+	ADDQ(I32(64*(4+f.high())), data)
 	ADDQ(I32(groupScales), scale)
 	DECQ(g)
 	JNE(LabelRef("groups"))
@@ -77,7 +49,7 @@ func (f highFormat) each(n Op, data, scale reg.GPVirtual, body func(d, m reg.Vec
 }
 
 // scale gives the scales of a group; second those of its second half.
-func (f highFormat) scale(scale reg.GPVirtual, d reg.VecVirtual, second bool) reg.VecVirtual {
+func (f format) scale(scale reg.GPVirtual, d reg.VecVirtual, second bool) reg.VecVirtual {
 	z := ZMM()
 	m := Mem{Base: scale}
 	if second {
@@ -98,7 +70,7 @@ func (f highFormat) scale(scale reg.GPVirtual, d reg.VecVirtual, second bool) re
 }
 
 // highKernel continues quantised products of a number of rows with blocks of weights.
-func highKernel(f highFormat, rows int) {
+func highKernel(f format, rows int) {
 	name, inRegs, spare := fmt.Sprintf("avx512%sx%d", f.name, rows), maxRows, 0
 	if f.scales == halves {
 		inRegs = halvesRows
@@ -106,13 +78,13 @@ func highKernel(f highFormat, rows int) {
 			spare = 1
 		}
 	}
-	TEXT(name, textFlags(rows, inRegs), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
+	kernel(name, textFlags(rows, inRegs), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
 	blocks := paramMem("blocks")
 	t := newTotals(rows, inRegs, spare)
-	u := newUnpacker(f.high, data)
+	u := newUnpacker(f.high(), data)
 
 	Label("blocks")
 	x := newRowPtrs(paramMem("x"), xStride, rows)
@@ -135,7 +107,7 @@ func highKernel(f highFormat, rows int) {
 }
 
 // add adds the products of a group with one scale to the totals.
-func (f highFormat) add(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d, m reg.VecVirtual) {
+func (f format) add(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d, m reg.VecVirtual) {
 	sums := make([]reg.VecVirtual, t.rows)
 	for r := range sums {
 		sums[r] = ZMM()
@@ -168,7 +140,7 @@ const halvesRows = 8
 // addHalves adds the products of a group with two scales to the totals: both sums together
 // where there are registers for them, otherwise one after the other. Where even the products
 // of the first half take too many, they wait in the frame for those of the second.
-func (f highFormat) addHalves(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d reg.VecVirtual) {
+func (f format) addHalves(u unpacker, x rowPtrs, t totals, scale reg.GPVirtual, d reg.VecVirtual) {
 	sums := [2][]reg.VecVirtual{make([]reg.VecVirtual, t.rows), make([]reg.VecVirtual, t.rows)}
 	start := func(half int) {
 		for r := range t.rows {
@@ -285,13 +257,13 @@ func (u unpacker) value(v reg.VecVirtual, c, half int) reg.VecVirtual {
 }
 
 // unpackHighKernel dequantises groups of one block into the float layout.
-func unpackHighKernel(f highFormat) {
+func unpackHighKernel(f format) {
 	name := "avx512Unpack" + f.name
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
+	kernel(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
 	Doc(name + " dequantises groups of one block, super-blocks whole.")
 	Pragma("noescape")
 	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
-	u, low := newUnpacker(f.high, data), broadcast(0xff)
+	u, low := newUnpacker(f.high(), data), broadcast(0xff)
 	var offset reg.VecVirtual
 	if f.scales != minima {
 		offset = broadcast(map[scaleKind]uint32{plain: 16, halves: 32}[f.scales])
@@ -333,13 +305,13 @@ func unpackHighKernel(f highFormat) {
 }
 
 // expandHighKernel brings groups of one block in the form of a panel (asm/panel.go).
-func expandHighKernel(f highFormat) {
+func expandHighKernel(f format) {
 	name := "avx512Expand" + f.name
-	TEXT(name, NOSPLIT, "func(dst *byte, data *byte, scale *uint16, groups int)")
+	kernel(name, NOSPLIT, "func(dst *byte, data *byte, scale *uint16, groups int)")
 	Doc(name + " expands groups of one block, super-blocks whole, to a panel.")
 	Pragma("noescape")
 	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
-	u := newUnpacker(f.high, data)
+	u := newUnpacker(f.high(), data)
 	var offset reg.VecVirtual
 	if f.scales == plain {
 		offset = broadcast(0x70707070) // 128, less 16

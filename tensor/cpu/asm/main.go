@@ -33,64 +33,70 @@ func main() {
 		log.Fatalf("no tier %q: use avx512 or avx2", *tier)
 	}
 	Generate()
+	if err := finish(flag.Lookup("out").Value.String(), flag.Lookup("stubs").Value.String()); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func avx512Kernels() {
-	for rows := 1; rows <= wideRows; rows++ {
-		for _, f := range quantFormats {
-			quantKernel(f, rows)
+	for _, f := range formats {
+		family(f.name)
+		product, unpack, expand := highKernel, unpackHighKernel, expandHighKernel
+		if f.scales == plain && f.bits != 5 {
+			product, unpack, expand = quantKernel, unpackKernel, expandKernel
 		}
-		for _, f := range highFormats {
-			highKernel(f, rows)
+		for rows := 1; rows <= wideRows; rows++ {
+			product(f, rows)
 		}
+		unpack(f)
+		expand(f)
 	}
-	for rows := 1; rows <= maxRows; rows++ {
-		for _, f := range floatFormats {
+	family("float")
+	for _, f := range floatFormats {
+		for rows := 1; rows <= maxRows; rows++ {
 			if rows <= 3 {
 				// Few rows make few chains of additions: four blocks hide their latency.
 				floatKernel(f, rows, 4)
 			}
 			floatKernel(f, rows, 2)
 		}
+		if f.bytes < 64 {
+			widenKernel(f)
+		}
+	}
+	family("int8")
+	for rows := 1; rows <= maxRows; rows++ {
 		int8Kernel(rows)
-		if rows <= 3 {
-			nf4Kernel(rows, 4)
-		}
-		if rows <= maxNF4Rows {
-			nf4Kernel(rows, 2)
-		}
-		nf4PanelKernel(rows)
 	}
 	int8OutliersKernel()
 	unpackINT8Kernel()
 	quantiseRowKernel()
+	family("nf4")
+	for rows := 1; rows <= maxNF4Rows; rows++ {
+		if rows <= 3 {
+			nf4Kernel(rows, 4)
+		}
+		nf4Kernel(rows, 2)
+	}
+	for rows := 1; rows <= maxRows; rows++ {
+		nf4PanelKernel(rows)
+	}
 	unpackNF4Kernel()
-	for _, f := range quantFormats {
-		unpackKernel(f)
-	}
-	for _, f := range highFormats {
-		unpackHighKernel(f)
-		expandHighKernel(f)
-	}
+	family("panel")
 	for _, f := range panelForms {
 		for rows := 1; rows <= f.rows; rows++ {
 			panelKernel(f, rows)
 		}
 	}
-	for _, f := range quantFormats {
-		expandKernel(f)
-	}
-	for _, f := range floatFormats {
-		if f.bytes < 64 {
-			widenKernel(f)
-		}
-	}
+	family("row")
 	quantiseKernel()
 	rmsNormKernel()
 	layerNormKernel()
 	softmaxKernel()
 	softcapKernel()
-	vectorKernels()
+	wide.elementwise()
+	activationKernels()
+	family("ceiling")
 	ceilingKernels()
 }
 

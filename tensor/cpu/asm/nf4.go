@@ -53,7 +53,7 @@ func addScaled(acc reg.GPVirtual, stride Mem, sums [][]reg.VecVirtual, scale str
 // nf4Kernel continues products of a number of rows with n runs of blocks.
 func nf4Kernel(rows, blocks int) {
 	name := fmt.Sprintf("avx512NF4x%dx%d", rows, blocks)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, data *byte, scale *float32, n int, x *float32, xStride uintptr, groups int, levels *float32)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with n runs of %d blocks; strides are in bytes.", name, rows, blocks))
 	Pragma("noescape")
 	acc, xStride := param("acc"), param("xStride")
@@ -120,7 +120,7 @@ func nf4Kernel(rows, blocks int) {
 func nf4PanelKernel(rows int) {
 	const blocks, unroll = 2, 4
 	name := fmt.Sprintf("avx512NF4Panelx%d", rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *float32, apart uintptr, scale *float32, scaleStride uintptr, x *float32, xStride uintptr, groups int)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with two blocks of a panel; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, xStride, groups := param("acc"), param("xStride"), param("groups")
@@ -156,7 +156,7 @@ func nf4PanelKernel(rows int) {
 // unpackNF4Kernel looks up the levels of lines of one block.
 func unpackNF4Kernel() {
 	const name = "avx512UnpackNF4"
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, lines int, levels *float32)")
+	kernel(name, NOSPLIT, "func(dst *float32, data *byte, lines int, levels *float32)")
 	Doc(name + " looks up the levels of lines of 8 columns of one block.")
 	Pragma("noescape")
 	dst, data, lines := param("dst"), param("data"), param("lines")

@@ -48,7 +48,7 @@ var panelForms = []panelForm{
 func panelKernel(f panelForm, rows int) {
 	const blocks = 2
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool)")
+	kernel(name, NOSPLIT, "func(acc *float32, accStride uintptr, panel *byte, x *byte, xStride uintptr, groups, times int, out *float32, outStride uintptr, add bool)")
 	Doc(fmt.Sprintf("%s continues the products of so many times %d rows with a panel and stores the sums to out, or adds them; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, p, first, xStride, groups, next := param("acc"), GP64(), param("x"), param("xStride"), GP64(), GP64()
@@ -162,22 +162,22 @@ func panelKernel(f panelForm, rows int) {
 
 // expandKernel brings groups of one block of a weight in the form of a panel, in which
 // they lie two groups apart.
-func expandKernel(f quantFormat) {
+func expandKernel(f format) {
 	name := "avx512Expand" + f.name
-	TEXT(name, NOSPLIT, "func(dst *byte, data *byte, scale *uint16, groups int)")
+	kernel(name, NOSPLIT, "func(dst *byte, data *byte, scale *uint16, groups int)")
 	Doc(name + " expands groups of one block to a panel.")
 	Pragma("noescape")
 	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
 	var mask, offset reg.VecVirtual
-	if f.nibbles {
+	if f.bits == 4 {
 		mask = nibbleMask()
 	}
-	if f.nibbles && !f.minimum {
+	if f.bits == 4 && !f.minimum {
 		offset = broadcast(0x78787878) // 128, less the 8 of Q4_0
 	}
 	Label("groups")
 	line := func(v reg.VecVirtual, c int) {
-		if f.nibbles {
+		if f.bits == 4 {
 			VPANDD(mask, v, v)
 		}
 		if offset != nil {
@@ -185,11 +185,11 @@ func expandKernel(f quantFormat) {
 		}
 		VMOVDQU64(v, Mem{Base: dst, Disp: 64 * c})
 	}
-	for c := range f.lines {
+	for c := range f.lines() {
 		v, hi := ZMM(), ZMM()
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
 		PREFETCHT0(Mem{Base: data, Disp: 64*c + prefetchAhead})
-		if f.nibbles {
+		if f.bits == 4 {
 			VPSRLW(U8(4), v, hi)
 			line(hi, c+4)
 		}
@@ -205,7 +205,7 @@ func expandKernel(f quantFormat) {
 		widen(32, panelMinimum)
 	}
 	ADDQ(I32(2*panelGroupBytes), dst)
-	ADDQ(I32(64*f.lines), data)
+	ADDQ(I32(64*f.lines()), data)
 	ADDQ(I32(f.scaleBytes()), scale)
 	DECQ(groups)
 	JNE(LabelRef("groups"))
@@ -216,7 +216,7 @@ func expandKernel(f quantFormat) {
 // widenKernel turns 16-bit floats of any layout into float32.
 func widenKernel(f floatFormat) {
 	name := "avx512Widen" + f.name
-	TEXT(name, NOSPLIT, "func(dst *float32, src "+f.typ+", n int)")
+	kernel(name, NOSPLIT, "func(dst *float32, src "+f.typ+", n int)")
 	Doc(name + " widens n times 16 values.")
 	Pragma("noescape")
 	dst, src, n := param("dst"), param("src"), param("n")

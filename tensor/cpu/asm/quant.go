@@ -9,15 +9,6 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// quantFormat says how a group of 32 columns of 16 rows lies.
-type quantFormat struct {
-	name    string
-	lines   int // 64-byte lines of values
-	nibbles bool
-	minimum bool
-	off     int // where a group of activations keeps the sum that undoes the offset, if any
-}
-
 // A group of activations (cpu.quantGroup): 32 signed bytes, then these.
 const (
 	groupScale = 32
@@ -35,13 +26,8 @@ const (
 	biased  = 0x4b400000 // its bits
 )
 
-var quantFormats = []quantFormat{
-	{"Q8_0", 8, false, false, groupOff8},
-	{"Q4_0", 4, true, false, groupOff4},
-	{"Q4_1", 4, true, true, 0},
-}
-
-func (f quantFormat) scaleBytes() int {
+// scaleBytes are those of a group of a format without super-blocks.
+func (f format) scaleBytes() int {
 	if f.minimum {
 		return 64
 	}
@@ -84,16 +70,16 @@ const (
 
 // quantKernel continues quantised products of a number of rows with blocks of weights. It
 // asks for the values that lie ahead bytes further on, and for scales scaleAhead bytes on.
-func quantKernel(f quantFormat, rows int) {
+func quantKernel(f format, rows int) {
 	name := fmt.Sprintf("avx512%sx%d", f.name, rows)
-	TEXT(name, textFlags(rows, maxRows), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)")
+	kernel(name, textFlags(rows, maxRows), "func(acc *float32, accStride uintptr, data *byte, scale *uint16, blocks int, x *byte, xStride uintptr, groups int, ahead, scaleAhead uintptr)")
 	Doc(fmt.Sprintf("%s continues the products of %d rows with blocks that follow each other; strides are in bytes.", name, rows))
 	Pragma("noescape")
 	acc, data, scale, xStride := param("acc"), param("data"), param("scale"), param("xStride")
 	ahead, scaleAhead, blocks := param("ahead"), param("scaleAhead"), paramMem("blocks")
 	t := newTotals(rows, maxRows, 0)
 	var mask reg.VecVirtual
-	if f.nibbles {
+	if f.bits == 4 {
 		mask = nibbleMask()
 	}
 
@@ -106,15 +92,15 @@ func quantKernel(f quantFormat, rows int) {
 	sums := make([]reg.VecVirtual, rows)
 	for r := range sums {
 		sums[r] = ZMM()
-		x.start(r, f.off, sums[r])
+		x.start(r, f.undo(), sums[r])
 	}
 	cols := group{x: x}
-	for c := range f.lines {
+	for c := range f.lines() {
 		v := ZMM()
 		PREFETCHT1(Mem{Base: data, Index: ahead, Scale: 1, Disp: 64 * c})
 		PREFETCHT0(Mem{Base: data, Disp: 64*c + innerAhead})
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
-		if !f.nibbles {
+		if f.bits != 4 {
 			cols.dot(v, 4*c, sums)
 			continue
 		}
@@ -135,7 +121,7 @@ func quantKernel(f quantFormat, rows int) {
 	}
 	t.end(cols, sums, times(dw), mw)
 	x.advance(groupBytes)
-	ADDQ(I32(64*f.lines), data)
+	ADDQ(I32(64*f.lines()), data)
 	ADDQ(I32(f.scaleBytes()), scale)
 	DECQ(g)
 	JNE(LabelRef("groups"))
@@ -179,19 +165,19 @@ func broadcast(bits uint32) reg.VecVirtual {
 }
 
 // unpackKernel dequantises groups of one block into the float layout.
-func unpackKernel(f quantFormat) {
+func unpackKernel(f format) {
 	name := "avx512Unpack" + f.name
-	TEXT(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
+	kernel(name, NOSPLIT, "func(dst *float32, data *byte, scale *uint16, groups int)")
 	Doc(name + " dequantises groups of one block.")
 	Pragma("noescape")
 	dst, data, scale, groups := param("dst"), param("data"), param("scale"), param("groups")
 	low := uint32(0xff)
-	if f.nibbles {
+	if f.bits == 4 {
 		low = 0x0f
 	}
 	mask := broadcast(low)
 	var offset reg.VecVirtual
-	switch f.off {
+	switch f.undo() {
 	case groupOff8:
 		offset = broadcast(128)
 	case groupOff4:
@@ -203,14 +189,14 @@ func unpackKernel(f quantFormat) {
 	if f.minimum {
 		VCVTPH2PS(Mem{Base: scale, Disp: 32}, mw)
 	}
-	for c := range f.lines {
+	for c := range f.lines() {
 		v := ZMM()
 		VMOVDQU64(Mem{Base: data, Disp: 64 * c}, v)
 		column := func(i, shift int) {
 			q := ZMM()
 			VPSRLD(U8(shift), v, q)
 			VPANDD(mask, q, q)
-			if f.off != 0 {
+			if f.undo() != 0 {
 				VPSUBD(offset, q, q)
 			}
 			VCVTDQ2PS(q, q)
@@ -222,13 +208,13 @@ func unpackKernel(f quantFormat) {
 		}
 		for i := range 4 {
 			column(4*c+i, 8*i)
-			if f.nibbles {
+			if f.bits == 4 {
 				column(16+4*c+i, 8*i+4)
 			}
 		}
 	}
 	ADDQ(I32(64*32), dst)
-	ADDQ(I32(64*f.lines), data)
+	ADDQ(I32(64*f.lines()), data)
 	ADDQ(I32(f.scaleBytes()), scale)
 	DECQ(groups)
 	JNE(LabelRef("groups"))

@@ -116,7 +116,7 @@ func inverseRoot(sum, n reg.VecVirtual) reg.VecVirtual {
 }
 
 func rmsNormKernel() {
-	TEXT("avx512RMSNorm", NOSPLIT, "func(dst, src, gain *float32, n int, eps float32)")
+	kernel("avx512RMSNorm", NOSPLIT, "func(dst, src, gain *float32, n int, eps float32)")
 	Doc("avx512RMSNorm normalises n elements.")
 	Pragma("noescape")
 	dst, src, gain := param("dst"), param("src"), param("gain")
@@ -135,7 +135,7 @@ func rmsNormKernel() {
 }
 
 func layerNormKernel() {
-	TEXT("avx512LayerNorm", NOSPLIT, "func(dst, src, gain, bias *float32, n int, eps float32)")
+	kernel("avx512LayerNorm", NOSPLIT, "func(dst, src, gain, bias *float32, n int, eps float32)")
 	Doc("avx512LayerNorm normalises n elements; bias may be nil.")
 	Pragma("noescape")
 	dst, src, gain, bias := param("dst"), param("src"), param("gain"), param("bias")
@@ -182,7 +182,7 @@ func zero() reg.VecVirtual {
 
 // quantiseKernel is the twin of genericQuantise.
 func quantiseKernel() {
-	TEXT("avx512Quantise", NOSPLIT, "func(dst *byte, x *float32, groups int)")
+	kernel("avx512Quantise", NOSPLIT, "func(dst *byte, x *float32, groups int)")
 	Doc("avx512Quantise fills groups from 32 elements each.")
 	Pragma("noescape")
 	dst, x, groups := param("dst"), param("x"), param("groups")

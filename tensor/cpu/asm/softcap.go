@@ -13,7 +13,7 @@ const tanhMid = 0.625
 // softcapKernel follows softcap32: both sides of tanh's branch are computed, and a mask
 // picks.
 func softcapKernel() {
-	TEXT("avx512Softcap", NOSPLIT, "func(x *float32, n int, limit float32)")
+	kernel("avx512Softcap", NOSPLIT, "func(x *float32, n int, limit float32)")
 	Doc("avx512Softcap is x = limit*tanh(x/limit) for n elements.")
 	Pragma("noescape")
 	x, limit := param("x"), ZMM()

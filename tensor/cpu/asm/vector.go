@@ -73,7 +73,7 @@ func horner(p, x reg.VecVirtual, c []reg.VecVirtual) {
 }
 
 func softmaxKernel() {
-	TEXT("avx512Softmax", NOSPLIT, "func(s *float32, n int, scale float32) (m, l float32)")
+	kernel("avx512Softmax", NOSPLIT, "func(s *float32, n int, scale float32) (m, l float32)")
 	Doc("avx512Softmax turns n scores into weights and gives their maximum and sum.")
 	Pragma("noescape")
 	s, n := param("s"), paramMem("n")
@@ -107,52 +107,8 @@ func softmaxKernel() {
 	RET()
 }
 
-func vectorKernels() {
-	binary := func(name, doc string, op func(a, b, c Op)) {
-		TEXT(name, NOSPLIT, "func(dst, a, b *float32, n int)")
-		Doc(name + " is " + doc + " for n elements; dst may be a or b.")
-		Pragma("noescape")
-		dst, a, b := param("dst"), param("a"), param("b")
-		walk("loop", paramMem("n"), func(c chunk) {
-			v := c.load(a)
-			op(c.load(b), v, v)
-			c.store(v, dst)
-		})
-		VZEROUPPER()
-		RET()
-	}
-	binary("avx512Add", "dst = a+b", func(a, b, c Op) { VADDPS(a, b, c) })
-	binary("avx512Mul", "dst = a*b", func(a, b, c Op) { VMULPS(a, b, c) })
-
-	TEXT("avx512Scale", NOSPLIT, "func(dst, src *float32, n int, f float32)")
-	Doc("avx512Scale is dst = src*f for n elements.")
-	Pragma("noescape")
-	dst, src, f := param("dst"), param("src"), ZMM()
-	VBROADCASTSS(paramMem("f"), f)
-	walk("loop", paramMem("n"), func(c chunk) {
-		v := c.load(src)
-		VMULPS(f, v, v)
-		c.store(v, dst)
-	})
-	VZEROUPPER()
-	RET()
-
-	TEXT("avx512Blend", NOSPLIT, "func(o, p *float32, n int, a, b float32)")
-	Doc("avx512Blend is o = fma(o, a, p*b) for n elements.")
-	Pragma("noescape")
-	o, p, a, b := param("o"), param("p"), ZMM(), ZMM()
-	VBROADCASTSS(paramMem("a"), a)
-	VBROADCASTSS(paramMem("b"), b)
-	walk("loop", paramMem("n"), func(c chunk) {
-		v, w := c.load(o), c.load(p)
-		VMULPS(b, w, w)
-		VFMADD213PS(w, a, v)
-		c.store(v, o)
-	})
-	VZEROUPPER()
-	RET()
-
-	activation("avx512SiLU", func() func(x reg.VecVirtual) reg.VecVirtual {
+func activationKernels() {
+	wide.inPlace("SiLU", func() func(x reg.VecVirtual) reg.VecVirtual {
 		e, sign := newExp(), broadcast(1<<31)
 		return func(x reg.VecVirtual) reg.VecVirtual {
 			w := ZMM()
@@ -163,7 +119,7 @@ func vectorKernels() {
 			return x
 		}
 	})
-	activation("avx512GELUTanh", func() func(x reg.VecVirtual) reg.VecVirtual {
+	wide.inPlace("GELUTanh", func() func(x reg.VecVirtual) reg.VecVirtual {
 		e, k0, k1 := newExp(), float(geluK0), float(geluK1)
 		return func(x reg.VecVirtual) reg.VecVirtual {
 			w := ZMM()
@@ -176,19 +132,7 @@ func vectorKernels() {
 			return x
 		}
 	})
-	activation("avx512GELU", gelu)
-}
-
-// activation writes a kernel that works in place.
-func activation(name string, body func() func(x reg.VecVirtual) reg.VecVirtual) {
-	TEXT(name, NOSPLIT, "func(x *float32, n int)")
-	Doc(name + " works on n elements in place.")
-	Pragma("noescape")
-	x := param("x")
-	f := body()
-	walk("loop", paramMem("n"), func(c chunk) { c.store(f(c.load(x)), x) })
-	VZEROUPPER()
-	RET()
+	wide.inPlace("GELU", gelu)
 }
 
 // gelu follows gelu32: both sides of its branch are computed, and the mask picks.
