@@ -29,6 +29,11 @@ type Class struct {
 	Arithmetic string `json:"arithmetic"`  // how the kind of device rounds, such as "cpu1"
 }
 
+// String is the class as logs show it, without the hash of the configuration.
+func (c Class) String() string {
+	return c.DType + "/" + c.Quant + "/kv-" + c.KVDType + "/" + c.Arithmetic
+}
+
 // Manifest defines a model as a swarm serves it. Two servers complete each other only if
 // their manifests are equal.
 type Manifest struct {

@@ -15,9 +15,10 @@ type View struct {
 	Manifest Manifest
 	At       time.Time
 	Servers  []Record // sorted by peer, one per peer
-	// Unreached are the servers that the node which made the view never had contact with:
-	// all that is known of them is what they claim. nil if there are none.
-	Unreached map[PeerID]bool
+	// Reached are the servers that the node which made the view has had contact with, and
+	// the address prefix where that was. Of others all is hearsay. nil: who made the view
+	// does not tell, and all count as reached.
+	Reached map[PeerID]string
 }
 
 // NewView sorts the records and keeps the newest of each peer.
@@ -28,6 +29,12 @@ func NewView(m Manifest, at time.Time, records []Record) View {
 	})
 	v.Servers = slices.CompactFunc(v.Servers, func(a, b Record) bool { return a.Peer == b.Peer })
 	return v
+}
+
+// Hearsay tells whether all that is known of a server is what it claims.
+func (v View) Hearsay(p PeerID) bool {
+	_, reached := v.Reached[p]
+	return v.Reached != nil && !reached
 }
 
 // Server finds a peer's record.

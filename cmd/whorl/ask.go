@@ -149,7 +149,7 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 			return err
 		}
 		a.closers = append(a.closers, n)
-		if err := a.model.adopt(n.dir.Views(), f.model.choosable(cmd)); err != nil {
+		if err := a.model.adopt(ctx, n.dir, f.model.choosable(cmd)); err != nil {
 			return err
 		}
 		cfg.Directory, cfg.Dialer, cfg.RTT = n.dir, n.host, n.host.RTT

@@ -76,7 +76,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 		return ended(ctx, err)
 	}
 	if m != nil {
-		if err := m.adopt(n.net.dir.Views(), mf.choosable(cmd)); err != nil {
+		if err := m.adopt(ctx, n.net.dir, mf.choosable(cmd)); err != nil {
 			return err
 		}
 		if err := n.generateWith(ctx, m); err != nil {

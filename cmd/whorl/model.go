@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"whorl/client"
 	"whorl/model"
@@ -15,6 +18,8 @@ import (
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
 	"whorl/swarm"
+	"whorl/swarm/balance"
+	"whorl/swarm/dir"
 	"whorl/tensor"
 )
 
@@ -118,46 +123,44 @@ func (m *openModel) manifest() (swarm.Manifest, error) {
 
 // adopt takes over the class in which the swarm serves this model already, so that
 // volunteers complete each other: choosable says that no flag asks for another one.
-func (m *openModel) adopt(views []swarm.View, choosable bool) error {
+func (m *openModel) adopt(ctx context.Context, d *dir.Directory, choosable bool) error {
 	own, err := m.manifest()
 	if err != nil {
 		return err
 	}
-	var served []swarm.Class
-	for _, v := range views {
-		o := v.Manifest
-		if o == own {
-			return nil
+	d.Meet(ctx, own.Name)
+	views := d.Views()
+	log := slog.With("model", m.name, "class", own.Class)
+	votes := balance.Votes(own, views)
+	if !choosable {
+		if votes[own.Class] == 0 && len(votes) > 0 {
+			log.Warn("the swarm serves this model in another class, and servers of two classes do not complete each other", "swarm", slices.Collect(maps.Keys(votes)))
 		}
-		same := o.Name == own.Name && o.Blocks == own.Blocks && o.Hidden == own.Hidden && o.Class.ConfigHash == own.Class.ConfigHash
-		if same && len(v.Servers) > 0 {
-			served = append(served, o.Class)
-		}
+		return nil
 	}
-	log := slog.With("model", m.name, "class", className(own.Class))
+	class, err := balance.Adopt(own, views, func(c swarm.Class) bool {
+		_, _, ok := m.inClass(c, own.Class.Arithmetic)
+		return ok
+	})
 	switch {
-	case len(served) == 0:
-		return nil
-	case !choosable:
-		log.Warn("the swarm serves this model in another class, and servers of two classes do not complete each other", "swarm", className(served[0]))
-		return nil
+	case err != nil:
+		return usagef("%w: say which with --dtype, --quant and --kv-dtype", err)
+	case class != own.Class:
+		m.load, m.kv, _ = m.inClass(class, own.Class.Arithmetic)
+		log.Info("adopted the class in which the swarm serves this model", "adopted", class)
+	case votes[own.Class] == 0 && len(votes) > 0:
+		log.Warn("the swarm serves this model in a class that these files or this device cannot give, so this node stands apart from it", "swarm", slices.Collect(maps.Keys(votes)))
 	}
-	for _, c := range served {
-		load := model.LoadOptions{DType: c.DType, Quant: c.Quant}
-		class, err := m.ck.Class(load)
-		kv, kvErr := parseKVDType(c.KVDType)
-		if err == nil && kvErr == nil && class.DType == c.DType && class.Quant == c.Quant && c.Arithmetic == own.Class.Arithmetic {
-			m.load, m.kv = load, kv
-			log.Info("adopted the class in which the swarm serves this model", "adopted", className(c))
-			return nil
-		}
-	}
-	log.Warn("the swarm serves this model in a class that these files or this device cannot give, so this node stands apart from it", "swarm", className(served[0]))
 	return nil
 }
 
-func className(c swarm.Class) string {
-	return c.DType + "/" + c.Quant + "/kv-" + c.KVDType + "/" + c.Arithmetic
+// inClass is how the model must be loaded to be of a class; false if these files or this
+// device cannot give it.
+func (m *openModel) inClass(c swarm.Class, arithmetic string) (model.LoadOptions, tensor.DType, bool) {
+	load := model.LoadOptions{DType: c.DType, Quant: c.Quant}
+	class, err := m.ck.Class(load)
+	kv, kvErr := parseKVDType(c.KVDType)
+	return load, kv, err == nil && kvErr == nil && class.DType == c.DType && class.Quant == c.Quant && c.Arithmetic == arithmetic
 }
 
 // tokenizer opens the model's tokenizer; nil if the model brings none.

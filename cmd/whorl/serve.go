@@ -206,7 +206,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err := n.join(ctx); err != nil {
 		return ended(ctx, err)
 	}
-	if err := m.adopt(n.net.dir.Views(), f.model.choosable(cmd)); err != nil {
+	if err := m.adopt(ctx, n.net.dir, f.model.choosable(cmd)); err != nil {
 		return err
 	}
 	srv, err := f.server(n, m)

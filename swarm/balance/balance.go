@@ -1,5 +1,6 @@
-// Package balance chooses which blocks a server should hold: those that are served worst.
-// Pure: a view in, a span out. It does not load or announce anything (server).
+// Package balance chooses which blocks a server should hold, those that are served worst,
+// and in which class a node joins the others that serve a model. Pure: views in, a span or a
+// class out. It does not load or announce anything (server).
 package balance
 
 import (
@@ -11,16 +12,22 @@ import (
 // Throughputs sums, per block, the throughput of the servers that hold it or are about
 // to, in the order of their peer ids so that every peer reaches the same sums. self is
 // left out. A server that declares no throughput counts as one token per second: it
-// serves, however slowly.
+// serves, however slowly. One that was never reached counts for no more than the middle one
+// of those that were, or of all while none was: what a stranger claims keeps no block from
+// being held.
 func Throughputs(v swarm.View, self swarm.PeerID) []float64 {
 	const unmeasured = 1
 	t := make([]float64, v.Manifest.Blocks)
+	most := middle(v)
 	for i := range v.Servers { // sorted by peer
 		r := &v.Servers[i]
 		if r.Peer == self || r.State < swarm.Joining {
 			continue
 		}
 		rps := r.Throughput
+		if v.Hearsay(r.Peer) {
+			rps = min(rps, most)
+		}
 		if rps <= 0 {
 			rps = unmeasured
 		}
@@ -29,6 +36,27 @@ func Throughputs(v swarm.View, self swarm.PeerID) []float64 {
 		}
 	}
 	return t
+}
+
+// middle is the median of the throughputs that servers of a view declare, of those reached
+// if there are any.
+func middle(v swarm.View) float64 {
+	var reached, all []float64
+	for i := range v.Servers {
+		if r := &v.Servers[i]; r.State >= swarm.Joining {
+			if all = append(all, r.Throughput); !v.Hearsay(r.Peer) {
+				reached = append(reached, r.Throughput)
+			}
+		}
+	}
+	if len(reached) > 0 {
+		all = reached
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2]
 }
 
 // BestStart is the first block of the n consecutive ones that need a server most: among

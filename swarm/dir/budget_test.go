@@ -187,12 +187,12 @@ func TestHearsayStays(t *testing.T) {
 			t.Errorf("%s: told %v", c.what, !c.want)
 		}
 	}
-	if v := s.view(model.UID(), epoch); v.Unreached != nil {
-		t.Errorf("unreached: %v", v.Unreached)
+	if v := s.view(model.UID(), epoch); v.Hearsay("p") || v.Reached["p"] != "192.0.2.0/24" {
+		t.Errorf("reached: %v", v.Reached)
 	}
 	s.put(told("new", 1, 0, time.Minute), nil, source{}, epoch)
-	if v := s.view(model.UID(), epoch); len(v.Servers) != 2 || !v.Unreached["new"] || v.Unreached["p"] {
-		t.Errorf("unreached: %v", v.Unreached)
+	if v := s.view(model.UID(), epoch); len(v.Servers) != 2 || !v.Hearsay("new") || v.Hearsay("p") {
+		t.Errorf("reached: %v", v.Reached)
 	}
 }
 

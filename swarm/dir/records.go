@@ -248,20 +248,18 @@ func (s *records) unknownTo(asker swarm.PeerID, known map[swarm.PeerID]uint64, n
 func (s *records) view(uid swarm.UID, now time.Time) swarm.View {
 	var m swarm.Manifest
 	var all []swarm.Record
-	unreached := map[swarm.PeerID]bool{}
+	reached := map[swarm.PeerID]string{}
 	for p, e := range s.peers {
 		if e.uid == uid && e.seen(now) {
 			m = e.record.Manifest
 			all = append(all, *e.record)
-			if e.reached.IsZero() && p != s.self {
-				unreached[p] = true
+			if p == s.self || !e.reached.IsZero() {
+				reached[p] = p2p.Prefix(e.at)
 			}
 		}
 	}
 	v := swarm.NewView(m, now, all)
-	if len(unreached) > 0 {
-		v.Unreached = unreached
-	}
+	v.Reached = reached
 	return v
 }
 

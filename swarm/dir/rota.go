@@ -51,12 +51,9 @@ func (s *records) due(n int, wanted map[swarm.UID]time.Time, now time.Time) []sw
 			known = append(known, p)
 		}
 	}
-	longest := func(a, b swarm.PeerID) int {
-		return cmp.Or(s.peers[a].pinged.Compare(s.peers[b].pinged), cmp.Compare(a, b))
-	}
-	slices.SortFunc(used, longest)
-	slices.SortFunc(known, longest)
-	fresh = s.inTurn(fresh, longest)
+	slices.SortFunc(used, s.longest)
+	slices.SortFunc(known, s.longest)
+	fresh = s.inTurn(fresh)
 
 	half := min(len(used), max(n/2, n-len(fresh)-len(known)))
 	out := slices.Clone(used[:half])
@@ -69,10 +66,32 @@ func (s *records) due(n int, wanted map[swarm.UID]time.Time, now time.Time) []sw
 	return out
 }
 
+// strangers lists up to n servers of the models of a name that were never reached, and notes
+// that they are tried now.
+func (s *records) strangers(name string, n int, now time.Time) []swarm.PeerID {
+	var out []swarm.PeerID
+	for p, e := range s.peers {
+		if p != s.self && e.reached.IsZero() && e.record.Manifest.Name == name && e.record.State >= swarm.Joining && !now.Before(e.retry) {
+			out = append(out, p)
+		}
+	}
+	out = s.inTurn(out)
+	out = out[:min(n, len(out))]
+	for _, p := range out {
+		s.peers[p].pinged = now
+	}
+	return out
+}
+
+// longest orders peers by when they were last tried.
+func (s *records) longest(a, b swarm.PeerID) int {
+	return cmp.Or(s.peers[a].pinged.Compare(s.peers[b].pinged), cmp.Compare(a, b))
+}
+
 // inTurn orders peers so that groups alternate, the group whose last try is longest ago
 // first.
-func (s *records) inTurn(peers []swarm.PeerID, longest func(a, b swarm.PeerID) int) []swarm.PeerID {
-	slices.SortFunc(peers, longest)
+func (s *records) inTurn(peers []swarm.PeerID) []swarm.PeerID {
+	slices.SortFunc(peers, s.longest)
 	place := map[string]int{} // of the next peer in its group
 	at := make(map[swarm.PeerID]int, len(peers))
 	for _, p := range peers {

@@ -197,6 +197,20 @@ func (d *Directory) duePings() []swarm.PeerID {
 	return d.records.due(pingsPerRefresh, wanted, now)
 }
 
+// Meet tries to reach servers of the models of a name that nobody here has had contact
+// with, some of every group of peers, and returns when each has answered or had its time.
+func (d *Directory) Meet(ctx context.Context, name string) {
+	now := d.cfg.Clock()
+	d.mu.Lock()
+	due := d.records.strangers(name, pingsPerRefresh, now)
+	d.mu.Unlock()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, p := range due {
+		wg.Go(func() { d.check(ctx, p) })
+	}
+}
+
 // check pings a peer and draws the conclusion.
 func (d *Directory) check(ctx context.Context, p swarm.PeerID) {
 	pctx, cancel := context.WithTimeout(ctx, pingTimeout)

@@ -24,8 +24,11 @@ type Query struct {
 	// must agree.
 	Digests map[int]string
 	// RTT is the client's round trip to a peer, false if unknown; nil knows none.
-	RTT    func(swarm.PeerID) (time.Duration, bool)
-	Params Params
+	RTT func(swarm.PeerID) (time.Duration, bool)
+	// Observed is the rate at which the client saw a server compute, in tokens per second
+	// through one block, false if it did not; nil saw none.
+	Observed func(swarm.PeerID) (float64, bool)
+	Params   Params
 }
 
 // Chain is the answer: hops in order, and what a token through them is expected to cost.

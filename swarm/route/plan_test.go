@@ -90,6 +90,8 @@ func parse(text string) (Query, error) {
 	q.View.Manifest = swarm.Manifest{Name: "toy", Blocks: 12}
 	rtt := map[swarm.PeerID]time.Duration{}
 	q.RTT = func(p swarm.PeerID) (time.Duration, bool) { d, ok := rtt[p]; return d, ok }
+	seen := map[swarm.PeerID]float64{}
+	q.Observed = func(p swarm.PeerID) (float64, bool) { f, ok := seen[p]; return f, ok }
 	var records []swarm.Record
 	for sc := bufio.NewScanner(strings.NewReader(text)); sc.Scan(); {
 		words := strings.Fields(sc.Text())
@@ -107,6 +109,14 @@ func parse(text string) (Query, error) {
 				}
 				q.Params.HopOverhead = d
 			}
+		case "reached": // the client tells whom it has reached: these and no others
+			q.View.Reached = map[swarm.PeerID]string{}
+			for _, w := range words[1:] {
+				q.View.Reached[swarm.PeerID(w)] = ""
+			}
+		case "observed":
+			f, perr := strconv.ParseFloat(words[2], 64)
+			seen[swarm.PeerID(words[1])], err = f, perr
 		case "peer":
 			var r swarm.Record
 			if r, err = peer(words[1:], rtt, q.Avoid); err == nil {
@@ -127,7 +137,9 @@ func parse(text string) (Query, error) {
 			return q, err
 		}
 	}
+	reached := q.View.Reached
 	q.View = swarm.NewView(q.View.Manifest, now, records)
+	q.View.Reached = reached
 	return q, nil
 }
 
