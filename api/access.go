@@ -123,13 +123,13 @@ func (s *site) tokenAllowed(r *http.Request) bool {
 func (s *site) authorise(r *http.Request, to rule) error {
 	switch {
 	case to.listener == "admin" && !s.admin:
-		return refused(codeNoRoute, "%s %s is only on the admin listener", r.Method, r.URL.Path)
+		return Refused(CodeNoRoute, "%s %s is only on the admin listener", r.Method, r.URL.Path)
 	case to.listener == "public" && s.admin:
-		return refused(codeNoRoute, "%s is only on the public listener", r.URL.Path)
+		return Refused(CodeNoRoute, "%s is only on the public listener", r.URL.Path)
 	case changes(r) && !sameOrigin(r) && !(to.guests && s.guest(r)):
-		return refused(codeForbiddenOrigin, "pages of %q may not do this here", clip(r.Header.Get("Origin")))
+		return Refused(CodeForbiddenOrigin, "pages of %q may not do this here", Clip(r.Header.Get("Origin")))
 	case to.token && !s.tokenAllowed(r):
-		return refused(codeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN")
+		return Refused(CodeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN")
 	}
 	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"whorl/api/gen"
 	"whorl/client"
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
 // adapted is a model with a LoRA adapter: to users it is a model of its own, named
@@ -31,22 +33,27 @@ func (e adapted) Open(ctx context.Context, o client.SessionOptions) (Session, er
 	return e.Engine.Open(ctx, o)
 }
 
-// adaptedBy lists a model with each of the adapters that servers announce for it.
-func (a *API) adaptedBy(e Engine) []adapted {
-	var out []adapted
-	for _, x := range a.viewOf(e).Adapters() {
+// AdaptedBy lists a model with each of the adapters that servers announce for it.
+func (a *API) AdaptedBy(e Engine) []Engine {
+	var out []Engine
+	for _, x := range a.ViewOf(e).Adapters() {
 		out = append(out, adapted{e, x})
 	}
 	return out
 }
 
-// viewOf is the present snapshot of a model's servers, empty if there is none.
-func (a *API) viewOf(e Engine) swarm.View {
+// ViewOf is the present snapshot of a model's servers, of those that hold its adapter if it has
+// one; empty if there is none.
+func (a *API) ViewOf(e Engine) swarm.View {
 	uid := e.Model().UID
-	for _, v := range a.cfg.Directory.Views() {
-		if v.Manifest.UID() == uid {
-			return v
+	for _, v := range a.Directory.Views() {
+		if v.Manifest.UID() != uid {
+			continue
 		}
+		if x, ok := e.(adapted); ok {
+			return v.Holding(x.adapter)
+		}
+		return v
 	}
 	return swarm.View{}
 }
@@ -57,11 +64,20 @@ func (a *API) byAdapter(all []Engine, name string) (Engine, bool) {
 	for _, e := range all {
 		base := e.Model().Name
 		want, full := strings.CutPrefix(name, base+":")
-		for _, x := range a.adaptedBy(e) {
-			if full && x.adapter.Name == want || x.adapter.Name == name {
-				return x, true
+		for _, x := range a.ViewOf(e).Adapters() {
+			if full && x.Name == want || x.Name == name {
+				return adapted{e, x}, true
 			}
 		}
 	}
 	return nil, false
+}
+
+// Judge measures a view as the dashboard does: one holder per block is enough.
+func Judge(v swarm.View) (health.Coverage, gen.ModelState) {
+	if v.At.IsZero() {
+		return health.Coverage{}, gen.ModelStateUnknown
+	}
+	c := health.Measure(v)
+	return c, gen.ModelState(c.Condition(1))
 }

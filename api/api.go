@@ -11,7 +11,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"whorl/api/gen"
 	"whorl/client"
 	"whorl/swarm"
 )
@@ -153,22 +152,19 @@ type Config struct {
 	Log    *slog.Logger // nil for the default
 }
 
-// API serves the routes. Safe for concurrent use.
+// API is what all dialects share. Safe for concurrent use.
 type API struct {
-	cfg     Config
-	limits  Limits
-	log     *slog.Logger
+	Config
 	doc     *openapi3.T
 	rules   *rules
+	forms   map[string]Form
 	metrics *metrics
-	probes  chan struct{} // a place for each probe that runs
 	users   *users
 }
 
-var _ gen.ServerInterface = (*API)(nil)
-
-// New makes an API; it starts nothing.
-func New(cfg Config) (*API, error) {
+// New makes an API; it starts nothing. forms are how failures are written, by the names that the
+// contract has for them (x-errors).
+func New(cfg Config, forms map[string]Form) (*API, error) {
 	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Pinger == nil {
 		return nil, errors.New("api: engines, node, control, directory and pinger are required")
 	}
@@ -186,18 +182,21 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: openapi.yaml: %w", err)
 	}
-	a := &API{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Log, doc: doc, rules: rules, probes: make(chan struct{}, maxProbes), users: newUsers()}
+	for name := range rules.forms() {
+		if forms[name] == nil {
+			return nil, fmt.Errorf("api: openapi.yaml: there is no form %q for errors", name)
+		}
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers()}
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}
 	return a, nil
 }
 
-// Public is the handler of the public listener: everything but control.
-func (a *API) Public() http.Handler { return a.handler(&site{Listener: a.cfg.Public}) }
-
-// Admin is the handler of the admin listener: everything but inference and pages.
-func (a *API) Admin() http.Handler { return a.handler(&site{Listener: a.cfg.Admin, admin: true}) }
+// Document is the contract, which nobody changes.
+func (a *API) Document() *openapi3.T { return a.doc }
 
 // Serve makes an Engine of a client's.
 func Serve(e *client.Engine) Engine { return served{e} }
@@ -212,10 +211,10 @@ func (s served) Open(ctx context.Context, o client.SessionOptions) (Session, err
 	return session, nil
 }
 
-// engine finds the model that a request names, with an adapter if the name has one. No name
+// Engine finds the model that a request names, with an adapter if the name has one. No name
 // will do where one model is served.
-func (a *API) engine(name string) (Engine, error) {
-	all := a.cfg.Engines()
+func (a *API) Engine(name string) (Engine, error) {
+	all := a.Engines()
 	if name == "" && len(all) == 1 {
 		return all[0], nil
 	}
@@ -229,18 +228,18 @@ func (a *API) engine(name string) (Engine, error) {
 		return e, nil
 	}
 	if name == "" && len(all) > 1 {
-		return nil, invalid("model", "model is missing: this gateway serves %q", names)
+		return nil, Invalid("model", "model is missing: this gateway serves %q", names)
 	}
 	for _, e := range all {
-		for _, x := range a.adaptedBy(e) {
+		for _, x := range a.AdaptedBy(e) {
 			names = append(names, x.Model().Name)
 		}
 	}
-	return nil, &paramError{"model", swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "the model %q is not served here: this gateway serves %q", clip(name), names)}
+	return nil, &paramError{"model", swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "the model %q is not served here: this gateway serves %q", Clip(name), names)}
 }
 
-// clip shortens foreign text for a message.
-func clip(s string) string {
+// Clip shortens foreign text for a message.
+func Clip(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "…"
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,18 +13,18 @@ import (
 	"time"
 )
 
-// openBody bounds the body of a request, in bytes and in the time it may take to come. Call
+// OpenBody bounds the body of a request, in bytes and in the time it may take to come. Call
 // the result with the error, if any, of reading it: that says what the client did wrong.
-func (a *API) openBody(w http.ResponseWriter, r *http.Request) (ended func(error) error, err error) {
+func (a *API) OpenBody(w http.ResponseWriter, r *http.Request) (ended func(error) error, err error) {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, refused(codeMediaType, "the content encoding is %q: send the body as it is", clip(coding))
+		return nil, Refused(CodeMediaType, "the content encoding is %q: send the body as it is", Clip(coding))
 	}
 	control := http.NewResponseController(w)
 	// Not every reader has deadlines; those of real connections do.
-	if err := control.SetReadDeadline(time.Now().Add(a.limits.Body)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := control.SetReadDeadline(time.Now().Add(a.Limits.Body)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, a.limits.BodyBytes)
+	r.Body = http.MaxBytesReader(w, r.Body, a.Limits.BodyBytes)
 	return func(err error) error {
 		var tooLarge *http.MaxBytesError
 		switch {
@@ -33,18 +34,18 @@ func (a *API) openBody(w http.ResponseWriter, r *http.Request) (ended func(error
 			}
 			return nil
 		case errors.As(err, &tooLarge):
-			return refused(codeBodySize, "the body is larger than %d bytes", a.limits.BodyBytes)
+			return Refused(CodeBodySize, "the body is larger than %d bytes", a.Limits.BodyBytes)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			w.Header().Set("Connection", "close")
-			return refused(codeIdle, "the body did not come within %v", a.limits.Body)
+			return Refused(CodeIdle, "the body did not come within %v", a.Limits.Body)
 		}
-		return invalid("", "the body cannot be read: %v", err)
+		return Invalid("", "the body cannot be read: %v", err)
 	}, nil
 }
 
-// readBody reads a body within the limits.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	ended, err := a.openBody(w, r)
+// ReadBody reads a body within the limits.
+func (a *API) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	ended, err := a.OpenBody(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +53,18 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return b, ended(err)
 }
 
-// readJSON reads a JSON body, checks it against a schema of the contract and decodes it into
+// ReadJSON reads a JSON body, checks it against a schema of the contract and decodes it into
 // each of the values. Fields that the schema does not have are named in X-Warning.
-func (a *API) readJSON(w http.ResponseWriter, r *http.Request, schema string, into ...any) error {
+func (a *API) ReadJSON(w http.ResponseWriter, r *http.Request, schema string, into ...any) error {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if media != "application/json" && !strings.HasSuffix(media, "+json") {
-		return refused(codeMediaType, "the content type is %q: send application/json", clip(r.Header.Get("Content-Type")))
+		return Refused(CodeMediaType, "the content type is %q: send application/json", Clip(r.Header.Get("Content-Type")))
 	}
-	b, err := a.readBody(w, r)
+	b, err := a.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
-	unknown, err := a.decode(b, schema, into...)
+	unknown, err := a.Decode(b, schema, into...)
 	if err != nil {
 		return err
 	}
@@ -74,21 +75,21 @@ func (a *API) readJSON(w http.ResponseWriter, r *http.Request, schema string, in
 // maxWarnings is how many ignored fields a reply names.
 const maxWarnings = 10
 
-// warnings says which fields were ignored.
-func warnings(unknown []string) []string {
+// Warnings says which fields were ignored.
+func Warnings(unknown []string) []string {
 	var out []string
 	for i, name := range unknown {
 		if i == maxWarnings {
 			return append(out, fmt.Sprintf("%d more unknown fields were ignored", len(unknown)-i))
 		}
-		out = append(out, fmt.Sprintf("the unknown field %s was ignored", strconv.QuoteToASCII(clip(name))))
+		out = append(out, fmt.Sprintf("the unknown field %s was ignored", strconv.QuoteToASCII(Clip(name))))
 	}
 	return out
 }
 
 // warn puts warnings in headers.
 func warn(w http.ResponseWriter, unknown []string) {
-	for _, text := range warnings(unknown) {
+	for _, text := range Warnings(unknown) {
 		w.Header().Add("X-Warning", text)
 	}
 }
@@ -102,9 +103,19 @@ func (a *API) deadline(seconds *float64, header *string) (time.Duration, error) 
 	case header != nil && *header != "":
 		d, err := time.ParseDuration(*header)
 		if err != nil || d <= 0 || d > 24*time.Hour {
-			return 0, invalid("X-Request-Timeout", "X-Request-Timeout is %q: want a duration such as 20s, at most 24h", clip(*header))
+			return 0, Invalid("X-Request-Timeout", "X-Request-Timeout is %q: want a duration such as 20s, at most 24h", Clip(*header))
 		}
 		return d, nil
 	}
-	return a.limits.Timeout, nil
+	return a.Limits.Timeout, nil
+}
+
+// WithDeadline bounds a request by what it asks for; see deadline.
+func (a *API) WithDeadline(r *http.Request, seconds *float64, header *string) (context.Context, context.CancelFunc, error) {
+	d, err := a.deadline(seconds, header)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	return ctx, cancel, nil
 }

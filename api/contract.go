@@ -86,6 +86,17 @@ func (rs *rules) form(path string) (form string, listed bool) {
 	return "problem", false
 }
 
+// forms are the names of all forms.
+func (rs *rules) forms() map[string]bool {
+	out := map[string]bool{"problem": true} // of what is nowhere
+	for _, names := range []map[string]string{rs.errors, rs.under} {
+		for _, name := range names {
+			out[name] = true
+		}
+	}
+	return out
+}
+
 // readRules reads the extensions of tags, and of operations that say otherwise.
 func readRules(doc *openapi3.T) (*rules, error) {
 	out := &rules{operations: map[string]rule{}, errors: map[string]string{}, under: map[string]string{}}

@@ -1,11 +1,11 @@
-// Package api is a node's HTTP face: the control plane and the swarm's state under
-// /api/v1, the OpenAI surface under /v1, the chat protocol of Petals under
-// /api/v1/generate and /api/v2/generate. The contract is openapi.yaml; api/gen is made
-// from it, and requests are checked against it.
+// Package api is what all dialects of a node's HTTP face share: one request for answers (Ask)
+// and its events, who may call a route, limits, the table from errors to statuses, the
+// contract that requests are checked against (openapi.yaml, of which api/gen is made).
 //
-// It has two handlers for two listeners: Public, and Admin, which alone can change the
-// node. Who may reach which is decided in access.go; how an error becomes a status in
-// problem.go.
+// A dialect (api/openai, api/petals, api/control) turns its own JSON into an Ask and what
+// becomes of it into its own JSON. None sees another; api/routes joins them for the two
+// listeners. Who may call what, and which form its errors have, is in openapi.yaml (x-listener,
+// x-token, x-pages, x-errors); how an error becomes a status is in failure.go.
 //
 // It does not listen, knows no flags, draws no pages (web), and generates nothing itself:
 // client does.

@@ -19,31 +19,33 @@ import (
 	"whorl/api/gen"
 )
 
-// handler builds the routes of one listener.
-func (a *API) handler(s *site) http.Handler {
+// Handler serves the routes of one listener. admin is for the one that has control, and neither
+// inference nor pages.
+func (a *API) Handler(l Listener, admin bool, server gen.ServerInterface) http.Handler {
+	s := &site{Listener: l, admin: admin}
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead)
-	gen.HandlerWithOptions(a, gen.ChiServerOptions{
+	gen.HandlerWithOptions(server, gen.ChiServerOptions{
 		BaseRouter:       router,
 		Middlewares:      []gen.MiddlewareFunc{func(next http.Handler) http.Handler { return a.authorised(s, next) }},
-		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { a.fail(w, r, invalid("", "%w", err)) },
+		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { a.Fail(w, r, Invalid("", "%w", err)) },
 	})
 	// OpenAPI has no parameter over several path segments, but model names have slashes.
-	router.Get("/v1/models/*", a.authorised(s, http.HandlerFunc(a.getSlashedModel)).ServeHTTP)
+	router.Get("/v1/models/*", a.authorised(s, a.slashedModel(server)).ServeHTTP)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		if _, listed := a.rules.form(r.URL.Path); a.cfg.Pages != nil && !s.admin && !listed {
+		if _, listed := a.rules.form(r.URL.Path); a.Pages != nil && !s.admin && !listed {
 			if changes(r) && !sameOrigin(r) {
-				a.fail(w, r, refused(codeForbiddenOrigin, "pages of %q may not do this here", clip(r.Header.Get("Origin"))))
+				a.Fail(w, r, Refused(CodeForbiddenOrigin, "pages of %q may not do this here", Clip(r.Header.Get("Origin"))))
 				return
 			}
-			a.cfg.Pages.ServeHTTP(w, r)
+			a.Pages.ServeHTTP(w, r)
 			return
 		}
-		a.fail(w, r, refused(codeNoRoute, "no such route: %s %s", r.Method, clip(r.URL.Path)))
+		a.Fail(w, r, Refused(CodeNoRoute, "no such route: %s %s", r.Method, Clip(r.URL.Path)))
 	})
 	router.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", strings.Join(methodsOf(router, r.URL.Path), ", "))
-		a.fail(w, r, refused(codeMethod, "%s is not possible on %s", r.Method, clip(r.URL.Path)))
+		a.Fail(w, r, Refused(CodeMethod, "%s is not possible on %s", r.Method, Clip(r.URL.Path)))
 	})
 	return a.observed(a.recovered(a.named(s, router)))
 }
@@ -52,7 +54,7 @@ func (a *API) handler(s *site) http.Handler {
 func (a *API) named(s *site, router chi.Router) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.hostAllowed(r) {
-			a.fail(w, r, refused(codeForbiddenHost, "the Host %q is not a name of this listener: use its address, or configure the name", clip(r.Host)))
+			a.Fail(w, r, Refused(CodeForbiddenHost, "the Host %q is not a name of this listener: use its address, or configure the name", Clip(r.Host)))
 			return
 		}
 		if method := r.Header.Get("Access-Control-Request-Method"); r.Method == http.MethodOptions && method != "" {
@@ -103,7 +105,7 @@ func (a *API) authorised(s *site, next http.Handler) http.Handler {
 		}
 		s.cors(w, r, to)
 		if err := s.authorise(r, to); err != nil {
-			a.fail(w, r, err)
+			a.Fail(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -128,8 +130,8 @@ type passport struct {
 
 type passportKey struct{}
 
-// requestID is the name of a request in logs and replies.
-func requestID(r *http.Request) string {
+// RequestID is the name of a request in logs and replies.
+func RequestID(r *http.Request) string {
 	if p, ok := r.Context().Value(passportKey{}).(*passport); ok {
 		return p.id
 	}
@@ -144,10 +146,11 @@ func newRequestID(given string) string {
 	if ok {
 		return given
 	}
-	return "req_" + randomHex(12)
+	return "req_" + RandomHex(12)
 }
 
-func randomHex(n int) string {
+// RandomHex is so many random bytes.
+func RandomHex(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)
 	return hex.EncodeToString(b)
@@ -164,7 +167,7 @@ func (a *API) observed(next http.Handler) http.Handler {
 		defer func() { // also where the answer is cut off
 			status, took := statusOf(r, ww), time.Since(begin)
 			a.metrics.request(p.route, r.Method, status, took)
-			a.log.Debug("request", "id", id, "method", r.Method, "route", p.route, "status", status, "took", took)
+			a.Log.Debug("request", "id", id, "method", r.Method, "route", p.route, "status", status, "took", took)
 		}()
 		next.ServeHTTP(ww, r.WithContext(context.WithValue(r.Context(), passportKey{}, p)))
 	})
@@ -194,29 +197,31 @@ func (a *API) recovered(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			a.log.Error("a handler panicked", "id", requestID(r), "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			a.Log.Error("a handler panicked", "id", RequestID(r), "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			if ww, ok := w.(middleware.WrapResponseWriter); ok && ww.Status() == 0 {
-				a.fail(w, r, fmt.Errorf("panic: %v", p))
+				a.Fail(w, r, fmt.Errorf("panic: %v", p))
 			}
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-// getSlashedModel is getOpenAIModel for names written with their slashes.
-func (a *API) getSlashedModel(w http.ResponseWriter, r *http.Request) {
-	name := chi.URLParam(r, "*")
-	if name == "" {
-		a.fail(w, r, refused(codeNoRoute, "no such route: %s %s", r.Method, r.URL.Path))
-		return
-	}
-	if r.URL.RawPath != "" {
-		plain, err := url.PathUnescape(name)
-		if err != nil {
-			a.fail(w, r, invalid("id", "the model's name is not well escaped"))
+// slashedModel is getOpenAIModel for names written with their slashes.
+func (a *API) slashedModel(server gen.ServerInterface) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := chi.URLParam(r, "*")
+		if name == "" {
+			a.Fail(w, r, Refused(CodeNoRoute, "no such route: %s %s", r.Method, r.URL.Path))
 			return
 		}
-		name = plain
-	}
-	a.GetOpenAIModel(w, r, name)
+		if r.URL.RawPath != "" {
+			plain, err := url.PathUnescape(name)
+			if err != nil {
+				a.Fail(w, r, Invalid("id", "the model's name is not well escaped"))
+				return
+			}
+			name = plain
+		}
+		server.GetOpenAIModel(w, r, name)
+	})
 }

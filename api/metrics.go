@@ -79,3 +79,9 @@ func (m *metrics) turn(model string, res client.Result, err error) {
 		m.first.WithLabelValues(model).Observe(res.Timings.Prefill.Seconds())
 	}
 }
+
+// SocketOpen counts a WebSocket; call the result when it is closed.
+func (a *API) SocketOpen() (closed func()) {
+	a.metrics.sockets.Inc()
+	return a.metrics.sockets.Dec
+}

@@ -15,18 +15,18 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// decode checks a JSON object and decodes it into each of the values; unknown are the fields
+// Decode checks a JSON object and decodes it into each of the values; unknown are the fields
 // that the schema lacks.
-func (a *API) decode(b []byte, schema string, into ...any) (unknown []string, err error) {
-	if err := checkText(b); err != nil {
+func (a *API) Decode(b []byte, schema string, into ...any) (unknown []string, err error) {
+	if err := CheckText(b); err != nil {
 		return nil, err
 	}
-	if err := checkSize(b); err != nil {
+	if err := CheckSize(b); err != nil {
 		return nil, err
 	}
 	var tree any
 	if err := json.Unmarshal(b, &tree); err != nil {
-		return nil, invalid("", "the body is not valid JSON: %v", err)
+		return nil, Invalid("", "the body is not valid JSON: %v", err)
 	}
 	s := a.doc.Components.Schemas[schema].Value
 	object, _ := tree.(map[string]any)
@@ -55,18 +55,18 @@ func (a *API) decode(b []byte, schema string, into ...any) (unknown []string, er
 		if err := json.Unmarshal(b, v); err != nil {
 			var wrong *json.UnmarshalTypeError
 			if errors.As(err, &wrong) {
-				return nil, invalid(wrong.Field, "%s is a %s: want %s", wrong.Field, wrong.Value, wrong.Type)
+				return nil, Invalid(wrong.Field, "%s is a %s: want %s", wrong.Field, wrong.Value, wrong.Type)
 			}
-			return nil, invalid("", "%v", err)
+			return nil, Invalid("", "%v", err)
 		}
 	}
 	return unknown, nil
 }
 
-// checkText refuses bytes that are no text: a decoder would replace them in silence.
-func checkText(b []byte) error {
+// CheckText refuses bytes that are no text: a decoder would replace them in silence.
+func CheckText(b []byte) error {
 	if !utf8.Valid(b) {
-		return invalid("", "the body is not UTF-8")
+		return Invalid("", "the body is not UTF-8")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func notRefused(s *openapi3.Schema, object map[string]any) error {
 			asks = len(v) > 0
 		}
 		if asks {
-			return unsupported(name, "%s is not supported: leave it out", name)
+			return Unsupported(name, "%s is not supported: leave it out", name)
 		}
 	}
 	return nil
@@ -108,12 +108,12 @@ func wholeNumbers(s *openapi3.Schema, object map[string]any, b []byte) ([]byte, 
 		}
 		if fields == nil {
 			if err := json.Unmarshal(b, &fields); err != nil {
-				return nil, invalid("", "%v", err)
+				return nil, Invalid("", "%v", err)
 			}
 		}
 		if text := bytes.TrimSpace(fields[name]); bytes.ContainsAny(text, ".eE") {
 			if math.Abs(n) > 1<<53 {
-				return nil, invalid(name, "%s is %s: write it without a point or an exponent", name, clip(string(text)))
+				return nil, Invalid(name, "%s is %s: write it without a point or an exponent", name, Clip(string(text)))
 			}
 			fields[name] = strconv.AppendInt(nil, int64(n), 10)
 		}
@@ -133,9 +133,9 @@ const (
 	maxNesting = 80
 )
 
-// checkSize refuses JSON of too many values before it is decoded. It looks at brackets,
+// CheckSize refuses JSON of too many values before it is decoded. It looks at brackets,
 // commas and colons alone: whether it is JSON is for the decoder to find.
-func checkSize(b []byte) error {
+func CheckSize(b []byte) error {
 	values, depth, inText := 1, 0, false
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
@@ -153,10 +153,10 @@ func checkSize(b []byte) error {
 			values++
 		}
 		if depth > maxNesting {
-			return invalid("", "the JSON is nested more than %d deep", maxNesting)
+			return Invalid("", "the JSON is nested more than %d deep", maxNesting)
 		}
 		if values > maxValues {
-			return invalid("", "the JSON has more than %d values: send fewer, or several requests", maxValues)
+			return Invalid("", "the JSON has more than %d values: send fewer, or several requests", maxValues)
 		}
 	}
 	return nil
@@ -176,7 +176,7 @@ func wrongCase(s *openapi3.Schema, v any, path string) error {
 			}
 			for known := range s.Properties {
 				if strings.EqualFold(name, known) {
-					return invalid(path+known, "%s is not a field: write %s", strconv.QuoteToASCII(clip(path+name)), path+known)
+					return Invalid(path+known, "%s is not a field: write %s", strconv.QuoteToASCII(Clip(path+name)), path+known)
 				}
 			}
 		}
@@ -199,7 +199,7 @@ func wrongCase(s *openapi3.Schema, v any, path string) error {
 func schemaError(err error) error {
 	var s *openapi3.SchemaError
 	if !errors.As(err, &s) {
-		return invalid("", "%v", err)
+		return Invalid("", "%v", err)
 	}
 	pointer := s.JSONPointer()
 	if closest := closestForm(s); closest != nil {
@@ -210,21 +210,21 @@ func schemaError(err error) error {
 	case "anyOf":
 		reason = "want: " + s.Schema.Description
 	case "maximum":
-		reason = "want at most " + plain(*s.Schema.Max)
+		reason = "want at most " + Plain(*s.Schema.Max)
 	case "minimum":
-		reason = "want at least " + plain(*s.Schema.Min)
+		reason = "want at least " + Plain(*s.Schema.Min)
 	}
 	if field == "" {
-		return invalid("", "the body is wrong: %s", reason)
+		return Invalid("", "the body is wrong: %s", reason)
 	}
 	if strings.Contains(s.Reason, "is missing") { // the pointer is the missing field
-		return invalid(field, "%s is missing", field)
+		return Invalid(field, "%s is missing", field)
 	}
 	switch v := s.Value.(type) {
 	case string, bool, nil, float64:
-		return invalid(field, "%s is %s: %s", field, quote(v), reason)
+		return Invalid(field, "%s is %s: %s", field, quote(v), reason)
 	}
-	return invalid(field, "%s is wrong: %s", field, reason)
+	return Invalid(field, "%s is wrong: %s", field, reason)
 }
 
 // closestForm is, where a value has none of several forms, what is wrong with it as the only
@@ -252,7 +252,10 @@ func quote(v any) string {
 	case nil:
 		return "null"
 	case string:
-		return strconv.Quote(clip(v))
+		return strconv.Quote(Clip(v))
 	}
 	return fmt.Sprint(v)
 }
+
+// Plain writes a number without an exponent.
+func Plain(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -27,6 +27,21 @@ type cacheHeld struct{ sessions, tokens int }
 
 func newUsers() *users { return &users{sockets: map[string]int{}, cache: map[cacheOf]cacheHeld{}} }
 
+// Sit gives whoever sent a request one more WebSocket, unless most are open; leave gives it
+// back. user names them for Hold.
+func (a *API) Sit(r *http.Request) (user string, leave func(), err error) {
+	user = userOf(r)
+	leave, err = a.users.sit(user, a.Limits.Sockets)
+	return user, leave, err
+}
+
+// Hold lets a session of a user hold tokens of a model's cache, as far as their share goes; give
+// gives them back.
+func (a *API) Hold(user string, e Engine, tokens int) (give func(), err error) {
+	uid := e.Model().UID
+	return a.users.take(cacheOf{user, uid}, tokens, a.share(uid))
+}
+
 // userOf names who sent a request.
 func userOf(r *http.Request) string {
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -77,7 +92,7 @@ func (u *users) take(of cacheOf, tokens, most int) (give func(), err error) {
 // share is what one user's sockets may hold of a model's cache, in tokens: a part of what
 // all servers together have for the block that has least. 0 if no server is known.
 func (a *API) share(model swarm.UID) int {
-	for _, v := range a.cfg.Directory.Views() {
+	for _, v := range a.Directory.Views() {
 		if v.Manifest.UID() != model || v.Manifest.Blocks == 0 {
 			continue
 		}
@@ -89,7 +104,7 @@ func (a *API) share(model swarm.UID) int {
 		for _, n := range each {
 			least = min(least, n)
 		}
-		return int(a.limits.UserCache * float64(least))
+		return int(a.Limits.UserCache * float64(least))
 	}
 	return 0
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"whorl/api"
+	"whorl/api/routes"
 	"whorl/client"
 	"whorl/internal/atomicfile"
 	"whorl/server"
@@ -91,7 +92,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 	if err != nil {
 		return err
 	}
-	a, err := api.New(api.Config{
+	a, err := routes.New(api.Config{
 		Engines: n.served, Node: n, Control: n, Directory: n.net.dir, Pinger: n.net.host, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
 		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},

@@ -1,0 +1,57 @@
+package control
+
+import (
+	"net/http"
+
+	"whorl/api"
+	"whorl/api/gen"
+)
+
+// DrainNode stops new sessions; a body with a reason is optional.
+func (a Dialect) DrainNode(w http.ResponseWriter, r *http.Request) {
+	var req gen.DrainRequest
+	if r.ContentLength != 0 {
+		if err := a.ReadJSON(w, r, "DrainRequest", &req); err != nil {
+			a.Fail(w, r, err)
+			return
+		}
+	}
+	reason := ""
+	if req.Reason != nil {
+		reason = *req.Reason
+	}
+	if err := a.Config.Control.Drain(r.Context(), reason); err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	a.Log.Info("drain asked for", "id", api.RequestID(r), "reason", reason)
+	api.Reply(w, nodeStatus(a.Config.Node.Status()))
+}
+
+// ResumeNode takes sessions again.
+func (a Dialect) ResumeNode(w http.ResponseWriter, r *http.Request) {
+	if err := a.Config.Control.Resume(r.Context()); err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	a.Log.Info("resume asked for", "id", api.RequestID(r))
+	api.Reply(w, nodeStatus(a.Config.Node.Status()))
+}
+
+// ShutdownNode begins the end of the process.
+func (a Dialect) ShutdownNode(w http.ResponseWriter, r *http.Request) {
+	status := nodeStatus(a.Config.Node.Status())
+	a.Log.Info("shutdown asked for", "id", api.RequestID(r))
+	a.Config.Control.Shutdown()
+	api.WriteJSON(w, http.StatusAccepted, "application/json", status)
+}
+
+// DeleteSession ends a session.
+func (a Dialect) DeleteSession(w http.ResponseWriter, r *http.Request, id string) {
+	if err := a.Config.Control.KillSession(id); err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	a.Log.Info("session ended by the operator", "id", api.RequestID(r), "session", api.Clip(id))
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,128 @@
+package control
+
+import (
+	"net/http"
+	"time"
+
+	"whorl/api"
+	"whorl/api/gen"
+	"whorl/swarm"
+	"whorl/swarm/health"
+)
+
+// view finds a model by its id, or by its name if only one model has it.
+func (a Dialect) view(id string) (swarm.View, error) {
+	var named []swarm.View
+	for _, v := range a.Directory.Views() {
+		if string(v.Manifest.UID()) == id {
+			return v, nil
+		}
+		if v.Manifest.Name == id {
+			named = append(named, v)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return swarm.View{}, swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "the swarm has no model %q", api.Clip(id))
+	case 1:
+		return named[0], nil
+	}
+	return swarm.View{}, api.Invalid("id", "%d models of the swarm are named %q: ask by id", len(named), api.Clip(id))
+}
+
+func modelStatus(v swarm.View) gen.ModelStatus {
+	m := v.Manifest
+	c, state := api.Judge(v)
+	out := gen.ModelStatus{
+		Id: string(m.UID()), Name: m.Name, Revision: m.Revision, NumBlocks: m.Blocks, HiddenSize: m.Hidden,
+		Class: modelClass(m.Class), State: state, Verdict: c.Text(1) + ".", Missing: missing(&c),
+		CacheTokensLeft: c.CacheLeft, MinRedundancy: c.MinRedundancy, ServersOnline: c.Servers,
+		UpdatedAt: v.At.UTC(),
+	}
+	if c.Bottleneck != nil {
+		out.Throughput = *c.Bottleneck
+	}
+	return out
+}
+
+func modelClass(c swarm.Class) gen.ModelClass {
+	return gen.ModelClass{ConfigHash: c.ConfigHash, Dtype: c.DType, Quant: c.Quant, KvDtype: c.KVDType, Arithmetic: c.Arithmetic}
+}
+
+func missing(c *health.Coverage) []gen.Span {
+	if s := api.Spans(c.Missing); s != nil {
+		return s
+	}
+	return []gen.Span{}
+}
+
+// ListModels lists the models of the swarm.
+func (a Dialect) ListModels(w http.ResponseWriter, r *http.Request) {
+	var all []gen.ModelStatus
+	for _, v := range a.Directory.Views() {
+		all = append(all, modelStatus(v))
+	}
+	api.Reply(w, items(all))
+}
+
+// GetModel tells of one model.
+func (a Dialect) GetModel(w http.ResponseWriter, r *http.Request, id gen.ModelID) {
+	v, err := a.view(id)
+	if err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	api.Reply(w, modelStatus(v))
+}
+
+// GetCoverage tells who covers which blocks.
+func (a Dialect) GetCoverage(w http.ResponseWriter, r *http.Request, id gen.ModelID) {
+	v, err := a.view(id)
+	if err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	c, state := api.Judge(v)
+	joining := v.Counts(swarm.Joining)
+	out := gen.Coverage{
+		Id: string(v.Manifest.UID()), Name: v.Manifest.Name, NumBlocks: v.Manifest.Blocks, State: state,
+		Missing: missing(&c), Blocks: []gen.BlockCoverage{}, UpdatedAt: v.At.UTC(),
+	}
+	for b, online := range c.Counts { // joining counts servers that are online too
+		out.Blocks = append(out.Blocks, gen.BlockCoverage{Index: b, Online: online, Joining: joining[b] - online})
+	}
+	api.Reply(w, out)
+}
+
+// ListServers lists servers, of one model if asked for.
+func (a Dialect) ListServers(w http.ResponseWriter, r *http.Request, params gen.ListServersParams) {
+	views := a.Directory.Views()
+	if params.Model != nil {
+		v, err := a.view(*params.Model)
+		if err != nil {
+			a.Fail(w, r, err)
+			return
+		}
+		views = []swarm.View{v}
+	}
+	var all []gen.ServerStatus
+	for _, v := range views {
+		for i := range v.Servers {
+			all = append(all, serverStatus(&v.Servers[i]))
+		}
+	}
+	api.Reply(w, items(all))
+}
+
+func serverStatus(r *swarm.Record) gen.ServerStatus {
+	out := gen.ServerStatus{
+		PeerId: string(r.Peer), Model: string(r.UID()), ModelName: r.Manifest.Name, State: gen.ServerState(r.State.String()),
+		Span: gen.Span{Start: r.Span.Start, End: r.Span.End}, Throughput: r.Throughput, Rates: gen.Rates{ForwardRps: r.Rates.ForwardRPS, InferenceRps: r.Rates.InferenceRPS, NetworkRps: r.Rates.NetworkRPS},
+		CacheTokensTotal: r.CacheTotal, CacheTokensLeft: r.CacheLeft, MaxLength: r.MaxLength, Version: r.Version, Relay: r.Relay,
+		ExpiresAt: time.UnixMilli(r.Expires).UTC(),
+	}
+	if r.State == swarm.Online && r.PublicName != "" {
+		out.PublicName = &r.PublicName
+	}
+	return out
+}

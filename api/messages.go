@@ -1,0 +1,134 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"whorl/api/gen"
+	"whorl/client"
+)
+
+// EncodeMessages puts a conversation through the model's template. What is wrong is said of
+// the fields messages and tools.
+func EncodeMessages(e Engine, in []gen.ChatMessage, x client.ChatExtras) ([]int32, error) {
+	messages, wrapped, err := chatMessages(in)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := e.EncodeChat(messages, x)
+	if err != nil && wrapped != nil { // a template that wants objects
+		messages = wrapped
+		ids, err = e.EncodeChat(messages, x)
+	}
+	if err != nil {
+		return nil, EncodeError(e, "messages", err)
+	}
+	if x.Tools != nil {
+		return ids, toolsHeard(e, messages, x, ids)
+	}
+	return ids, nil
+}
+
+// toolsHeard refuses tools that the model's template leaves out: the model would never hear of
+// them, and whoever offered them would wait for calls in vain.
+func toolsHeard(e Engine, messages []client.Message, x client.ChatExtras, with []int32) error {
+	x.Tools = nil
+	without, err := e.EncodeChat(messages, x)
+	if err != nil || !slices.Equal(with, without) {
+		return nil // some templates want tools
+	}
+	return Unsupported("tools", `the chat template of %s knows no tools: leave them out, or set tool_choice to "none"`, e.Model().Name)
+}
+
+// chatMessages makes the messages that a template gets. Where calls have arguments that are no
+// JSON object they are texts in out; wrapped, else nil, has them in objects.
+func chatMessages(in []gen.ChatMessage) (out, wrapped []client.Message, err error) {
+	out = make([]client.Message, len(in))
+	var calls map[int]json.RawMessage // that have to be wrapped
+	for i, m := range in {
+		o := client.Message{Role: string(m.Role), Reasoning: Value(m.ReasoningContent, "")}
+		switch m.Role {
+		case gen.ChatMessageRoleDeveloper: // the newer name of the same thing
+			o.Role = "system"
+		case gen.ChatMessageRoleTool:
+			o.ToolCallID, o.Name = Value(m.ToolCallId, ""), Value(m.Name, "")
+		}
+		if m.Content != nil {
+			o.Content = string(*m.Content)
+		}
+		if len(m.ToolCalls) > 0 {
+			o.NoContent = m.Content == nil
+			var asObjects json.RawMessage
+			if o.ToolCalls, asObjects, err = toolCalls(m.ToolCalls); err != nil {
+				return nil, nil, Invalid(fmt.Sprintf("messages.%d.tool_calls", i), "%v", err)
+			}
+			if asObjects != nil {
+				if calls == nil {
+					calls = map[int]json.RawMessage{}
+				}
+				calls[i] = asObjects
+			}
+		}
+		out[i] = o
+	}
+	if calls != nil {
+		wrapped = slices.Clone(out)
+		for i, c := range calls {
+			wrapped[i].ToolCalls = c
+		}
+	}
+	return out, wrapped, nil
+}
+
+// toolCalls is what a template gets of calls: where clients send arguments as a text that
+// spells an object, it gets the object, and an empty one for none. What spells no object, as
+// models write it at times, stays the text that it is; wrapped, else nil, has it in an object.
+func toolCalls(calls []gen.ToolCall) (plain, wrapped json.RawMessage, err error) {
+	type function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	type call struct { // some templates print calls whole: in the order that clients have
+		ID       string   `json:"id,omitempty"`
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	out, objects := make([]call, len(calls)), make([]call, len(calls))
+	broken := false
+	for i, c := range calls {
+		arguments, whole := callArguments(c.Function.Arguments)
+		out[i] = call{Value(c.Id, ""), "function", function{c.Function.Name, arguments}}
+		if objects[i] = out[i]; !whole {
+			broken = true
+			if objects[i].Function.Arguments, err = json.Marshal(map[string]json.RawMessage{"arguments": arguments}); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if plain, err = json.Marshal(out); err != nil || !broken {
+		return plain, nil, err
+	}
+	wrapped, err = json.Marshal(objects)
+	return plain, wrapped, err
+}
+
+// callArguments reads arguments as clients send them: an object if they are one, else a text.
+func callArguments(raw json.RawMessage) (arguments json.RawMessage, object bool) {
+	text := string(raw)
+	if len(raw) == 0 || json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	switch trimmed := strings.TrimSpace(text); {
+	case trimmed == "" || trimmed == "null":
+		return json.RawMessage("{}"), true
+	case trimmed[0] == '{' && json.Valid([]byte(trimmed)):
+		return json.RawMessage(trimmed), true
+	}
+	arguments, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // texts always marshal
+	}
+	return arguments, false
+}

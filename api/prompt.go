@@ -1,0 +1,50 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+
+	"whorl/client"
+	"whorl/swarm"
+)
+
+// checkPrompt refuses what can be refused before a session is opened: a prompt that says
+// nothing, ids that are none, and more positions than there is room for.
+func checkPrompt(e Engine, room int, param string, prompt []int32, asked int) error {
+	m := e.Model()
+	if len(prompt) == 0 {
+		return Invalid(param, "%s is empty: there is nothing to continue", param)
+	}
+	for _, id := range prompt {
+		if id < 0 || int(id) >= m.Vocab {
+			return Invalid(param, "%s has the id %d, which is outside the vocabulary of %d", param, id, m.Vocab)
+		}
+	}
+	if len(prompt)+asked > room {
+		return overflow(param, room, len(prompt)+asked, fmt.Sprintf("%d in the %s, %d in the completion", len(prompt), param, asked))
+	}
+	return nil
+}
+
+// overflow says that a request has more tokens than there is room for, in the words that
+// clients know: some shorten the conversation when they read them.
+func overflow(param string, room, asked int, parts string) error {
+	return &paramError{param, swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
+		"This model's maximum context length is %d tokens. However, you requested %d tokens (%s). Please reduce the length of the %s or of the completion.",
+		room, asked, parts, param)}
+}
+
+// EncodeError makes what goes wrong with a text the caller's concern.
+func EncodeError(e Engine, param string, err error) error {
+	var coded *swarm.Error
+	switch {
+	case errors.As(err, &coded):
+		return err
+	case errors.Is(err, client.ErrTooLong):
+		limit := e.Model().MaxLength
+		return overflow(param, limit, 2*limit+1, fmt.Sprintf("that many or more in the %s", param))
+	case errors.Is(err, client.ErrNoTemplate), errors.Is(err, client.ErrNoTokenizer):
+		return Unsupported(param, "%w", err)
+	}
+	return Invalid(param, "%s cannot be turned into tokens: %w", param, err)
+}

@@ -1,0 +1,227 @@
+package routes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"whorl/api"
+	"whorl/api/gen"
+	"whorl/swarm"
+)
+
+// The contract is valid, its examples included, and the embedded copy is the file.
+func TestDocument(t *testing.T) {
+	file, err := os.ReadFile("../../openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(file) != string(gen.Document) {
+		t.Fatal("api/gen/openapi.yaml is not openapi.yaml: run go generate ./api/gen")
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(context.Background(), openapi3.EnableExamplesValidation()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// conforms checks a reply against its operation in the contract.
+func conforms(t *testing.T, doc *openapi3.T, method, pattern string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	op := doc.Paths.Find(pattern).GetOperation(method)
+	resp := op.Responses.Status(w.Code)
+	if resp == nil {
+		resp = op.Responses.Value(fmt.Sprintf("%dXX", w.Code/100))
+	}
+	if resp == nil {
+		t.Errorf("%s %s: the contract has no status %d", method, pattern, w.Code)
+		return
+	}
+	if w.Header().Get("X-Request-Id") == "" {
+		t.Errorf("%s %s: no X-Request-Id", method, pattern)
+	}
+	media, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
+	if len(resp.Value.Content) == 0 {
+		if w.Body.Len() > 0 {
+			t.Errorf("%s %s: status %d has a body", method, pattern, w.Code)
+		}
+		return
+	}
+	body := resp.Value.Content[media]
+	if body == nil {
+		t.Errorf("%s %s: status %d has the content type %q, which the contract lacks", method, pattern, w.Code, media)
+		return
+	}
+	if !strings.HasSuffix(media, "json") {
+		return
+	}
+	checkSchema(t, method+" "+pattern, body.Schema.Value, w.Body.Bytes())
+}
+
+func checkSchema(t *testing.T, what string, s *openapi3.Schema, b []byte) {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Errorf("%s: %v in %.200s", what, err, b)
+		return
+	}
+	if err := s.VisitJSON(v); err != nil {
+		t.Errorf("%s: %v\nin %.500s", what, err, b)
+	}
+	if m, ok := v.(map[string]any); ok && len(s.Properties) > 0 {
+		for name := range m {
+			if s.Properties[name] == nil {
+				t.Errorf("%s: the field %q is not in the contract", what, name)
+			}
+		}
+	}
+}
+
+// trial is a request that works and one that is refused, for one operation.
+type trial struct {
+	path, body   string // that works
+	status       int
+	badPath      string // "" for path
+	badBody      string
+	badHeaders   []string
+	badStatus    int
+	admin, badAd bool // which listener
+}
+
+const badHost = "Host: evil.example"
+
+// trials has an entry for every operation of the contract, or TestEveryOperation fails.
+var trials = map[string]trial{
+	"POST /v1/chat/completions": {path: "/v1/chat/completions", body: `{"messages":[{"role":"user","content":"x"}],"max_tokens":3,"logprobs":true,"top_logprobs":2,"return_token_ids":true}`, status: 200,
+		badBody: `{"messages":[]}`, badStatus: 400},
+	"POST /v1/completions": {path: "/v1/completions", body: `{"prompt":"x","max_tokens":3,"logprobs":2,"return_token_ids":true}`, status: 200,
+		badBody: `{"prompt":"x","temperature":-1}`, badStatus: 400},
+	"GET /v1/models":                         {path: "/v1/models", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /v1/models/{id}":                    {path: "/v1/models/org%2Ftoy", status: 200, badPath: "/v1/models/other", badStatus: 404},
+	"POST /api/v1/generate":                  {path: "/api/v1/generate", body: `{"inputs":"x","max_new_tokens":3}`, status: 200, badBody: `{"inputs":"x"}`, badStatus: 200},
+	"GET /api/v2/generate":                   {path: "/api/v2/generate", status: 426, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/state":                      {path: "/api/v1/state", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/swarm/models":               {path: "/api/v1/swarm/models", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/swarm/models/{id}":          {path: "/api/v1/swarm/models/" + string(fakeManifest.UID()), status: 200, badPath: "/api/v1/swarm/models/other", badStatus: 404},
+	"GET /api/v1/swarm/models/{id}/coverage": {path: "/api/v1/swarm/models/org%2Ftoy/coverage", status: 200, badPath: "/api/v1/swarm/models/other/coverage", badStatus: 404},
+	"GET /api/v1/swarm/servers":              {path: "/api/v1/swarm/servers?model=org/toy", status: 200, badPath: "/api/v1/swarm/servers?model=other", badStatus: 404},
+	"GET /api/v1/node":                       {path: "/api/v1/node", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/blocks":                     {path: "/api/v1/blocks", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/sessions":                   {path: "/api/v1/sessions", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/peers":                      {path: "/api/v1/peers", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"DELETE /api/v1/sessions/{id}":           {path: "/api/v1/sessions/aa", status: 204, admin: true, badAd: true, badPath: "/api/v1/sessions/zz", badStatus: 404},
+	"POST /api/v1/node/drain":                {path: "/api/v1/node/drain", body: `{"reason":"new disk"}`, status: 200, admin: true, badAd: true, badBody: `{"reason":1}`, badStatus: 400},
+	"POST /api/v1/node/resume":               {path: "/api/v1/node/resume", status: 200, admin: true, badStatus: 404},
+	"POST /api/v1/node/shutdown":             {path: "/api/v1/node/shutdown", status: 202, admin: true, badStatus: 404},
+	"GET /livez":                             {path: "/livez", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /readyz":                            {path: "/readyz", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /metrics":                           {path: "/metrics", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/is_reachable/{peer_id}":     {path: "/api/v1/is_reachable/12D3KooWa", status: 200, badPath: "/api/v1/is_reachable/10.0.0.1", badStatus: 400},
+	"GET /api/prometheus":                    {path: "/api/prometheus", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /version":                           {path: "/version", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /openapi.json":                      {path: "/openapi.json", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /openapi.yaml":                      {path: "/openapi.yaml", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+}
+
+// Every operation of the contract has a handler, an example and an error case, and what
+// it answers is what the contract says.
+func TestEveryOperation(t *testing.T) {
+	b := newBench(t, nil)
+	public, admin := b.api.Public(), b.api.Admin()
+	listener := func(admins bool) http.Handler {
+		if admins {
+			return admin
+		}
+		return public
+	}
+	seen := 0
+	for path, item := range b.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			key := method + " " + path
+			c, ok := trials[key]
+			if !ok {
+				t.Errorf("%s: no trial", key)
+				continue
+			}
+			seen++
+			if len(op.Tags) != 1 || op.Responses.Value("4XX") == nil || op.Responses.Value("5XX") == nil {
+				t.Errorf("%s: want one tag, and responses for errors", key)
+			}
+			for code, r := range op.Responses.Map() {
+				for media, body := range r.Value.Content {
+					if body.Example == nil && len(body.Examples) == 0 {
+						t.Errorf("%s: status %s %s has no example", key, code, media)
+					}
+				}
+			}
+			w := do(listener(c.admin), method, c.path, c.body)
+			if w.Code != c.status {
+				t.Errorf("%s: status %d, want %d: %s", key, w.Code, c.status, w.Body)
+			}
+			conforms(t, b.doc, method, path, w)
+			if c.badPath == "" {
+				c.badPath = c.path
+			}
+			w = do(listener(c.badAd), method, c.badPath, c.badBody, c.badHeaders...)
+			if w.Code != c.badStatus {
+				t.Errorf("%s: bad request has status %d, want %d: %s", key, w.Code, c.badStatus, w.Body)
+			}
+			if !strings.Contains(w.Body.String(), `"ok":false`) && w.Code < 400 {
+				t.Errorf("%s: the bad request worked", key)
+			}
+			conforms(t, b.doc, method, path, w)
+		}
+	}
+	if seen != len(trials) {
+		t.Errorf("%d trials for %d operations", len(trials), seen)
+	}
+	if !b.node.stopped || len(b.node.killed) != 1 || b.node.reason != "new disk" {
+		t.Errorf("control did not arrive: %+v", b.node)
+	}
+}
+
+// Each code of the swarm has a status, and an error of each has the form of its route.
+func TestErrorForms(t *testing.T) {
+	codes := []swarm.Code{swarm.CodeInternal, swarm.CodeBadFrame, swarm.CodeVersion, swarm.CodeStaleEpoch, swarm.CodeGap, swarm.CodeNoSession, swarm.CodeWrongModel,
+		swarm.CodeCacheFull, swarm.CodeTooLong, swarm.CodeTooMany, swarm.CodeDraining, swarm.CodeNotLoaded, swarm.CodePeerLost, swarm.CodeTimeout, swarm.CodeBlocksMissing,
+		swarm.CodeBadOutput, swarm.CodeBadRequest, swarm.CodeNotServed, swarm.CodeCancelled, swarm.CodeUnauthorised, swarm.CodeUnsupported}
+	b := newBench(t, nil)
+	h := b.api.Public()
+	for _, code := range codes {
+		if _, ok := api.Meanings[code]; !ok {
+			t.Errorf("%s has no meaning", code)
+		}
+		b.engine.openErr = &swarm.Error{Code: code, Verdict: swarm.Again, Message: "it broke", Missing: []swarm.Span{{Start: 4, End: 8}}, Err: io.ErrUnexpectedEOF}
+		for _, stream := range []string{"false", "true"} {
+			w := do(h, "POST", "/v1/completions", `{"prompt":"x","stream":`+stream+`}`)
+			conforms(t, b.doc, "POST", "/v1/completions", w)
+			if m := api.Meanings[code]; w.Code != m.Status {
+				t.Errorf("%s: status %d, want %d", code, w.Code, m.Status)
+			}
+			if retry := w.Header().Get("Retry-After"); (w.Code == 429 || w.Code == 503) && retry == "" {
+				t.Errorf("%s: status %d without Retry-After", code, w.Code)
+			}
+			if strings.Contains(w.Body.String(), io.ErrUnexpectedEOF.Error()) {
+				t.Errorf("%s: the cause leaks: %s", code, w.Body)
+			}
+		}
+		w := do(h, "POST", "/api/v1/generate", `{"inputs":"x","max_new_tokens":1}`)
+		conforms(t, b.doc, "POST", "/api/v1/generate", w)
+		var out gen.SocketFailure
+		json.Unmarshal(w.Body.Bytes(), &out)
+		if m := api.Meanings[code]; w.Code != 200 || out.Error.Code != string(code) || !strings.Contains(out.Traceback, m.Phrase) || strings.ContainsAny(out.Traceback, "\n\t") {
+			t.Errorf("%s: status %d, %+v", code, w.Code, out)
+		}
+	}
+}

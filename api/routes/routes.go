@@ -1,0 +1,44 @@
+// Package routes joins the dialects to the handlers of a node's two listeners.
+package routes
+
+import (
+	"net/http"
+
+	"whorl/api"
+	"whorl/api/control"
+	"whorl/api/gen"
+	"whorl/api/openai"
+	"whorl/api/petals"
+)
+
+// Routes serve all operations of the contract. Safe for concurrent use.
+type Routes struct {
+	api *api.API
+	all gen.ServerInterface
+}
+
+// New makes the routes; it starts nothing.
+func New(cfg api.Config) (*Routes, error) {
+	a, err := api.New(cfg, map[string]api.Form{"openai": openai.Error, "legacy": petals.Traceback, "problem": control.Problem})
+	if err != nil {
+		return nil, err
+	}
+	return &Routes{a, struct {
+		openAI
+		legacy
+		own
+	}{openAI{openai.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
+}
+
+// Names for the dialects as parts of one type.
+type (
+	openAI struct{ openai.Dialect }
+	legacy struct{ petals.Dialect }
+	own    struct{ control.Dialect }
+)
+
+// Public is the handler of the public listener: everything but control.
+func (r *Routes) Public() http.Handler { return r.api.Handler(r.api.Public, false, r.all) }
+
+// Admin is the handler of the admin listener: everything but inference and pages.
+func (r *Routes) Admin() http.Handler { return r.api.Handler(r.api.Admin, true, r.all) }

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// EventStream writes server-sent events. The first error sticks.
+type EventStream struct {
+	Begun bool // something was written: the status is
+	Err   error
+
+	w       http.ResponseWriter
+	control *http.ResponseController
+	wait    time.Duration // the longest a write may take
+}
+
+// EventStream is one that answers a request.
+func (a *API) EventStream(w http.ResponseWriter) *EventStream {
+	return &EventStream{w: w, control: http.NewResponseController(w), wait: a.Limits.Write}
+}
+
+// Send writes one event; nil is none.
+func (e *EventStream) Send(v any) {
+	if v == nil {
+		return
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types
+	}
+	e.Raw("data: " + string(b) + "\n\n")
+}
+
+// Comment keeps the connection alive; readers ignore it.
+func (e *EventStream) Comment() { e.Raw(": still working\n\n") }
+
+// Raw writes text as it is.
+func (e *EventStream) Raw(s string) {
+	if !e.Begun {
+		e.Begun = true
+		h := e.w.Header()
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no") // proxies of the nginx kind would collect chunks
+		e.w.WriteHeader(http.StatusOK)
+	}
+	if e.Err != nil {
+		return
+	}
+	// Not every writer has deadlines; those of real connections do.
+	if err := e.control.SetWriteDeadline(time.Now().Add(e.wait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		e.Err = err
+		return
+	}
+	if _, e.Err = e.w.Write([]byte(s)); e.Err == nil {
+		if err := e.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			e.Err = err
+		}
+	}
+}
