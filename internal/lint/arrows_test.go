@@ -44,6 +44,7 @@ var arrows = []arrow{
 	{"swarm/budget", nil, "shares of bytes and turns, whoever asks for them"},
 	{"swarm/route", []string{"swarm"}, "policy over snapshots"},
 	{"swarm/balance", []string{"swarm"}, "policy over snapshots"},
+	{"swarm/invite", nil, "a word that leads to a swarm: bytes and letters alone"},
 	{"swarm/trust", []string{"swarm"}, "remembers what peers did and judges them: pure"},
 	{"swarm/health", []string{"swarm"}, "judges snapshots; the only place that does"},
 	{"swarm/proof", []string{"content", "swarm"}, "what rows are named by: pure"},
