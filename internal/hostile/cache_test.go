@@ -1,0 +1,72 @@
+package hostile
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"whorl/client"
+	"whorl/internal/swarmtest"
+	"whorl/server"
+)
+
+// engineOf is a client on a stranger's host, which finds the servers through the gateway.
+func (w *World) engineOf(s *Stranger) *client.Engine {
+	w.t.Helper()
+	for _, n := range w.Servers {
+		s.Host.AddAddrs(n.Host.ID(), n.Host.ListenAddrs())
+	}
+	cfg := client.DefaultConfig()
+	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = swarmtest.FakeManifest, swarmtest.FakeVocab, 4096, swarmtest.FakeHead{}
+	cfg.Directory, cfg.Dialer, cfg.Log = w.Gateway.Dir, s.Host, w.log.With("node", "stranger")
+	e, err := client.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// Strangers that take every place, or all cache with long waits, commit and send nothing,
+// keep no user out, who has the text of always.
+func TestCacheHeldForNothing(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		strangers, opens int
+		length           int
+		wait             time.Duration
+	}{
+		{"64 sessions of a token each", 4, 64, 1, 0},
+		{"two opens of half the cache, with long waits", 2, 2, 512, 10 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := New(t, Options{Server: func(s *server.Config) {
+				s.CacheToken, s.MaxSessions = 1024, 64
+				s.Timeouts.Service = 200 * time.Millisecond
+			}})
+			ctx, stop := context.WithCancel(t.Context())
+			var opens sync.WaitGroup
+			for range c.strangers {
+				e := w.engineOf(w.Stranger(""))
+				for range c.opens {
+					opens.Go(func() {
+						for ctx.Err() == nil {
+							if s, err := e.Open(ctx, client.SessionOptions{MaxLength: c.length, Wait: c.wait}); err == nil {
+								<-ctx.Done()
+								s.Close()
+							}
+						}
+					})
+				}
+			}
+			w.Await("strangers hold the cache", func() bool {
+				return w.Servers[0].Server.Status().Cache.LeftTokens == 0
+			})
+			n := w.Honest(func() { <-time.After(time.Second) })
+			stop()
+			opens.Wait()
+			t.Logf("%d honest answers beside %d strangers", n, c.strangers)
+		})
+	}
+}
