@@ -104,8 +104,8 @@ func (st *stage) sendRows(start, want int, beams wire.Beams, rows []float32) err
 		Session: st.s.id, Epoch: st.epoch, Step: st.s.step,
 		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: codec.F32, Beams: beams,
 	}
-	st.buf = wire.AppendHeader(st.buf[:0], wire.TypeRows, h.Size()+codec.Size(codec.F32, len(rows)))
-	st.buf = codec.Append(h.Append(st.buf), codec.F32, rows)
+	st.buf = wire.BeginRows(st.buf[:0], wire.TypeRows, &h, codec.Size(codec.F32, len(rows)))
+	st.buf = codec.Append(st.buf, codec.F32, rows)
 	return st.write()
 }
 

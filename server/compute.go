@@ -222,7 +222,12 @@ func (c *computer) packet(j *job, t wire.Type, from, to int) *packet {
 // deliver ends a job: if its epoch still stands the session advances and the outputs go
 // to the writers. mu is held.
 func (c *computer) deliver(j *job, err error, now time.Time) {
-	s, x := c.s, j.x
+	s, x, over := c.s, j.x, true
+	defer func() {
+		if over {
+			j.f.free(s)
+		}
+	}()
 	if j.torn {
 		// Its tables name pages that do not hold what they should, and the pages they had
 		// before may be written over: nothing of the session can be kept, in any epoch.
@@ -231,7 +236,6 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	x.run = nil
 	if x.phase == ended || x.route.Epoch != j.route.Epoch {
 		// The frame left the queue when the epoch or the session ended.
-		s.frames.put(j.f, j.f.bytes())
 		c.discard(j)
 		if x.phase == ended {
 			x.release()
@@ -239,8 +243,7 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 		return
 	}
 	if err != nil || j.bad {
-		s.frames.put(j.f, j.f.bytes())
-		x.frames = x.frames[:copy(x.frames, x.frames[1:])]
+		pop(&x.frames)
 		c.discard(j)
 		x.clear()
 		x.fail(c.broken(err))
@@ -252,15 +255,11 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	x.active = now
 	j.f.done += j.rows
 	urgent := j.f.count == 1 || j.f.beams.N > 0
-	replayed := time.Duration(0)
-	if !urgent || len(x.frames) > 1 { // somebody who waits for each token has one row here at a time
-		replayed = time.Duration(j.rows) * c.cost
-	}
-	s.admits.Computed(now, admission.ID(x.key), replayed)
-	if j.f.done == j.f.count {
+	// Somebody who waits for each token has one row here at a time.
+	s.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost, !urgent || len(x.frames) > 1)
+	if over = j.f.done == j.f.count; over {
 		x.count(j.f.src, -j.f.bytes())
-		x.frames = x.frames[:copy(x.frames, x.frames[1:])]
-		s.frames.put(j.f, j.f.bytes())
+		pop(&x.frames)
 		x.room.wake()
 	}
 	if j.out != nil && j.push != nil {

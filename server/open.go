@@ -22,7 +22,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	if err != nil {
 		return nil, err
 	}
-	claim := admission.Claim{Peer: string(from), Prefix: wire.Net(stream), Tokens: o.MaxLength, Sequences: o.Sequences, Wait: time.Duration(o.WaitMillis) * time.Millisecond}
+	claim := admission.Claim{Peer: string(from), Session: o.Session.String(), Prefix: wire.Net(stream), Tokens: o.MaxLength, Sequences: o.Sequences, Wait: time.Duration(o.WaitMillis) * time.Millisecond}
 	rope, err := s.rope(from, o, claim)
 	if err != nil {
 		return nil, err

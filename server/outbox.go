@@ -10,7 +10,7 @@ import (
 
 // packet is a frame of rows on its way out, in one piece so that it takes one write.
 type packet struct {
-	buf  []byte
+	buf  wire.RowsFrame
 	head wire.RowsHeader
 }
 
@@ -19,22 +19,18 @@ func (p *packet) bytes() int { return cap(p.buf) }
 // rowsPacket encodes rows as a frame.
 func (s *Server) rowsPacket(t wire.Type, h wire.RowsHeader, rows []float32) *packet {
 	h.Codec = codec.F32
-	n := h.Size() + codec.Size(h.Codec, len(rows))
-	p := s.packets.get(frameHead + n)
+	n := codec.Size(h.Codec, len(rows))
+	p := s.packets.get(wire.RowsFrameSize(&h, n))
 	p.head = h
-	p.buf = wire.AppendHeader(p.buf[:0], t, n)
-	p.buf = h.Append(p.buf)
+	p.buf = wire.BeginRows(p.buf[:0], t, &h, n)
 	p.buf = codec.Append(p.buf, h.Codec, rows)
 	return p
 }
 
-// frameHead is the size of a frame's length and type.
-const frameHead = 5
-
 // restamp moves a packet to another epoch.
 func (p *packet) restamp(epoch uint32) {
 	p.head.Epoch = epoch
-	p.head.Append(p.buf[frameHead:frameHead])
+	p.buf.Restamp(epoch)
 }
 
 // journalPiece bounds a frame of prefill journal: what a result may have to wait for.
@@ -225,21 +221,20 @@ func (o *outbox) next(scratch []byte, now time.Time) (p *packet, b []byte, pause
 		o.status = false
 		b = wire.AppendJSON(scratch, wire.TypeStatus, o.answer)
 	case len(o.fails) > 0:
-		b = wire.AppendJSON(scratch, wire.TypeFail, o.fails[0])
-		o.fails = o.fails[:copy(o.fails, o.fails[1:])]
+		b = wire.AppendJSON(scratch, wire.TypeFail, pop(&o.fails))
 	case len(o.results) > 0:
-		p = shift(&o.results)
+		p = pop(&o.results)
 	case o.doneDue:
 		o.doneDue = false
 		b = wire.AppendHeader(scratch, wire.TypeDone, wire.DoneSize)
 		b = o.done.Append(b)
 	case len(o.urgent) > 0:
-		p = shift(&o.urgent)
+		p = pop(&o.urgent)
 	case len(o.bulk) > 0 && (x.push == nil || x.push.bytes == 0):
 		if wait := o.bulkAfter.Sub(now); wait > 0 {
 			return nil, nil, wait
 		}
-		p = shift(&o.bulk)
+		p = pop(&o.bulk)
 		if rate := x.srv.cfg.Queues.JournalRate; rate > 0 {
 			o.bulkAfter = now.Add(time.Duration(len(p.buf)) * time.Second / time.Duration(rate))
 		}
@@ -259,7 +254,7 @@ func (o *outbox) written(p *packet) {
 	if p == nil {
 		return
 	}
-	if wire.Type(p.buf[frameHead-1]) == wire.TypeRows {
+	if p.buf.Type() == wire.TypeRows {
 		o.resultBytes -= p.bytes()
 		o.x.srv.output(-p.bytes())
 		o.x.settle()
@@ -267,12 +262,4 @@ func (o *outbox) written(p *packet) {
 		o.journalled(-p.bytes())
 	}
 	o.x.srv.packets.put(p, p.bytes())
-}
-
-func shift(q *[]*packet) *packet {
-	p := (*q)[0]
-	n := copy(*q, (*q)[1:])
-	(*q)[n] = nil
-	*q = (*q)[:n]
-	return p
 }

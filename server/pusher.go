@@ -140,7 +140,7 @@ func (p *pusher) serve(ctx context.Context) error {
 // written takes a packet out of the queue; mu is held.
 func (p *pusher) written(k *packet) {
 	p.since = time.Time{}
-	p.queue = p.queue[:copy(p.queue, p.queue[1:])]
+	pop(&p.queue)
 	p.bytes -= k.bytes()
 	p.x.srv.output(-k.bytes())
 	p.x.srv.packets.put(k, k.bytes())

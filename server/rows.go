@@ -38,8 +38,15 @@ func (x *session) takeRows(ctx context.Context, src source, sender swarm.PeerID,
 		}
 		return nil
 	}
+	queued := false
+	defer func() {
+		if !queued {
+			f.free(s)
+		}
+	}()
 	x.waitRoom(ctx, src, h.Epoch)
-	return x.accept(f, &h)
+	queued, err = x.accept(f, &h)
+	return err
 }
 
 // expects tells whether rows like these may come now; mu is held.
@@ -64,7 +71,7 @@ func (x *session) expects(src source, h *wire.RowsHeader) (bool, error) {
 }
 
 // decode reads the rows of a frame. The error blames who sent them.
-func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swarm.PeerID) (*frame, *swarm.Error) {
+func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swarm.PeerID) (_ *frame, bad *swarm.Error) {
 	verdict := swarm.Elsewhere
 	if src == fromClient {
 		verdict = swarm.Caller
@@ -84,14 +91,17 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 		return blame(swarm.CodeBadOutput, "%d rows from %s in %d bytes, want %d", h.Count, sender.Short(), len(data), size)
 	}
 	f := x.srv.frames.get(4 * n)
+	defer func() {
+		if bad != nil {
+			f.free(x.srv)
+		}
+	}()
 	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), beams: h.Beams, rows: f.rows[:0]}
 	rows, err := codec.Decode(f.rows, h.Codec, data)
 	if err != nil {
-		x.srv.frames.put(f, f.bytes())
 		return blame(swarm.CodeBadOutput, "%w", err)
 	}
 	if f.rows = rows; !codec.Finite(f.rows) {
-		x.srv.frames.put(f, f.bytes())
 		return blame(swarm.CodeBadOutput, "rows %d to %d from %s are not finite", h.Start, h.End()-1, sender.Short())
 	}
 	return f, nil
@@ -111,18 +121,16 @@ func (x *session) waitRoom(ctx context.Context, src source, epoch uint32) {
 	}
 }
 
-// accept queues a frame where its rows continue the session; mu is held. An error breaks
-// the protocol.
-func (x *session) accept(f *frame, h *wire.RowsHeader) error {
+// accept queues a frame if its rows continue the session; mu is held. An error breaks the
+// protocol.
+func (x *session) accept(f *frame, h *wire.RowsHeader) (queued bool, err error) {
 	s := x.srv
 	end := f.start + f.count
 	if x.phase == ended || h.Epoch < x.route.Epoch {
-		s.frames.put(f, f.bytes())
-		return nil
+		return false, nil
 	}
 	if err := x.comes.follows(h, x.next); err != nil {
-		s.frames.put(f, f.bytes())
-		return err
+		return false, err
 	}
 	x.active = time.Now()
 	if f.start > x.next {
@@ -131,15 +139,13 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) error {
 			gap.Peer = x.route.Prev // whose rows they are: the client knows its own
 		}
 		x.fail(gap)
-		s.frames.put(f, f.bytes())
-		return nil
+		return false, nil
 	}
 	if f.start < x.next {
 		x.out.computed(x.route.Epoch, x.length, x.step)
 		s.metrics.duplicates.Add(float64(min(end, x.next) - f.start))
 		if end <= x.next {
-			s.frames.put(f, f.bytes())
-			return nil
+			return false, nil
 		}
 		f.done = x.next - f.start
 	}
@@ -157,5 +163,5 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) error {
 	if x.ready() {
 		poke(s.work)
 	}
-	return nil
+	return true, nil
 }

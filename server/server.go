@@ -218,6 +218,15 @@ func (p *pool[T]) put(v *T, bytes int) {
 	p.of(bytes).Put(v)
 }
 
+// pop takes the first out of a queue, which keeps nothing of it alive.
+func pop[T any](q *[]T) T {
+	first := (*q)[0]
+	n := copy(*q, (*q)[1:])
+	clear((*q)[n:])
+	*q = (*q)[:n]
+	return first
+}
+
 // blockStatus is how operators see a loaded block.
 func blockStatus(b blocks.Info, state string) swarm.BlockStatus {
 	return swarm.BlockStatus{Index: b.Index, State: state, Bytes: b.Bytes, Load: b.Load, Digest: b.Digest}

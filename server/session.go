@@ -92,6 +92,10 @@ type frame struct {
 
 func (f *frame) bytes() int { return 4 * cap(f.rows) }
 
+// free recycles a frame. Whoever has read it does so, unless it was queued; then the session
+// does, or the iteration that it is in.
+func (f *frame) free(s *Server) { s.frames.put(f, f.bytes()) }
+
 // ready tells whether the session may take part in iterations; mu is held.
 func (x *session) ready() bool {
 	limit := x.srv.cfg.Queues.Out
@@ -144,9 +148,10 @@ func (x *session) clear() {
 	x.srv.queue.Clear(x.key)
 	for _, f := range x.frames {
 		if f != x.run {
-			x.srv.frames.put(f, f.bytes())
+			f.free(x.srv)
 		}
 	}
+	clear(x.frames)
 	x.frames = x.frames[:0]
 	for src, n := range x.queued {
 		x.count(source(src), -n)

@@ -102,7 +102,7 @@ func (d *desk) after(t time.Duration) {
 // rows computes some for a session.
 func (d *desk) rows(replay time.Duration, list ...ID) {
 	for _, id := range list {
-		d.c.Computed(d.now, id, replay)
+		d.c.Computed(d.now, id, replay, true)
 	}
 }
 
@@ -337,6 +337,25 @@ func TestParking(t *testing.T) {
 			d.ask("x", "me", 5, 0)
 			d.ask("y", "me", 5, 0)
 			d.want("grant x", "grant y")
+		}},
+		{"one that was parked comes back, stands in line, and is left alone for its replay", func(d *desk) {
+			claim := Claim{Peer: "a", Session: "s", Tokens: 8 * page}
+			x := d.claim("x", claim)
+			d.c.Computed(d.now, x, 5*time.Second, false)
+			d.after(2 * time.Second)
+			y := d.ask("b's", "b", 4, 0)
+			d.want("grant x", "park x", "grant b's")
+			again := d.claim("x again", claim)
+			d.after(2 * time.Second)
+			d.want() // though it asks for more than its share and would not wait
+			d.leave(y)
+			d.want("grant x again")
+			d.rows(0, again)
+			d.ask("b's second", "b", 4, time.Minute)
+			d.after(21*time.Second + 750*time.Millisecond)
+			d.want()
+			d.after(250 * time.Millisecond)
+			d.want("park x again", "grant b's second")
 		}},
 		{"a full line sheds whoever stands in it most", func(d *desk) {
 			d.c.cfg.Sessions = 3

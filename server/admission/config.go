@@ -32,8 +32,9 @@ type Config struct {
 	Patience time.Duration
 	// Lease is how long a session keeps its place without computing rows.
 	Lease time.Duration
-	// Service is what every session is sure of after each grant. Twice the time that its
-	// prompt or replay took comes on top: it is not parked right behind them.
+	// Service is what every session is sure of after each grant. Some times what its prompt
+	// or replay took comes on top, or what will be computed anew if it was parked here: it
+	// is not parked right behind that, nor in the middle.
 	Service time.Duration
 	// Rest is how long a session keeps its place after its last rows.
 	Rest time.Duration
@@ -54,7 +55,8 @@ func (c *Config) Validate() error {
 
 // Claim is what a session asks for.
 type Claim struct {
-	Peer string
+	Peer    string
+	Session string // tells one that was parked and comes back
 	// Prefix groups peers by where they come from; "" for one of whom nothing is known,
 	// who is then a group of its own.
 	Prefix    string

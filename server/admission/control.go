@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -28,7 +29,9 @@ type entry struct {
 	asked   time.Time
 	granted time.Time     // zero while it waits
 	last    time.Time     // when rows were last computed; zero: never
-	replay  time.Duration // what was spent on its prompts and replays since the grant
+	took    time.Duration // what was spent on its rows since the grant
+	replay  time.Duration // the part of it that prompts and replays took
+	owed    time.Duration // what was spent on its rows here before it was parked
 }
 
 // waits tells whether it holds no pages yet.
@@ -55,6 +58,7 @@ type Controller struct {
 	cfg     Config
 	entries []*entry          // in the order in which they asked
 	tallies [resources]*tally // of all of them, as last counted; nil once they changed
+	parked  map[string]parked // by peer and session: those that may come back
 }
 
 // New makes a controller of an empty cache.
@@ -62,7 +66,7 @@ func New(cfg Config) (*Controller, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Controller{cfg: cfg}, nil
+	return &Controller{cfg: cfg, parked: map[string]parked{}}, nil
 }
 
 // Ask puts a session in line. It is refused at once if it can never fit, or if the line is
@@ -76,9 +80,10 @@ func (c *Controller) Ask(now time.Time, id ID, claim Claim, doing func(ID) Activ
 	if l.bound != fits {
 		return nil, c.refusal(now, e, &l)
 	}
+	e.owed = c.comesBack(now, e)
 	c.entries = append(c.entries, e)
 	c.changed()
-	return ids(victims), nil
+	return c.park(now, victims), nil
 }
 
 // Never refuses what no waiting can help.
@@ -133,12 +138,12 @@ func (c *Controller) Next(now time.Time, doing func(ID) Activity) Decision {
 				victims, l = c.room(now, e, needs, doing)
 			}
 			wait := min(e.claim.Wait, c.cfg.Wait)
-			if first && l.bound == ofAll {
+			if l.bound == ofAll && (first || e.owed > 0) {
 				wait = max(wait, c.cfg.Patience)
 			}
 			switch {
 			case len(victims) > 0:
-				return Decision{Park: ids(victims)}
+				return Decision{Park: c.park(now, victims)}
 			case l.bound == fits:
 				e.granted = now
 				c.changed()
@@ -185,12 +190,14 @@ func (c *Controller) refusal(now time.Time, e *entry, l *lack) *Refusal {
 	return r
 }
 
-// Computed notes that rows of a session were computed; replay is the time it took if they
-// were many, as those of a prompt or a replay are, and 0 otherwise.
-func (c *Controller) Computed(now time.Time, id ID, replay time.Duration) {
+// Computed notes that rows of a session were computed, and how long that took. many says
+// that they were many, as those of a prompt or a replay are: nobody waits for each.
+func (c *Controller) Computed(now time.Time, id ID, took time.Duration, many bool) {
 	if e := c.find(id); e != nil {
 		e.last = now
-		e.replay += replay
+		if e.took += took; many {
+			e.replay += took
+		}
 	}
 }
 
@@ -225,10 +232,44 @@ func (c *Controller) find(id ID) *entry {
 	return c.entries[i]
 }
 
-func ids(list []*entry) []ID {
+// parked is a session that was parked here.
+type parked struct {
+	at   time.Time
+	took time.Duration // what was spent on its rows
+}
+
+// Memory of parked sessions: for so long, and of so many.
+const (
+	parkedFor  = 2 * time.Minute
+	parkedMost = 1024
+)
+
+func (e *entry) key() string { return e.claim.Peer + " " + e.claim.Session }
+
+// park notes what sessions lose, and lists them.
+func (c *Controller) park(now time.Time, victims []*entry) []ID {
 	var out []ID
-	for _, e := range list {
+	for _, e := range victims {
 		out = append(out, e.id)
+		if took := max(e.took, e.owed); took > 0 {
+			if len(c.parked) >= parkedMost {
+				maps.DeleteFunc(c.parked, func(_ string, p parked) bool { return now.Sub(p.at) > parkedFor })
+			}
+			if len(c.parked) < parkedMost {
+				c.parked[e.key()] = parked{now, took}
+			}
+		}
 	}
 	return out
+}
+
+// comesBack is what was spent here on the rows of a session before it was parked, 0 if it
+// was not.
+func (c *Controller) comesBack(now time.Time, e *entry) time.Duration {
+	p, ok := c.parked[e.key()]
+	delete(c.parked, e.key())
+	if !ok || now.Sub(p.at) > parkedFor {
+		return 0
+	}
+	return p.took
 }

@@ -159,7 +159,7 @@ func TestRandomTraces(t *testing.T) {
 				if cost := time.Duration(r.IntN(300)) * time.Millisecond; !s.began.IsZero() {
 					s.last, s.cost = x.now, s.cost+cost
 					x.doing[some] = Activity(r.IntN(3))
-					x.c.Computed(x.now, some, cost)
+					x.c.Computed(x.now, some, cost, true)
 				}
 			case what < 9:
 				x.doing[some] = Quiet
@@ -276,7 +276,7 @@ func TestIdentitiesBuyNothing(t *testing.T) {
 							d.c.Leave(id)
 							drop(id)
 						} else if !u.rests {
-							d.c.Computed(d.now, id, 20*time.Millisecond)
+							d.c.Computed(d.now, id, 20*time.Millisecond, true)
 						}
 					}
 					for len(u.own) < u.most {

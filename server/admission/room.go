@@ -230,18 +230,25 @@ const (
 	none
 )
 
-// replayFactor makes what a session is sure of twice as long as its replay took, so that it is
-// of use for as long as the replay was. All such times together are bounded by what the
-// server computes: nobody gets them for nothing.
-const replayFactor = 2
+// What a session is sure of for its replay, at most maxReplay. It is twice what prompts and
+// replays took, so that it is of use for as long as they were. For one that was parked here it
+// is four times what was spent on it before: the other stages of its chain may be replayed
+// first. All such times together are bounded by what the server computes: nobody gets them for
+// nothing.
+const (
+	replayFactor = 2
+	returnFactor = 4
+	maxReplay    = 30 * time.Second
+)
 
-// maxReplay bounds what it is sure of for its replay.
-const maxReplay = 30 * time.Second
+func (e *entry) needs() time.Duration {
+	return min(max(replayFactor*e.replay, returnFactor*e.owed), maxReplay)
+}
 
 // groundsOf tells why a session may be parked for another; over says that it holds more than
 // its share at the other's expense.
 func (c *Controller) groundsOf(now time.Time, v *entry, over bool, doing Activity) grounds {
-	service, age := c.cfg.Service+min(replayFactor*v.replay, maxReplay), now.Sub(v.began())
+	service, age := c.cfg.Service+v.needs(), now.Sub(v.began())
 	switch {
 	case doing == Running:
 	case v.last.IsZero() && doing == Quiet && age >= c.cfg.Lease:

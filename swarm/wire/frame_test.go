@@ -357,3 +357,21 @@ func FuzzParseRows(f *testing.F) {
 		}
 	})
 }
+
+func TestRowsFrame(t *testing.T) {
+	data := []byte{1, 2, 3, 4, 5, 6, 7, 8}
+	for _, beams := range []Beams{{}, {N: 2, Fork: 3, Parents: [MaxBeams]uint8{0, 1}}} {
+		for _, typ := range []Type{TypeRows, TypeJournal} {
+			h := RowsHeader{Session: SessionID{9}, Epoch: 1, Step: 4, Start: 3, Count: 2, Want: 4, Codec: 1, Beams: beams}
+			f := append(BeginRows([]byte(nil), typ, &h, len(data)), data...)
+			if plain := AppendFrame(nil, typ, h.Append(nil), data); !bytes.Equal(f, plain) || len(f) != RowsFrameSize(&h, len(data)) {
+				t.Errorf("type %d: %x of %d bytes, want %x", typ, f, RowsFrameSize(&h, len(data)), plain)
+			}
+			f.Restamp(7)
+			h.Epoch = 7
+			if plain := AppendFrame(nil, typ, h.Append(nil), data); !bytes.Equal(f, plain) || f.Type() != typ {
+				t.Errorf("type %d of another epoch: %x, want %x", f.Type(), f, plain)
+			}
+		}
+	}
+}

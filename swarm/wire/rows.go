@@ -58,6 +58,9 @@ func (h *RowsHeader) Append(dst []byte) []byte {
 	return h.Beams.append(append(dst, h.Codec, h.Beams.N, 0, 0))
 }
 
+// putEpoch replaces the epoch of an encoded header.
+func putEpoch(header []byte, epoch uint32) { binary.LittleEndian.PutUint32(header[16:], epoch) }
+
 // Limits of a session's geometry.
 const (
 	MaxPosition  = 1 << 24 // also of the rows of its log
