@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -150,6 +151,8 @@ type Config struct {
 	Pages  http.Handler
 	Limits Limits
 	Log    *slog.Logger // nil for the default
+	// Exempt are address prefixes without a common share of budgets; nil for loopback.
+	Exempt []netip.Prefix
 }
 
 // API is what all dialects share. Safe for concurrent use.
@@ -160,6 +163,7 @@ type API struct {
 	forms   map[string]Form
 	metrics *metrics
 	users   *users
+	bodies  *bodies
 }
 
 // New makes an API; it starts nothing. forms are how failures are written, by the names that the
@@ -188,8 +192,11 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 		}
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers()}
+	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), bodies: newBodies(cfg.Exempt)}
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
+		return nil, fmt.Errorf("api: metrics: %w", err)
+	}
+	if err := register(cfg.Registry, &a.bodies.bytes); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}
 	return a, nil

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"whorl/swarm/budget"
 )
 
 // OpenBody bounds the body of a request, in bytes and in the time it may take to come. Call
@@ -24,7 +26,7 @@ func (a *API) OpenBody(w http.ResponseWriter, r *http.Request) (ended func(error
 	if err := control.SetReadDeadline(time.Now().Add(a.Limits.Body)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, a.Limits.BodyBytes)
+	r.Body = http.MaxBytesReader(w, a.bodies.of(r), a.Limits.BodyBytes)
 	return func(err error) error {
 		var tooLarge *http.MaxBytesError
 		switch {
@@ -35,6 +37,9 @@ func (a *API) OpenBody(w http.ResponseWriter, r *http.Request) (ended func(error
 			return nil
 		case errors.As(err, &tooLarge):
 			return Refused(CodeBodySize, "the body is larger than %d bytes", a.Limits.BodyBytes)
+		case errors.As(err, new(*budget.Full)):
+			w.Header().Set("Connection", "close") // the rest of the body is not waited for
+			return Refused(CodeQueueFull, "%v: send the request again later", err)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			w.Header().Set("Connection", "close")
 			return Refused(CodeIdle, "the body did not come within %v", a.Limits.Body)
@@ -64,12 +69,13 @@ func (a *API) ReadJSON(w http.ResponseWriter, r *http.Request, schema string, in
 	if err != nil {
 		return err
 	}
-	unknown, err := a.Decode(b, schema, into...)
-	if err != nil {
+	return a.bodies.decode(len(b), func() error {
+		unknown, err := a.Decode(b, schema, into...)
+		if err == nil {
+			warn(w, unknown)
+		}
 		return err
-	}
-	warn(w, unknown)
-	return nil
+	})
 }
 
 // maxWarnings is how many ignored fields a reply names.
