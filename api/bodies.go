@@ -97,3 +97,7 @@ func (p *paidBody) end() {
 	p.pool.Give(p.taken, p.who)
 	p.taken = 0
 }
+
+// Memory is about the most that requests take before they are answered, in bytes: their
+// bodies, and as much again for what becomes of them.
+func Memory() int64 { return 2 * bodiesBytes }

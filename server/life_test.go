@@ -292,7 +292,7 @@ func TestPlanMemory(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}
-	if n, err := availableMemory(); err != nil || n < 1<<20 {
+	if n, err := AvailableMemory(); err != nil || n < 1<<20 {
 		t.Errorf("available memory: %d, %v", n, err)
 	}
 }

@@ -61,7 +61,7 @@ func (c *Config) Plan(z blocks.Sizes, modelBlocks int) (MemoryPlan, error) {
 	total := c.Memory
 	if total == 0 {
 		var err error
-		if total, err = availableMemory(); err != nil {
+		if total, err = AvailableMemory(); err != nil {
 			return MemoryPlan{}, err
 		}
 	}
@@ -136,8 +136,12 @@ func planMemory(z blocks.Sizes, total, spare, network int64, asked, modelBlocks,
 	return p, nil
 }
 
-// availableMemory is what the system can give without swapping, in bytes.
-func availableMemory() (int64, error) {
+// Heap is what Go's own memory may take: buffers, queues, connections and what is spare.
+// Weights and cache are outside of it.
+func (p MemoryPlan) Heap() int64 { return p.Buffers + p.Network + p.Queues + p.Spare }
+
+// AvailableMemory is what the system can give without swapping, in bytes.
+func AvailableMemory() (int64, error) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0, fmt.Errorf("cannot find out how much memory is free: %w: give the number of blocks and --memory", err)

@@ -60,6 +60,7 @@ type nodeFlags struct {
 	publicIP      string
 	expiration    time.Duration
 	updatePeriod  time.Duration
+	networkMemory size
 	readyFile     string
 	printConfig   bool
 }
@@ -83,6 +84,7 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	f.updatePeriod = updatePeriod
 	secondsVar(fs, &f.updatePeriod, "update-period", "time between announcements")
 	secondsVar(fs, &f.expiration, "expiration", "lifetime of an announcement; 0: twice --update-period, at least 12 s")
+	fs.Var(&f.networkMemory, "network-memory", "bytes for connections of peers and their streams; 0: by --memory, or 512 MiB")
 	fs.StringVar(&f.readyFile, "ready-file", "", "`FILE` written as JSON once the node is usable")
 	fs.BoolVar(&f.printConfig, "print-config", false, "show each effective value and its source, and exit")
 }

@@ -99,6 +99,7 @@ func row(t *testing.T, text *strings.Builder, name string, config []byte) {
 	for _, gib := range []int64{8, 16, 24, 64} {
 		cfg := server.DefaultConfig()
 		cfg.Memory = gib << 30
+		_, cfg.Network = strangers(0, cfg.Memory, true)
 		p, err := planModel(m, smallest, tensor.F32, cfg)
 		if err != nil {
 			text.WriteString(" - |")

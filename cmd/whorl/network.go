@@ -90,6 +90,7 @@ func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*netw
 	}
 	n, err := startNetwork(ctx, p2p.Config{
 		IdentityPath: f.identityPath, SwarmKeyPath: f.swarmKey, HostMaddrs: f.hostMaddrs, AnnounceMaddr: f.announceMaddr, Registerer: reg,
+		Memory: int64(f.networkMemory),
 	}, dc)
 	if err != nil {
 		return nil, err

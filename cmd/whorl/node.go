@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"whorl/internal/atomicfile"
 	"whorl/server"
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
 // node is one long-running process: what it is to the swarm, to its operator, and to the
@@ -220,7 +223,9 @@ func (n *node) Status() swarm.NodeStatus {
 }
 
 func (n *node) healthy() bool {
-	for _, err := range n.Ready() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, err := range n.checks {
 		if err != nil {
 			return false
 		}
@@ -255,12 +260,32 @@ func (n *node) Blocks() []swarm.BlockStatus {
 // Ready tells of each part whether it is usable.
 func (n *node) Ready() map[string]error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := map[string]error{}
-	for part, err := range n.checks {
-		out[part] = err
+	out, engines := maps.Clone(n.checks), n.engines
+	n.mu.Unlock()
+	if out["swarm"] != nil {
+		return out
+	}
+	out["swarm"] = n.net.dir.Synced() // it has joined, and may have lost the swarm since
+	if len(engines) > 0 {
+		out["model"] = covered(engines, n.net.dir.Views())
 	}
 	return out
+}
+
+// covered is why users cannot generate with one of the models, nil if they can with all. A
+// view is empty where nobody tells of servers, whoever keeps them from it.
+func covered(engines []*client.Engine, views []swarm.View) error {
+	for _, e := range engines {
+		m := e.Model()
+		i := slices.IndexFunc(views, func(v swarm.View) bool { return v.Manifest.UID() == m.UID })
+		if i < 0 {
+			return fmt.Errorf("no server of %s is known", m.Name)
+		}
+		if c := health.Measure(views[i]); len(c.Missing) > 0 {
+			return fmt.Errorf("nobody holds %s of %s", health.Blocks(c.Missing), m.Name)
+		}
+	}
+	return nil
 }
 
 // Drain stops new sessions.

@@ -136,6 +136,11 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 func (f *serveFlags) config() (server.Config, error) {
 	cfg := server.DefaultConfig()
 	cfg.NumBlocks, cfg.Memory, cfg.CacheToken, cfg.MaxLength, cfg.StepRows = f.numBlocks, int64(f.memory), f.cacheTokens, f.maxLength, f.stepRows
+	total, err := f.total()
+	if err != nil {
+		return cfg, err
+	}
+	_, cfg.Network = strangers(int64(f.node.networkMemory), total, f.http.http != off)
 	cfg.PublicName, cfg.Version = f.publicName, version
 	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Update = f.maxWait, f.idle, f.node.updatePeriod
 	f.caps.apply(&cfg)
@@ -197,6 +202,12 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if _, err := f.configFor(m); err != nil {
 		return err
 	}
+	total, err := f.total()
+	if err != nil {
+		return err
+	}
+	net, _ := strangers(int64(f.node.networkMemory), total, f.http.http != off)
+	f.node.networkMemory = size(net)
 	ctx, n, err := startNode(cmd.Context(), f.roles(), &f.node, &f.http)
 	if err != nil {
 		return err
@@ -270,6 +281,9 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
 	if err != nil {
 		return nil, usage(err)
+	}
+	if plan, err := cfg.Plan(loader.Sizes(), cfg.Manifest.Blocks); err == nil { // if not, the server says why
+		limitHeap(plan)
 	}
 	srv, err := server.New(cfg, server.Deps{
 		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host,

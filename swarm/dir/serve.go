@@ -98,3 +98,9 @@ func (d *Directory) answer(from swarm.PeerID, payload []byte) (*wire.Records, er
 	d.mu.Unlock()
 	return &wire.Records{Now: now.UnixMilli(), Records: news}, nil
 }
+
+// Memory is the most that a directory takes because of others, in bytes: what it knows, what it
+// reads and what it answers.
+func Memory() int64 {
+	return int64(defaultLimits.all.bytes) + readingBytes + answerBytes + dhtStreams*maxQuestion
+}

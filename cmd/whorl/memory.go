@@ -1,0 +1,50 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"whorl/api"
+	"whorl/server"
+	"whorl/swarm/dir"
+)
+
+// Connections and streams take a sixteenth of a server's memory, within bounds: below the
+// least some dozens of sessions would not fit, above the most nobody needs more.
+const (
+	networkPart = 16
+	minNetwork  = 64 << 20
+	maxNetwork  = 1 << 30
+)
+
+// strangers is what peers and users can make a server hold, in bytes, beside the rows in its
+// queues: net of it for connections and streams. total is the memory of the node.
+func strangers(net, total int64, http bool) (network, all int64) {
+	if net == 0 {
+		net = min(max(total/networkPart, minNetwork), maxNetwork)
+	}
+	all = net + dir.Memory()
+	if http {
+		all += api.Memory()
+	}
+	return net, all
+}
+
+// total is the memory of a server: as given, or what is free.
+func (f *serveFlags) total() (int64, error) {
+	if f.memory > 0 {
+		return int64(f.memory), nil
+	}
+	return server.AvailableMemory()
+}
+
+// limitHeap has Go's collector keep to what the plan leaves it: weights and caches lie
+// elsewhere. An operator's GOMEMLIMIT stands.
+func limitHeap(p server.MemoryPlan) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetMemoryLimit(p.Heap())
+	slog.Debug("limit of the heap", "bytes", p.Heap())
+}
