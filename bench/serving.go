@@ -24,6 +24,14 @@ type ServingOptions struct {
 	Tokens      int           // of an answer
 	Vocab       int           // ids of prompts are below
 	Limit       time.Duration // of one level: what runs then is cut
+	// Iterations counts what servers computed so far; nil: that cannot be known from here.
+	Iterations func(ctx context.Context) (Iterations, error)
+}
+
+// Iterations are counters of servers, all added up.
+type Iterations struct {
+	Steps, Sessions float64 // iterations, and the sessions that had rows in them
+	Waited          float64 // seconds that iterations waited for rows while others were ready
 }
 
 // maxClients bounds a level.
@@ -70,7 +78,11 @@ type Level struct {
 	// answer to the next: a piece is a token, where the server does not join some.
 	FirstMS   *Spread `json:"first_ms"`
 	BetweenMS *Spread `json:"between_ms"`
-	Error     string  `json:"error,omitempty"` // the first failure
+	// Batch is how many sessions shared an iteration of the servers, WaitMS how long one
+	// waited for rows while others were ready; means.
+	Batch  *float64 `json:"batch"`
+	WaitMS *float64 `json:"wait_ms"`
+	Error  string   `json:"error,omitempty"` // the first failure
 }
 
 // MeasureServing asks once to see that it works, and then makes each level of load in turn.
@@ -85,15 +97,41 @@ func MeasureServing(ctx context.Context, ask Ask, o ServingOptions, emit func(Le
 		return fmt.Errorf("first request: %w", err)
 	}
 	for _, n := range o.Concurrency {
+		before, err := o.iterations(ctx)
+		if err != nil {
+			return err
+		}
 		l := o.level(ctx, ask, n)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		after, err := o.iterations(ctx)
+		if err != nil {
+			return err
+		}
+		l.shared(before, after)
 		if emit(l); l.Done == 0 && l.Failed > 0 {
 			return fmt.Errorf("%d clients: every request failed: %s", n, l.Error)
 		}
 	}
 	return nil
+}
+
+func (o *ServingOptions) iterations(ctx context.Context) (Iterations, error) {
+	if o.Iterations == nil {
+		return Iterations{}, nil
+	}
+	return o.Iterations(ctx)
+}
+
+// shared notes how clients shared the iterations between two counts.
+func (l *Level) shared(before, after Iterations) {
+	steps := after.Steps - before.Steps
+	if steps <= 0 {
+		return
+	}
+	batch, wait := (after.Sessions-before.Sessions)/steps, (after.Waited-before.Waited)/steps*1000
+	l.Batch, l.WaitMS = &batch, &wait
 }
 
 // prompt makes the ids of a request, always the same ones.

@@ -61,6 +61,32 @@ func TestServingTimes(t *testing.T) {
 }
 
 // What the limit cuts is neither done nor failed, and its tokens count.
+// What servers count while a level runs tells how its clients shared iterations.
+func TestServingIterations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := load(4)
+		var count Iterations
+		o.Iterations = func(context.Context) (Iterations, error) {
+			count = Iterations{count.Steps*2 + 100, count.Sessions*3 + 150, count.Waited + 0.3}
+			return count, nil
+		}
+		got, err := measureServing(t, paced, o)
+		// 100, 150 and 0.3 before; 300, 600 and 0.6 after.
+		if err != nil || len(got) != 1 || got[0].Batch == nil || *got[0].Batch != 2.25 || math.Abs(*got[0].WaitMS-1.5) > 1e-9 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		o.Iterations = func(context.Context) (Iterations, error) { return Iterations{Steps: 7}, nil }
+		if got, err := measureServing(t, paced, o); err != nil || got[0].Batch != nil || got[0].WaitMS != nil {
+			t.Errorf("a batch of no iterations: %+v, %v", got, err)
+		}
+		broken := errors.New("broken")
+		o.Iterations = func(context.Context) (Iterations, error) { return Iterations{}, broken }
+		if _, err := measureServing(t, paced, o); !errors.Is(err, broken) {
+			t.Errorf("counters that cannot be read: %v", err)
+		}
+	})
+}
+
 func TestServingLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := load(3)

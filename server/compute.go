@@ -55,41 +55,55 @@ func (s *Server) newComputer(e Engine) *computer {
 
 // run computes iterations until ctx ends.
 func (c *computer) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for ctx.Err() == nil {
-		if !c.step() {
-			select {
-			case <-ctx.Done():
-			case <-c.s.work:
-			}
+		worked, wait := c.step()
+		if worked {
+			continue
+		}
+		if wait == 0 {
+			wait = time.Hour
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-c.s.work:
+		case <-timer.C:
 		}
 	}
 }
 
-// step runs one iteration; false if there was nothing to do.
-func (c *computer) step() bool {
+// step runs one iteration; false if there was nothing to do, or nothing yet: then wait says
+// how long others are worth waiting for.
+func (c *computer) step() (worked bool, wait time.Duration) {
 	s := c.s
 	s.mu.Lock()
-	c.begin(s.queue.Next(s.cfg.StepRows))
+	grants, wait := s.queue.Next(s.clock(), s.cfg.StepRows)
+	waited := s.queue.Waited()
+	c.begin(grants)
 	s.mu.Unlock()
 	if len(c.jobs) == 0 {
-		return false
+		return false, wait
 	}
 	c.gather()
 	x := c.jobs[0].x
 	start := time.Now()
-	rows := len(c.batch.Rows)
+	rows, prefill := len(c.batch.Rows), c.prefill()
 	err := c.compute(x)
 	took := time.Since(start)
 	c.cost = took / time.Duration(max(1, rows))
-	s.metrics.iteration(took, rows, len(c.jobs))
+	s.metrics.iteration(took, waited, rows, prefill, len(c.jobs))
 	if err != nil {
+		took = 0 // it says nothing of the next
 		s.log.Error("step failed", "blocks", x.span.String(), "rows", rows, "reason", err)
 	} else {
 		c.encode()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.steps++
+	s.batch.add(len(c.jobs), prefill, waited)
+	s.queue.Computed(s.clock(), took)
 	now := time.Now()
 	for i := range c.jobs {
 		c.deliver(&c.jobs[i], err, now)
@@ -100,7 +114,17 @@ func (c *computer) step() bool {
 		c.placed = now
 		s.placeLocked(now)
 	}
-	return true
+	return true, 0
+}
+
+// prefill counts the rows of prompts and replays.
+func (c *computer) prefill() (rows int) {
+	for i := range c.jobs {
+		if j := &c.jobs[i]; j.f.class() == sched.Prefill {
+			rows += j.rows
+		}
+	}
+	return rows
 }
 
 // compute runs the batch; x is any session of it.
@@ -254,7 +278,7 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	x.steps++
 	x.active = now
 	j.f.done += j.rows
-	urgent := j.f.count == 1 || j.f.beams.N > 0
+	urgent := j.f.class() == sched.Decode
 	// Somebody who waits for each token has one row here at a time.
 	s.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost, !urgent || len(x.frames) > 1)
 	if over = j.f.done == j.f.count; over {

@@ -346,6 +346,7 @@ func TestMetrics(t *testing.T) {
 		}
 		for name, want := range map[string]float64{
 			"whorl_server_steps_total": 1, "whorl_server_rows_total": 5, "whorl_server_step_sessions_total": 1, "whorl_server_step_seconds": 1,
+			"whorl_server_step_wait_seconds_total": 0, "whorl_server_prefill_rows_total": 5,
 			"whorl_server_duplicate_rows_total": 2, "whorl_server_failures_total": 1, "whorl_server_sessions": 1, "whorl_server_queue_rows": 0,
 			"whorl_server_cache_tokens": cachePages * 64, "whorl_server_cache_used_tokens": 256,
 		} {

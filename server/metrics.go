@@ -12,6 +12,8 @@ type metrics struct {
 	rows           prometheus.Counter
 	parts          prometheus.Counter
 	stepTime       prometheus.Histogram
+	stepWait       prometheus.Counter
+	prefill        prometheus.Counter
 	duplicates     prometheus.Counter
 	journalDropped prometheus.Counter
 	parked         prometheus.Counter
@@ -31,6 +33,8 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 			Namespace: "whorl", Subsystem: "server", Name: "step_seconds", Help: "Time of an iteration.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}),
+		stepWait:       counter("step_wait_seconds_total", "Time that iterations waited for rows while others were ready; divided by steps this is the mean wait."),
+		prefill:        counter("prefill_rows_total", "Rows computed that belong to prompts or replays: beside running answers they take a bounded share of the time."),
 		duplicates:     counter("duplicate_rows_total", "Rows that had arrived before."),
 		journalDropped: counter("journal_dropped_rows_total", "Journal rows that found no room."),
 		parked:         counter("parked_sessions_total", "Sessions parked because others needed their cache."),
@@ -41,7 +45,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), m.steps, m.rows, m.parts, m.stepTime, m.duplicates, m.journalDropped, m.parked, m.failures) {
+	for _, c := range append(s.gauges(), m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.failures) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -68,10 +72,12 @@ func (s *Server) gauges() []prometheus.Collector {
 	}
 }
 
-// iteration records one iteration.
-func (m *metrics) iteration(took time.Duration, rows, sessions int) {
+// iteration records one iteration, which waited before it began.
+func (m *metrics) iteration(took, waited time.Duration, rows, prefill, sessions int) {
 	m.steps.Inc()
 	m.rows.Add(float64(rows))
 	m.parts.Add(float64(sessions))
 	m.stepTime.Observe(took.Seconds())
+	m.prefill.Add(float64(prefill))
+	m.stepWait.Add(waited.Seconds())
 }

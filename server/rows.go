@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"whorl/server/sched"
 	"whorl/swarm"
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
@@ -155,11 +154,7 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) (queued bool, err error) 
 	x.frames = append(x.frames, f)
 	x.count(f.src, f.bytes())
 	x.next, x.comes = end, after(h)
-	class := sched.Prefill
-	if f.count == 1 || f.beams.N > 0 {
-		class = sched.Decode
-	}
-	s.queue.Push(x.key, f.id, f.count-f.done, class)
+	s.queue.Push(s.clock(), x.key, f.id, f.count-f.done, f.class())
 	if x.ready() {
 		poke(s.work)
 	}

@@ -64,7 +64,7 @@ type Server struct {
 	journals int                          // bytes of journal in all outboxes
 	outputs  int                          // bytes of outputs to clients and successors
 	changed  broadcast                    // of sessions and their routes
-	steps    uint64
+	batch    batches
 }
 
 // New makes a server that does nothing yet.
@@ -94,6 +94,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.metrics, err = newMetrics(s, deps.Metrics)
 	return s, err
 }
+
+// clock is the time that the step queue goes by.
+func (s *Server) clock() time.Duration { return time.Since(s.started) }
 
 // Ready is closed once the server is ONLINE.
 func (s *Server) Ready() <-chan struct{} { return s.ready }

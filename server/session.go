@@ -96,6 +96,15 @@ func (f *frame) bytes() int { return 4 * cap(f.rows) }
 // does, or the iteration that it is in.
 func (f *frame) free(s *Server) { s.frames.put(f, f.bytes()) }
 
+// class tells whether somebody waits for a token of the frame, or it is part of a prompt or
+// of a replay.
+func (f *frame) class() sched.Class {
+	if f.count == 1 || f.beams.N > 0 {
+		return sched.Decode
+	}
+	return sched.Prefill
+}
+
 // ready tells whether the session may take part in iterations; mu is held.
 func (x *session) ready() bool {
 	limit := x.srv.cfg.Queues.Out

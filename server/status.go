@@ -16,7 +16,7 @@ func (s *Server) Status() swarm.NodeStatus {
 	return swarm.NodeStatus{
 		Peer: s.deps.Self, Version: s.cfg.Version, Started: s.started, Manifest: &m, UID: s.uid,
 		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: s.rates, Throughput: s.offered,
-		Cache: s.cacheStatus(), Sessions: len(s.byKey), Steps: s.steps, Device: s.cfg.Device,
+		Cache: s.cacheStatus(), Sessions: len(s.byKey), Steps: s.batch.steps, Batch: s.batch.status(), Device: s.cfg.Device,
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"whorl/swarm"
+	"whorl/web/view"
 )
 
 // cells are the blocks a page shows, as "index state holders".
@@ -227,5 +229,25 @@ func TestPagesAreBounded(t *testing.T) {
 	wantText(t, body, "700 more servers not shown.")
 	if len(body) > 3<<20 {
 		t.Errorf("the page has %d bytes", len(body))
+	}
+}
+
+// The page of this node's own server tells how sessions share iterations; others do not say.
+func TestServerPageShowsTheMeanBatch(t *testing.T) {
+	r := record("gate", swarm.Manifest{Name: "tiny", Blocks: 4}, 0, 4, swarm.Online)
+	for _, c := range []struct {
+		node fakeNode
+		want bool
+	}{
+		{fakeNode{Peer: "gate", Batch: swarm.BatchStatus{Sessions: 9, Recent: 3.26}}, true},
+		{fakeNode{Peer: "gate"}, false}, // nothing computed yet
+		{fakeNode{Peer: "other", Batch: swarm.BatchStatus{Sessions: 9, Recent: 3.26}}, false},
+	} {
+		s := &Site{deps: Deps{Node: c.node}}
+		facts := s.serverRecord(&snapshot{}, &r, t0).Facts
+		i := slices.IndexFunc(facts, func(f view.Fact) bool { return f.Name == "Mean batch" })
+		if (i >= 0) != c.want || c.want && facts[i].Value != "3.3" {
+			t.Errorf("%+v: %+v", c.node.Batch, facts)
+		}
 	}
 }

@@ -102,6 +102,11 @@ func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view
 			{Name: "Access", Value: access(r.Relay)}, {Name: "Version", Value: version(r.Version), Note: fmt.Sprintf("protocol %d", r.Protocol)},
 		},
 	}
+	if s.deps.Node != nil && r.Peer == s.source() { // others do not say
+		if b := s.deps.Node.Status().Batch; b.Sessions > 0 {
+			rec.Facts = append(rec.Facts, view.Fact{Name: "Mean batch", Value: strconv.FormatFloat(b.Recent, 'f', 1, 64), Note: "sessions that share an iteration, of late"})
+		}
+	}
 	if len(r.Adapters) > 0 {
 		names := make([]string, len(r.Adapters))
 		for i, a := range r.Adapters {

@@ -691,6 +691,21 @@ type AnswerOptions struct {
 	User interface{} `json:"user,omitempty"`
 }
 
+// BatchStatus How sessions shared iterations.
+type BatchStatus struct {
+	// PrefillRows Rows of prompts and replays computed since start.
+	PrefillRows int64 `json:"prefill_rows"`
+
+	// Recent Mean batch of about the last 64 iterations; 0 before the first.
+	Recent float64 `json:"recent"`
+
+	// Sessions Sessions that iterations had, all added up: over steps it is the mean batch.
+	Sessions int64 `json:"sessions"`
+
+	// WaitedSeconds How long iterations waited for rows while others were ready, all added up.
+	WaitedSeconds float64 `json:"waited_seconds"`
+}
+
 // BlockCoverage defines model for BlockCoverage.
 type BlockCoverage struct {
 	Index   int `json:"index"`
@@ -1473,7 +1488,10 @@ type ModelStatus struct {
 
 // NodeStatus defines model for NodeStatus.
 type NodeStatus struct {
-	Addrs      []string    `json:"addrs"`
+	Addrs []string `json:"addrs"`
+
+	// Batch How sessions shared iterations.
+	Batch      BatchStatus `json:"batch"`
 	Cache      CacheStatus `json:"cache"`
 	Device     *string     `json:"device,omitempty"`
 	Manifest   *Manifest   `json:"manifest,omitempty"`

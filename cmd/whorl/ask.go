@@ -76,6 +76,7 @@ type asker struct {
 	tok     *tokenizer.Tokenizer // nil: none, and tokErr may say why
 	tokErr  error
 	engine  *client.Engine // after connect
+	local   *localSwarm    // after connect; nil if others are asked
 	mode    tensor.Activations
 	chunk   int
 	closers []io.Closer // in the order they were made
@@ -138,7 +139,7 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 		if err != nil {
 			return err
 		}
-		a.closers = append(a.closers, l)
+		a.closers, a.local = append(a.closers, l), l
 		cfg.Directory, cfg.Dialer = &l.dir, &l.dial
 		// There is nobody else to ask: a slow machine is waited for.
 		cfg.Timeouts.Step = localPatience

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type servingFlags struct {
 	ask        askFlags
 	url, token string
+	metrics    []string
 	load       bench.ServingOptions
 	json       bool
 }
@@ -40,6 +42,7 @@ do not end before their length.`,
 	f.ask.add(fs)
 	fs.StringVar(&f.url, "url", "", "`URL` of a running gateway, such as http://127.0.0.1:8300; --model-name says which of its models")
 	fs.StringVar(&f.token, "http-token", "", "token that the gateway asks for (better as WHORL_HTTP_TOKEN)")
+	fs.StringSliceVar(&f.metrics, "metrics", nil, "`URL`[,URL...] of HTTP listeners of the servers that compute, to tell how clients share iterations; --local and --url know their own")
 	fs.IntSliceVar(&f.load.Concurrency, "concurrency", []int{1, 2, 4, 8}, "`N`[,N...] clients at once")
 	fs.IntVar(&f.load.Requests, "requests", 2, "requests of each client")
 	fs.IntVar(&f.load.Prompt, "prompt-tokens", 128, "length of prompts")
@@ -70,6 +73,10 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 			return err
 		}
 		out.Target, f.load.Vocab = g.url, gatewayVocab
+		if len(f.metrics) == 0 {
+			f.metrics = []string{f.url}
+		}
+		f.load.Iterations = f.scrape(g.http)
 		return f.measure(cmd.Context(), w, g.ask, out)
 	}
 	if !f.ask.local && !sourcesOf(cmd).given("initial-peers") {
@@ -92,7 +99,9 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return err
 	}
 	if out.Target = "swarm"; f.ask.local {
-		out.Target = "local"
+		out.Target, f.load.Iterations = "local", a.local.iterations
+	} else if len(f.metrics) > 0 {
+		f.load.Iterations = f.scrape(http.DefaultClient)
 	}
 	out.Model, f.load.Vocab = a.model.name, a.engine.Model().Vocab
 	return f.measure(cmd.Context(), w, a.answers(adapter), out)
@@ -134,7 +143,7 @@ func (a *asker) answers(adapter string) bench.Ask {
 func (f *servingFlags) measure(ctx context.Context, w *world, ask bench.Ask, out servingObject) error {
 	if !f.json {
 		fmt.Fprintf(w.out, "%s %s: prompts of %d, answers of %d tokens\n", out.Target, out.Model, out.Prompt, out.Tokens)
-		fmt.Fprintf(w.out, "clients  done   failed  tok/s     first ms: median, p95  between ms: median, p95\n")
+		fmt.Fprintf(w.out, "clients  done   failed  tok/s     first ms: median, p95  between ms: median, p95  batch  waited ms\n")
 	}
 	err := bench.MeasureServing(ctx, ask, f.load, func(l bench.Level) {
 		out.Levels = append(out.Levels, l)
@@ -152,13 +161,20 @@ func (f *servingFlags) measure(ctx context.Context, w *world, ask bench.Ask, out
 }
 
 func printLevel(out io.Writer, l bench.Level) {
-	fmt.Fprintf(out, "%-7d  %-5d  %-6d  %-8.1f  %-21s  %s\n", l.Concurrency, l.Done, l.Failed, l.TokS, spreadText(l.FirstMS), spreadText(l.BetweenMS))
+	fmt.Fprintf(out, "%-7d  %-5d  %-6d  %-8.1f  %-21s  %-23s  %-5s  %s\n", l.Concurrency, l.Done, l.Failed, l.TokS, spreadText(l.FirstMS), spreadText(l.BetweenMS), meanText(l.Batch), meanText(l.WaitMS))
 	if l.Failed > 0 {
 		fmt.Fprintf(out, "note: %s\n", l.Error)
 	}
 	if cut := l.Requests - l.Done - l.Failed; cut > 0 {
 		fmt.Fprintf(out, "note: --limit cut %d requests short\n", cut)
 	}
+}
+
+func meanText(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", *v)
 }
 
 func spreadText(s *bench.Spread) string {

@@ -87,7 +87,7 @@ func TestBenchQualityTable(t *testing.T) {
 var smallLoad = []string{"--concurrency", "1,3", "--requests", "2", "--prompt-tokens", "5", "--new-tokens", "7"}
 
 // checkLoad checks what smallLoad must give.
-func checkLoad(t *testing.T, target string, args ...string) {
+func checkLoad(t *testing.T, target string, counted bool, args ...string) {
 	t.Helper()
 	var raw json.RawMessage
 	whorl(t, "", nil, append(append([]string{"bench", "serving", "--json"}, smallLoad...), args...)...).last(t, &raw)
@@ -109,20 +109,24 @@ func checkLoad(t *testing.T, target string, args ...string) {
 		if l.Seconds <= 0 || l.TokS <= 0 || l.FirstMS == nil || l.FirstMS.Median <= 0 || l.FirstMS.P95 < l.FirstMS.Median || l.BetweenMS == nil {
 			t.Errorf("%d clients: %+v", n, l)
 		}
+		if counted != (l.Batch != nil && l.WaitMS != nil) || counted && (*l.Batch < 1 || *l.Batch > float64(n)) {
+			t.Errorf("%d clients: batch %v, wait %v", n, l.Batch, l.WaitMS)
+		}
 	}
 }
 
 // The same load in this process, through a swarm and through a gateway.
 func TestBenchServing(t *testing.T) {
-	checkLoad(t, "local", toy, "--local")
+	checkLoad(t, "local", true, toy, "--local")
 	n := startRun(t, "serve", toy, "--new-swarm", "--http", "127.0.0.1:0", "--throughput", "100")
-	checkLoad(t, "swarm", toy, "--initial-peers", n.Addrs[0])
-	checkLoad(t, n.HTTP, "--url", n.HTTP, "--model-name", "toy")
+	checkLoad(t, "swarm", false, toy, "--initial-peers", n.Addrs[0])
+	checkLoad(t, "swarm", true, toy, "--initial-peers", n.Addrs[0], "--metrics", n.HTTP)
+	checkLoad(t, n.HTTP, true, "--url", n.HTTP, "--model-name", "toy")
 }
 
 func TestBenchServingTable(t *testing.T) {
 	out := whorl(t, "", nil, append([]string{"bench", "serving", toy, "--local"}, smallLoad...)...).ok(t).stdout
-	for _, part := range []string{"local toy: prompts of 5, answers of 7 tokens", "clients", "tok/s", "\n1  ", "\n3  "} {
+	for _, part := range []string{"local toy: prompts of 5, answers of 7 tokens", "clients", "tok/s", "batch", "\n1  ", "\n3  "} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}
@@ -177,6 +181,24 @@ func TestEventTokens(t *testing.T) {
 	} {
 		if n, err := eventTokens([]byte(c.data)); err != nil || n != c.want {
 			t.Errorf("%s: %d, %v; want %d", c.data, n, err, c.want)
+		}
+	}
+}
+
+func TestAddIterations(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want bench.Iterations
+		bad  bool
+	}{
+		{"# HELP whorl_server_steps_total x\nwhorl_server_steps_total 20\nwhorl_server_step_sessions_total 50\nwhorl_server_step_wait_seconds_total 0.5\nother 3\n",
+			bench.Iterations{Steps: 21, Sessions: 51, Waited: 1.5}, false},
+		{"go_goroutines 7\n", bench.Iterations{Steps: 1, Sessions: 1, Waited: 1}, false}, // a gateway alone
+		{"whorl_server_steps_total many\n", bench.Iterations{}, true},
+	} {
+		sum := bench.Iterations{Steps: 1, Sessions: 1, Waited: 1}
+		if err := addIterations(strings.NewReader(c.text), &sum); (err != nil) != c.bad || err == nil && sum != c.want {
+			t.Errorf("%q: %+v, %v", c.text, sum, err)
 		}
 	}
 }

@@ -62,7 +62,7 @@ var serverFlags = []petalsFlag{
 	{"prefetch_batches", warned, "an iteration is formed from what is ready when the device is free"},
 	{"sender_threads", warned, "every stream has its own writer"},
 	{"inference_max_length", honoured, "longest session in tokens; default: the size of the cache"},
-	{"min_batch_size", warned, "an iteration starts with what is ready (it had no effect in Petals either)"},
+	{"min_batch_size", warned, "how long an iteration waits for others is measured, and decided anew each time (it had no effect in Petals either)"},
 	{"max_batch_size", honoured, "most rows of one iteration"},
 	{"max_chunk_size_bytes", warned, "attention walks the cache in pages and never holds a matrix of logits"},
 	{"attn_cache_tokens", honoured, "KV cache in tokens; each takes room in every block of the span, half as much with --kv-dtype bf16"},

@@ -1,6 +1,11 @@
 package sched
 
-import "slices"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
 
 // Class is what kind of work an item is.
 type Class uint8
@@ -48,9 +53,11 @@ type item struct {
 type session struct {
 	id      Session
 	peer    *peer
-	key     Key
+	lane    *lane
 	stopped bool // not ready
 	items   []item
+	rows    int // of its last decode
+	pace    pace
 	turn    uint64 // of the last iteration that took from it
 	grant   int    // index of its grant in that iteration
 }
@@ -73,11 +80,19 @@ type Queue struct {
 	rows     int
 	grants   []Grant
 	ready    []*session // scratch
+	guests   []guest    // scratch
+	decodes  []*session // scratch
+	lanes    map[Key]*lane
+
+	waits  bool          // rows are ready, and others are waited for
+	since  time.Duration // when that began
+	waited time.Duration // before the last iteration
+	hasty  bool          // tests compare with never waiting and never dividing
 }
 
 // New makes an empty queue.
 func New() *Queue {
-	return &Queue{sessions: map[Session]*session{}, peers: map[string]*peer{}}
+	return &Queue{sessions: map[Session]*session{}, peers: map[string]*peer{}, lanes: map[Key]*lane{}}
 }
 
 // Len is the number of items waiting and of their rows.
@@ -94,7 +109,22 @@ func (q *Queue) Open(id Session, peerName string, k Key) {
 		q.peers[peerName] = p
 	}
 	p.sessions++
-	q.sessions[id] = &session{id: id, peer: p, key: k}
+	l := q.lane(k)
+	l.sessions++
+	q.sessions[id] = &session{id: id, peer: p, lane: l}
+}
+
+// lane finds what is known of a key.
+func (q *Queue) lane(k Key) *lane {
+	l := q.lanes[k]
+	if l == nil {
+		if len(q.lanes) >= maxLanes {
+			maps.DeleteFunc(q.lanes, func(_ Key, l *lane) bool { return l.sessions == 0 })
+		}
+		l = &lane{key: k}
+		q.lanes[k] = l
+	}
+	return l
 }
 
 // Close forgets a session and its items; unknown ones are ignored.
@@ -105,6 +135,7 @@ func (q *Queue) Close(id Session) {
 	}
 	q.Clear(id)
 	delete(q.sessions, id)
+	s.lane.sessions--
 	if s.peer.sessions--; s.peer.sessions == 0 {
 		delete(q.peers, s.peer.name)
 	}
@@ -113,7 +144,11 @@ func (q *Queue) Close(id Session) {
 // Clear drops the items of a session.
 func (q *Queue) Clear(id Session) {
 	s := q.sessions[id]
-	if s == nil || len(s.items) == 0 {
+	if s == nil {
+		return
+	}
+	s.pace.away = false
+	if len(s.items) == 0 {
 		return
 	}
 	for _, it := range s.items {
@@ -131,12 +166,18 @@ func (q *Queue) Ready(id Session, ready bool) {
 	}
 }
 
-// Push puts an item of at least one row behind the session's others.
-func (q *Queue) Push(id Session, itemID uint64, rows int, class Class) {
+// Push puts an item of at least one row behind the session's others. now is the time since
+// any moment, the same in all calls.
+func (q *Queue) Push(now time.Duration, id Session, itemID uint64, rows int, class Class) {
 	s := q.sessions[id]
 	if s == nil || rows < 1 {
 		panic("sched: an item without session or rows")
 	}
+	if class == Decode {
+		s.rows = rows
+		s.pace.back(now, s.lane.cost.of(rows)/2)
+	}
+	s.pace.away = false
 	if len(s.items) == 0 {
 		if s.peer.waiting++; s.peer.waiting == 1 {
 			// An idle peer saves no credit.
@@ -150,62 +191,121 @@ func (q *Queue) Push(id Session, itemID uint64, rows int, class Class) {
 }
 
 // Next chooses at most budget rows, at least 2, and takes them out of the queue. The
-// result, decodes first, is valid until the next call; it is empty if nothing is ready.
-func (q *Queue) Next(budget int) []Grant {
+// result, decodes first, is valid until the next call. It is empty if nothing is ready, and
+// if it is worth waiting for others: then Next wants to be called again after the given
+// time, or when something was pushed or became ready. The caller computes the result before
+// it calls again, and says so with Computed.
+func (q *Queue) Next(now time.Duration, budget int) ([]Grant, time.Duration) {
 	q.turn++
 	q.grants = q.grants[:0]
-	waiting := q.candidates()
+	waiting, alone := q.candidates()
 	if len(waiting) == 0 {
-		return nil
+		q.waits = false
+		return nil, 0
 	}
+	p := q.plan(now, waiting, alone, budget)
+	if p.wait > 0 {
+		if !q.waits {
+			q.waits, q.since = true, now
+		}
+		return nil, p.wait
+	}
+	if q.waited = 0; q.waits {
+		q.waits, q.waited = false, now-q.since
+	}
+	if p.divided {
+		l := waiting[0].lane
+		l.divide.try(l.cost.count, maxDivideGap)
+	}
+	q.grant(waiting, p, budget)
+	return q.grants, 0
+}
+
+// grant takes what a plan allows.
+func (q *Queue) grant(waiting []*session, p plan, budget int) {
 	share := max(1, budget/keep)
-	budget -= q.takeOldest(waiting, share)
-	decodes := budget
+	oldest := oldestOf(waiting)
+	if n := share; oldest.items[0].class == Decode {
+		n = min(n, p.decodes, oldest.items[0].left)
+		q.take(oldest, n)
+		budget, p.decodes = budget-n, p.decodes-n
+	} else {
+		n = min(n, p.prefill, oldest.items[0].left)
+		q.take(oldest, n)
+		budget, p.prefill = budget-n, p.prefill-n
+	}
+	decodes := min(p.decodes, budget)
 	for _, s := range waiting {
 		if s.items[0].class == Prefill && s.turn != q.turn {
-			decodes = budget - share
+			decodes = min(decodes, budget-min(share, p.prefill))
 			break
 		}
 	}
-	budget -= q.fill(waiting, Decode, decodes)
-	budget -= q.fill(waiting, Prefill, budget)
-	q.fill(waiting, Decode, budget)
+	n := q.fill(waiting, Decode, decodes)
+	budget, p.decodes = budget-n, p.decodes-n
+	budget -= q.fill(waiting, Prefill, min(budget, p.prefill))
+	q.fill(waiting, Decode, min(budget, p.decodes))
 	q.prune(waiting)
 	slices.SortStableFunc(q.grants, func(a, b Grant) int { return int(a.class) - int(b.class) })
-	return q.grants
 }
 
-// candidates lists the ready sessions whose key is that of the oldest ready item.
-func (q *Queue) candidates() []*session {
-	var oldest *session
-	for _, s := range q.sessions {
-		if !s.stopped && len(s.items) > 0 && (oldest == nil || s.items[0].order < oldest.items[0].order) {
-			oldest = s
+// Computed says that what Next gave was computed in the time took, and that its results
+// leave now.
+func (q *Queue) Computed(now, took time.Duration) {
+	rows := 0
+	var l *lane
+	var c *cohort
+	for _, g := range q.grants {
+		rows += g.Rows
+		s := q.sessions[g.Session]
+		if s == nil {
+			continue
+		}
+		if l == nil {
+			l = s.lane
+			c = l.cohort(now)
+		}
+		if g.Last && len(s.items) == 0 && !s.stopped {
+			s.pace.sent(c)
 		}
 	}
-	q.ready = q.ready[:0]
-	if oldest == nil {
-		return nil
+	if l != nil && took > 0 {
+		l.cost.add(rows, took)
 	}
+	q.grants = q.grants[:0]
+}
+
+// Waited is how long the last iteration waited for rows while others were ready.
+func (q *Queue) Waited() time.Duration { return q.waited }
+
+// candidates lists the ready sessions whose key is that of the oldest ready item; alone
+// says that there are no others.
+func (q *Queue) candidates() (ready []*session, alone bool) {
+	q.ready = q.ready[:0]
 	for _, s := range q.sessions {
-		if !s.stopped && len(s.items) > 0 && s.key == oldest.key {
+		if !s.stopped && len(s.items) > 0 {
 			q.ready = append(q.ready, s)
 		}
 	}
-	return q.ready
+	if len(q.ready) == 0 {
+		return nil, true
+	}
+	n, l := len(q.ready), oldestOf(q.ready).lane
+	q.ready = slices.DeleteFunc(q.ready, func(s *session) bool { return s.lane != l })
+	// By age, so that a decision can be repeated.
+	slices.SortFunc(q.ready, func(a, b *session) int { return cmp.Compare(a.items[0].order, b.items[0].order) })
+	return q.ready, len(q.ready) == n
 }
 
-// takeOldest grants up to n rows of the oldest item: whatever the others do, it moves on.
-func (q *Queue) takeOldest(waiting []*session, n int) int {
+// oldestOf is the session with the oldest item.
+func oldestOf(waiting []*session) *session {
 	oldest := waiting[0]
 	for _, s := range waiting {
 		if s.items[0].order < oldest.items[0].order {
 			oldest = s
 		}
 	}
-	n = min(n, oldest.items[0].left)
-	q.take(oldest, n)
-	return n
+	return oldest
 }
 
 // fill grants rows of one class and returns how many.

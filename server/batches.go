@@ -1,0 +1,31 @@
+package server
+
+import (
+	"time"
+
+	"whorl/swarm"
+)
+
+// batches counts how sessions shared iterations.
+type batches struct {
+	steps, sessions uint64
+	prefill         uint64 // rows
+	waited          time.Duration
+	recent          float64 // mean of the last ones
+}
+
+// batchGain is the weight of one iteration in the recent mean.
+const batchGain = 1.0 / 64
+
+// add counts an iteration of so many sessions and rows of prompts.
+func (b *batches) add(sessions, prefill int, waited time.Duration) {
+	b.steps++
+	b.sessions += uint64(sessions)
+	b.prefill += uint64(prefill)
+	b.waited += waited
+	b.recent += max(batchGain, 1/float64(b.steps)) * (float64(sessions) - b.recent)
+}
+
+func (b *batches) status() swarm.BatchStatus {
+	return swarm.BatchStatus{Sessions: b.sessions, PrefillRows: b.prefill, WaitedSeconds: b.waited.Seconds(), Recent: b.recent}
+}

@@ -1,0 +1,54 @@
+package sched
+
+import "time"
+
+// lane is what is known of the iterations of one key.
+type lane struct {
+	key          Key
+	sessions     int
+	cost         cost
+	cohorts      [16]cohort // of the last iterations
+	divide, join trials
+}
+
+// maxLanes bounds the keys that are remembered while no session has them.
+const maxLanes = 64
+
+// cohort begins one of those whose results leave now.
+func (l *lane) cohort(now time.Duration) *cohort {
+	c := &l.cohorts[l.cost.count%uint64(len(l.cohorts))]
+	*c = cohort{left: now}
+	return c
+}
+
+// trials spaces attempts to change how a chain's sessions are grouped, in iterations. Where
+// one lasts no other is wanted for long. Where the next is wanted at once the chain does not
+// take to it, or another stage tries the same, and they become rarer: sessions that come and
+// go do not make a chain swing.
+type trials struct {
+	last, next, gap uint64
+	any             bool
+}
+
+// Widest gaps between attempts, in iterations. Dividing in vain costs more.
+const (
+	maxDivideGap = 4096
+	maxJoinGap   = 64
+)
+
+// may tells whether the iteration after so many may be an attempt, or already is.
+func (t *trials) may(count uint64) bool { return !t.any || count >= t.next || count == t.last }
+
+// try notes an attempt; most is the widest gap.
+func (t *trials) try(count, most uint64) {
+	if t.any && count == t.last {
+		return
+	}
+	if t.any && count-t.last <= 2*t.gap+8 {
+		t.gap = min(max(2*t.gap, 4), most)
+	} else {
+		t.gap = 0
+	}
+	// Some more, by a number that looks like chance, so as not to be in step with others.
+	t.any, t.last, t.next = true, count, count+t.gap+count*0x9E3779B97F4A7C15>>32%(t.gap/2+1)
+}
