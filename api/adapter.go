@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"whorl/api/gen"
@@ -14,7 +15,8 @@ import (
 // "MODEL:ADAPTER", and answers carry that name.
 type adapted struct {
 	Engine
-	adapter swarm.Adapter
+	adapter swarm.Adapter // that is held
+	asked   swarm.Adapter // by that name, with its digest where the operator or the user gave one
 }
 
 func (e adapted) Model() client.Model {
@@ -24,22 +26,35 @@ func (e adapted) Model() client.Model {
 }
 
 func (e adapted) Room(ctx context.Context, o client.SessionOptions) int {
-	o.Adapter = e.adapter.Name
+	o.Adapter = e.asked.String()
 	return e.Engine.Room(ctx, o)
 }
 
 func (e adapted) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
-	o.Adapter = e.adapter.Name
+	o.Adapter = e.asked.String()
 	return e.Engine.Open(ctx, o)
 }
 
-// AdaptedBy lists a model with each of the adapters that servers announce for it.
+// AdaptedBy lists a model with each of the adapters that the operator offers, if it is held.
+// What servers announce beside them is the word of strangers and makes no model.
 func (a *API) AdaptedBy(e Engine) []Engine {
 	var out []Engine
-	for _, x := range a.ViewOf(e).Adapters() {
-		out = append(out, adapted{e, x})
+	v := a.ViewOf(e)
+	for _, x := range a.Adapters {
+		if held, ok := v.Adapter(x); ok {
+			out = append(out, adapted{e, held, x})
+		}
 	}
 	return out
+}
+
+// label is what metrics call a model: one label stands for all adapters that the operator does
+// not offer, since strangers name those.
+func (a *API) label(e Engine) string {
+	if x, ok := e.(adapted); ok && !slices.Contains(a.Adapters, x.asked) {
+		return x.Engine.Model().Name + ":other"
+	}
+	return e.Model().Name
 }
 
 // ViewOf is the present snapshot of a model's servers, of those that hold its adapter if it has
@@ -59,14 +74,22 @@ func (a *API) ViewOf(e Engine) swarm.View {
 }
 
 // byAdapter finds the model that "MODEL:ADAPTER" names, or the adapter's name alone, which
-// chat clients of Petals give instead of the model's.
+// chat clients of Petals give instead of the model's. An adapter that the operator does
+// not offer is found only by "MODEL:ADAPTER@DIGEST".
 func (a *API) byAdapter(all []Engine, name string) (Engine, bool) {
 	for _, e := range all {
-		base := e.Model().Name
-		want, full := strings.CutPrefix(name, base+":")
-		for _, x := range a.ViewOf(e).Adapters() {
+		want, full := strings.CutPrefix(name, e.Model().Name+":")
+		v := a.ViewOf(e)
+		for _, x := range a.Adapters {
 			if full && x.Name == want || x.Name == name {
-				return adapted{e, x}, true
+				if held, ok := v.Adapter(x); ok {
+					return adapted{e, held, x}, true
+				}
+			}
+		}
+		if asked := swarm.ParseAdapter(want); full && asked.Digest != "" {
+			if held, ok := v.Adapter(asked); ok {
+				return adapted{e, held, held}, true
 			}
 		}
 	}

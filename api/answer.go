@@ -109,7 +109,7 @@ func (a *API) run(ctx context.Context, t Turn, emit func(client.Delta) error) (c
 // Continue runs one turn of a session and counts it.
 func (a *API) Continue(ctx context.Context, e Engine, s Session, r client.Request, emit func(client.Delta) error) (client.Result, error) {
 	res, err := s.Generate(ctx, r, emit)
-	a.metrics.turn(e.Model().Name, res, err)
+	a.metrics.turn(a.label(e), res, err)
 	return res, err
 }
 

@@ -138,7 +138,10 @@ func fill[T int | int64 | float64 | time.Duration](v *T, d T) {
 // Config is what an API needs. All interfaces are required.
 type Config struct {
 	// Engines are the models that requests may name, by Model().Name.
-	Engines   func() []Engine
+	Engines func() []Engine
+	// Adapters are those that users may ask for as "MODEL:NAME", and that are listed as
+	// models; one without a digest stands for any of its name.
+	Adapters  []swarm.Adapter
 	Node      Node
 	Control   Control
 	Directory Directory

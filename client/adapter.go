@@ -9,17 +9,17 @@ import (
 // namesMost is how many adapters a refusal lists: records of strangers name them.
 const namesMost = 16
 
-// adapter finds what a name stands for now; the session keeps to it, since another adapter
-// may take the name. nil for no name.
+// adapter finds what NAME or NAME@DIGEST stands for now; the session keeps to it, since
+// another adapter may take the name. nil for no name.
 func (e *Engine) adapter(view swarm.View, name string) (*swarm.Adapter, error) {
 	if name == "" {
 		return nil, nil
 	}
+	if a, ok := view.Adapter(swarm.ParseAdapter(name)); ok {
+		return &a, nil
+	}
 	var known []string
 	for _, a := range view.Adapters() {
-		if a.Name == name {
-			return &a, nil
-		}
 		known = append(known, a.Name)
 	}
 	more := ""

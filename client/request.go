@@ -20,7 +20,8 @@ type SessionOptions struct {
 	PrefillChunk int
 	// Wait is how long servers may keep the open waiting for cache; 0 for the default.
 	Wait time.Duration
-	// Adapter names a LoRA adapter; every stage of the session holds it. "" for none.
+	// Adapter names a LoRA adapter, as NAME or NAME@DIGEST; every stage of the session holds
+	// it. "" for none.
 	Adapter string
 }
 

@@ -15,6 +15,35 @@ type Adapter struct {
 	Digest string `json:"digest"`
 }
 
+// minDigest is how many characters of a digest are enough to name it.
+const minDigest = 12
+
+// ParseAdapter reads NAME, which stands for any adapter of that name, or NAME@DIGEST with the
+// first 12 hex digits of a digest or more, which stands for one.
+func ParseAdapter(text string) Adapter {
+	if i := strings.LastIndexByte(text, '@'); i > 0 {
+		digest := strings.ToLower(text[i+1:])
+		if len(digest) >= minDigest && strings.Trim(digest, "0123456789abcdef") == "" {
+			return Adapter{text[:i], digest}
+		}
+	}
+	return Adapter{Name: text}
+}
+
+// String is the text that ParseAdapter reads.
+func (a Adapter) String() string {
+	if a.Digest == "" {
+		return a.Name
+	}
+	return a.Name + "@" + a.Digest
+}
+
+// Is tells whether an adapter is what was asked for: of the name, and of the digest as far
+// as that was given.
+func (a Adapter) Is(asked Adapter) bool {
+	return a.Name == asked.Name && strings.HasPrefix(a.Digest, asked.Digest)
+}
+
 // MaxAdapters bounds those of one server: its record names them all.
 const MaxAdapters = 64
 
@@ -59,8 +88,24 @@ func (v View) Holding(a Adapter) View {
 
 // Adapters lists what online servers announce, one of a name, sorted by name: where
 // different adapters share a name, the one whose holders lack the fewest blocks, then the
-// one with the most holders, then the smaller digest, so that all nodes choose alike.
+// one with the most holders, then the smaller digest, so that all nodes choose alike. The names
+// are those of strangers: they are for an operator to read and no offer to users.
 func (v View) Adapters() []Adapter {
+	return slices.CompactFunc(v.announced(), func(a, b Adapter) bool { return a.Name == b.Name })
+}
+
+// Adapter finds what an asked one stands for now: of those that servers announce the first
+// that it is, in the order of Adapters.
+func (v View) Adapter(asked Adapter) (Adapter, bool) {
+	all := v.announced()
+	if i := slices.IndexFunc(all, func(a Adapter) bool { return a.Is(asked) }); i >= 0 {
+		return all[i], true
+	}
+	return Adapter{}, false
+}
+
+// announced lists the adapters of online servers in the order that Adapters describes.
+func (v View) announced() []Adapter {
 	// In one pass: strangers announce what they like, each many adapters.
 	spans := map[Adapter][]Span{}
 	for i := range v.Servers {
@@ -80,7 +125,7 @@ func (v View) Adapters() []Adapter {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(lacking[a], lacking[b]),
 			cmp.Compare(len(spans[b]), len(spans[a])), cmp.Compare(a.Digest, b.Digest))
 	})
-	return slices.CompactFunc(list, func(a, b Adapter) bool { return a.Name == b.Name })
+	return list
 }
 
 // covered counts the blocks that any of the spans has; it sorts them.

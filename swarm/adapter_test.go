@@ -67,10 +67,34 @@ func TestViewAdapters(t *testing.T) {
 	if got := v.Adapters(); !reflect.DeepEqual(got, []Adapter{whole, part}) {
 		t.Errorf("adapters %v", got)
 	}
+	for text, want := range map[string]Adapter{"poems": whole, "prose": part, "gone": {}, "poems@whole": {}} {
+		if got, ok := v.Adapter(ParseAdapter(text)); got != want || ok != (want != Adapter{}) {
+			t.Errorf("%s: %v %v", text, got, ok)
+		}
+	}
+	if got, ok := v.Adapter(other); got != other || !ok {
+		t.Errorf("the other poems: %v %v", got, ok)
+	}
 	if got := v.Holding(part); len(got.Servers) != 1 || got.Servers[0].Peer != "b" || len(v.Servers) != 6 {
 		t.Errorf("holders of %v: %v", part, got.Servers)
 	}
 	if missing := v.Holding(part).Missing(); len(missing) != 1 || missing[0] != (Span{0, half}) {
 		t.Errorf("blocks without %v: %v", part, missing)
+	}
+}
+
+func TestParseAdapter(t *testing.T) {
+	const hex = "0123456789ab"
+	for text, want := range map[string]Adapter{
+		"poems": {Name: "poems"}, "org/poems@" + hex: {"org/poems", hex}, "a@b@" + strings.ToUpper(hex): {"a@b", hex},
+		"poems@v2": {Name: "poems@v2"}, "poems@" + hex[1:]: {Name: "poems@" + hex[1:]}, "@" + hex: {Name: "@" + hex}, "": {},
+	} {
+		got := ParseAdapter(text)
+		if got != want {
+			t.Errorf("%q: %+v", text, got)
+		}
+		if again := ParseAdapter(got.String()); again != got {
+			t.Errorf("%q: written as %q and read as %+v", text, got, again)
+		}
 	}
 }

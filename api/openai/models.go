@@ -10,7 +10,7 @@ import (
 )
 
 // ListOpenAIModels lists the models this gateway answers with, and each with the adapters
-// that servers announce. One that lacks blocks is listed too: its state says so, and it may come back.
+// that its operator offers and servers hold. One that lacks blocks is listed too: its state says so, and it may come back.
 func (a Dialect) ListOpenAIModels(w http.ResponseWriter, r *http.Request) {
 	out := gen.OpenAIModelList{Object: gen.OpenAIModelListObjectList, Data: []gen.OpenAIModel{}}
 	for _, e := range a.Engines() {

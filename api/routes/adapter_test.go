@@ -5,19 +5,27 @@ import (
 	"strings"
 	"testing"
 
+	"whorl/api"
 	"whorl/api/gen"
 	"whorl/swarm"
 )
 
+const stranger = "0123456789abcdef0123"
+
 // adapterBench has one server that holds an adapter on all blocks, and one that holds
-// another on some.
+// another on some; the operator offers both and one that nobody holds. A stranger announces
+// models of its own choice.
 func adapterBench(t *testing.T) *bench {
 	t.Helper()
-	b := newBench(t, nil)
+	b := newBench(t, func(c *api.Config) {
+		c.Adapters = []swarm.Adapter{{Name: "poems"}, {Name: "org/prose", Digest: "d2"}, {Name: "unheld"}}
+	})
 	whole, part := fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Online)
 	whole.Adapters = []swarm.Adapter{{Name: "poems", Digest: "d1"}}
 	part.Adapters = []swarm.Adapter{{Name: "org/prose", Digest: "d2"}}
-	b.node.views = []swarm.View{fakeView(whole, part)}
+	liar := fakeRecord("12D3KooWc", 0, 8, swarm.Online)
+	liar.Adapters = []swarm.Adapter{{Name: "gpt-4o", Digest: stranger}, {Name: "org/prose", Digest: stranger}}
+	b.node.views = []swarm.View{fakeView(whole, part, liar)}
 	return b
 }
 
@@ -45,8 +53,9 @@ func TestAdapterOfARequest(t *testing.T) {
 	for _, tt := range []struct{ model, adapter, name string }{
 		{"org/toy", "", "org/toy"},
 		{"org/toy:poems", "poems", "org/toy:poems"},
-		{"poems", "poems", "org/toy:poems"}, // as clients of Petals name adapters
-		{"org/prose", "org/prose", "org/toy:org/prose"},
+		{"poems", "poems", "org/toy:poems"},                // as clients of Petals name adapters
+		{"org/prose", "org/prose@d2", "org/toy:org/prose"}, // the operator's, though a stranger holds more blocks of its own
+		{"org/toy:gpt-4o@" + stranger[:12], "gpt-4o@" + stranger, "org/toy:gpt-4o"},
 	} {
 		b.engine.opened = nil
 		w := do(b.api.Public(), "POST", "/v1/completions", `{"model":"`+tt.model+`","prompt":"a","max_tokens":2}`)
@@ -56,6 +65,12 @@ func TestAdapterOfARequest(t *testing.T) {
 		}
 		if len(b.engine.opened) != 1 || b.engine.opened[0].Adapter != tt.adapter {
 			t.Errorf("%s: opened %+v", tt.model, b.engine.opened)
+		}
+	}
+	for _, model := range []string{"gpt-4o", "org/toy:gpt-4o", "gpt-4o@" + stranger, "org/toy:gpt-4o@" + stranger[:11], "org/toy:gpt-4o@00" + stranger, "org/toy:unheld"} {
+		w := do(b.api.Public(), "POST", "/v1/chat/completions", `{"model":"`+model+`","messages":[{"role":"user","content":"a"}]}`)
+		if w.Code != 404 || !strings.Contains(w.Body.String(), "model_not_found") {
+			t.Errorf("%s: status %d, %s", model, w.Code, w.Body)
 		}
 	}
 	w := do(b.api.Public(), "POST", "/v1/chat/completions", `{"model":"org/toy:songs","messages":[{"role":"user","content":"a"}]}`)

@@ -33,7 +33,7 @@ func (f *askFlags) add(fs *pflag.FlagSet) {
 	f.swarm.add(fs)
 	f.model.add(fs)
 	f.compute.add(fs)
-	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME` of one that servers hold, or a folder with --local")
+	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold, or a folder with --local")
 	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
 	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
 	f.stepTime = client.DefaultTimeouts().Step

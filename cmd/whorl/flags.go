@@ -154,6 +154,8 @@ type httpFlags struct {
 	databaseURL           string
 	userSockets           int
 	userCache             float64
+	allowAdapters         []string
+	adapters              []swarm.Adapter // that users may ask for by name, after check
 }
 
 const off = "off"
@@ -168,10 +170,18 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	def := api.DefaultLimits()
 	fs.IntVar(&f.userSockets, "max-user-sockets", def.Sockets, "most WebSockets from one address")
 	fs.Float64Var(&f.userCache, "user-cache", def.UserCache, "share of a model's KV cache that the WebSockets from one address may hold, above 0 to 1; a first session may hold more")
+	fs.StringSliceVar(&f.allowAdapters, "allow-adapters", nil, "`NAME[@DIGEST]`s of LoRA adapters on other servers that users may ask for as MODEL:NAME")
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 
 func (f *httpFlags) check(cmd *cobra.Command) error {
+	for _, text := range f.allowAdapters {
+		a := swarm.ParseAdapter(text)
+		if err := (swarm.Adapter{Name: a.Name, Digest: a.Digest + "-"}).Validate(); err != nil { // the digest may be left out
+			return usagef("--allow-adapters: %w", err)
+		}
+		f.adapters = append(f.adapters, a)
+	}
 	if _, port, err := net.SplitHostPort(f.http); err == nil && port == "0" && !sourcesOf(cmd).given("admin") && f.admin != off {
 		f.admin = "127.0.0.1:0"
 	}

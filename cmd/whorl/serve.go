@@ -199,6 +199,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if _, err := m.openAdapters("--adapters", f.adapters); err != nil {
 		return err
 	}
+	for _, a := range m.adapters {
+		f.http.adapters = append(f.http.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
+	}
 	if _, err := f.configFor(m); err != nil {
 		return err
 	}
