@@ -10,8 +10,8 @@ import (
 	"whorl/swarm/wire"
 )
 
-// record is what the server says of itself now; mu is held.
-func (s *Server) record() swarm.Record {
+// recordLocked is what the server says of itself now.
+func (s *Server) recordLocked() swarm.Record {
 	r := swarm.Record{
 		Protocol: wire.Version, Peer: s.deps.Self, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
 		Digests: s.digests, PublicName: s.cfg.PublicName, Version: s.cfg.Version,
@@ -32,7 +32,7 @@ func (s *Server) record() swarm.Record {
 // announce publishes the record.
 func (s *Server) announce(ctx context.Context) error {
 	s.mu.Lock()
-	r := s.record()
+	r := s.recordLocked()
 	s.mu.Unlock()
 	return s.deps.Directory.Announce(ctx, r)
 }

@@ -70,7 +70,7 @@ func benchSession(tb testing.TB) (*session, sink, context.Context) {
 	}
 	tb.Cleanup(func() {
 		s.mu.Lock()
-		x.end()
+		x.endLocked()
 		s.mu.Unlock()
 		cancel()
 		x.tasks.Wait()

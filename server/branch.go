@@ -42,10 +42,10 @@ func after(h *wire.RowsHeader) branch {
 	return branch{beams: h.Beams, step: h.Beams.Step(int(h.Start))}
 }
 
-// part prepares the cache for the next rows of a frame; mu is held. Sequences take over
+// partLocked prepares the cache for the next rows of a frame. Sequences take over
 // the pages of their parents at the first row of a step. It appends what the rows write to
 // to views, one for each row, and the pages to copy before that.
-func (x *session) part(f *frame, rows int, views []tensor.KVView, copies *pageCopies) []tensor.KVView {
+func (x *session) partLocked(f *frame, rows int, views []tensor.KVView, copies *pageCopies) []tensor.KVView {
 	beams := &f.beams
 	row := f.start + f.done
 	pos, step := beams.Position(row), beams.Step(row)
@@ -70,10 +70,10 @@ func (x *session) part(f *frame, rows int, views []tensor.KVView, copies *pageCo
 // pageCopies are the pages to copy before an iteration.
 type pageCopies struct{ dst, src []int32 }
 
-// rollBack forgets computed rows from the given one on; mu is held. What lies between the
+// rollBackLocked forgets computed rows from the given one on. What lies between the
 // fork and the last step cannot be had back: the sequences have written over it. The
 // session then goes back to the fork.
-func (x *session) rollBack(row int) {
+func (x *session) rollBackLocked(row int) {
 	b := &x.branch
 	fork := int(b.beams.Fork)
 	if b.beams.N > 0 && row > fork && row >= b.step || b.beams.N == 0 {
@@ -86,8 +86,8 @@ func (x *session) rollBack(row int) {
 	x.view.Pages = x.tables.Pages(0)
 }
 
-// position is how many positions are computed; mu is held.
-func (x *session) position() int {
+// positionLocked is how many positions are computed.
+func (x *session) positionLocked() int {
 	if b := &x.branch.beams; x.length > int(b.Fork) {
 		return b.Position(x.length-1) + 1
 	}

@@ -81,7 +81,7 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	s.mu.Lock()
 	grants, wait := s.queue.Next(s.clock(), s.cfg.StepRows)
 	waited := s.queue.Waited()
-	c.begin(grants)
+	c.beginLocked(grants)
 	s.mu.Unlock()
 	if len(c.jobs) == 0 {
 		return false, wait
@@ -106,7 +106,7 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	s.queue.Computed(s.clock(), took)
 	now := time.Now()
 	for i := range c.jobs {
-		c.deliver(&c.jobs[i], err, now)
+		c.deliverLocked(&c.jobs[i], err, now)
 		c.jobs[i] = job{journal: c.jobs[i].journal[:0], views: c.jobs[i].views[:0]}
 	}
 	if now.Sub(c.placed) >= placeEvery && s.admits.Waiting() > 0 {
@@ -141,8 +141,8 @@ func (c *computer) compute(x *session) error {
 	return c.engine.Step(&c.batch, c.adapters(), x.span.Start, x.span.End, x.mode, c.in[:n], c.out[:n])
 }
 
-// begin turns grants into jobs; mu is held.
-func (c *computer) begin(grants []sched.Grant) {
+// beginLocked turns grants into jobs.
+func (c *computer) beginLocked(grants []sched.Grant) {
 	c.jobs = c.jobs[:0]
 	c.copies.dst, c.copies.src = c.copies.dst[:0], c.copies.src[:0]
 	at := 0
@@ -154,7 +154,7 @@ func (c *computer) begin(grants []sched.Grant) {
 		j.x, j.f, j.at, j.rows, j.first, j.route, j.push = x, f, at, g.Rows, f.start+f.done, x.route, x.push
 		if f.beams.N > 0 {
 			before := len(c.copies.dst)
-			j.views = x.part(f, g.Rows, j.views, &c.copies)
+			j.views = x.partLocked(f, g.Rows, j.views, &c.copies)
 			j.copies = len(c.copies.dst) > before
 		} else {
 			j.views = append(j.views, x.view)
@@ -243,9 +243,9 @@ func (c *computer) packet(j *job, t wire.Type, from, to int) *packet {
 	return c.s.rowsPacket(t, h, c.rows(j, from)[:(to-from)*c.hidden])
 }
 
-// deliver ends a job: if its epoch still stands the session advances and the outputs go
-// to the writers. mu is held.
-func (c *computer) deliver(j *job, err error, now time.Time) {
+// deliverLocked ends a job: if its epoch still stands the session advances and the outputs go
+// to the writers.
+func (c *computer) deliverLocked(j *job, err error, now time.Time) {
 	s, x, over := c.s, j.x, true
 	defer func() {
 		if over {
@@ -255,22 +255,22 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	if j.torn {
 		// Its tables name pages that do not hold what they should, and the pages they had
 		// before may be written over: nothing of the session can be kept, in any epoch.
-		x.finish(c.broken(err))
+		x.finishLocked(c.broken(err))
 	}
 	x.run = nil
 	if x.phase == ended || x.route.Epoch != j.route.Epoch {
 		// The frame left the queue when the epoch or the session ended.
 		c.discard(j)
 		if x.phase == ended {
-			x.release()
+			x.releaseLocked()
 		}
 		return
 	}
 	if err != nil || j.bad {
 		pop(&x.frames)
 		c.discard(j)
-		x.clear()
-		x.fail(c.broken(err))
+		x.clearLocked()
+		x.failLocked(c.broken(err))
 		return
 	}
 	x.length = j.first + j.rows
@@ -282,20 +282,20 @@ func (c *computer) deliver(j *job, err error, now time.Time) {
 	// Somebody who waits for each token has one row here at a time.
 	s.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost, !urgent || len(x.frames) > 1)
 	if over = j.f.done == j.f.count; over {
-		x.count(j.f.src, -j.f.bytes())
+		x.countLocked(j.f.src, -j.f.bytes())
 		pop(&x.frames)
 		x.room.wake()
 	}
 	if j.out != nil && j.push != nil {
-		j.push.send(j.out)
+		j.push.sendLocked(j.out)
 	} else if j.out != nil {
-		x.out.result(j.out)
+		x.out.resultLocked(j.out)
 	}
-	x.out.computed(j.route.Epoch, x.length, x.step)
+	x.out.computedLocked(j.route.Epoch, x.length, x.step)
 	for _, p := range j.journal {
-		x.out.journal(p, urgent)
+		x.out.journalLocked(p, urgent)
 	}
-	x.settle()
+	x.settleLocked()
 }
 
 // discard recycles outputs that nobody gets.

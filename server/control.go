@@ -45,7 +45,7 @@ func (s *Server) ServeSession(ctx context.Context, from swarm.PeerID, stream wir
 
 	x.read(ctx, r)
 	s.mu.Lock()
-	x.end()
+	x.endLocked()
 	s.mu.Unlock()
 	cancel()
 	x.tasks.Wait()
@@ -117,7 +117,7 @@ func (x *session) read(ctx context.Context, r *wire.Reader) {
 		}
 		if e := frameError(err); e != nil {
 			x.srv.mu.Lock()
-			x.finish(e)
+			x.finishLocked(e)
 			x.srv.mu.Unlock()
 			io.Copy(io.Discard, x.control)
 		}
@@ -150,11 +150,11 @@ func (x *session) handle(ctx context.Context, t wire.Type, p []byte) error {
 	}
 	switch t {
 	case wire.TypeCommit:
-		return x.commit()
+		return x.commitLocked()
 	case wire.TypeAsk:
 		// Answered by the writer, at once even while rows are computed.
 		if x.phase != opening {
-			x.out.report(false)
+			x.out.reportLocked(false)
 		}
 		return nil
 	case wire.TypeRoute:
@@ -169,11 +169,11 @@ func (x *session) handle(ctx context.Context, t wire.Type, p []byte) error {
 		case x.phase == opening:
 			return fmt.Errorf("%w: route before the session was accepted", wire.ErrFrame)
 		case r.Epoch <= x.route.Epoch:
-			x.fail(swarm.Errorf(swarm.CodeStaleEpoch, swarm.Caller, "route of epoch %d after %d", r.Epoch, x.route.Epoch))
+			x.failLocked(swarm.Errorf(swarm.CodeStaleEpoch, swarm.Caller, "route of epoch %d after %d", r.Epoch, x.route.Epoch))
 			return nil
 		}
 		x.active = time.Now()
-		x.reroute(ctx, r)
+		x.rerouteLocked(ctx, r)
 		return nil
 	}
 	return fmt.Errorf("%w: type %d is not for a server", wire.ErrFrame, t)

@@ -16,5 +16,6 @@
 // waits for a peer: a session whose writer has a full queue is left out.
 //
 // All protocol state of all sessions lies under Server.mu. The critical sections are short:
-// rows are decoded, copied, computed and encoded outside it.
+// rows are decoded, copied, computed and encoded outside it. Methods whose names end in Locked
+// are called with it held.
 package server

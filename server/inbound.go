@@ -70,7 +70,7 @@ func (x *session) blame(e *swarm.Error, prev swarm.PeerID, epoch uint32) {
 	defer x.srv.mu.Unlock()
 	if x.route.Epoch == epoch {
 		e.Verdict, e.Peer = swarm.Elsewhere, prev
-		x.fail(e)
+		x.failLocked(e)
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *Server) await(ctx context.Context, from swarm.PeerID, h *wire.Hello) (*
 	defer limit.Stop()
 	s.mu.Lock()
 	for {
-		x, early, err := s.match(from, h)
+		x, early, err := s.matchLocked(from, h)
 		if x != nil {
 			return x, nil
 		}
@@ -145,9 +145,9 @@ func (s *Server) await(ctx context.Context, from swarm.PeerID, h *wire.Hello) (*
 	}
 }
 
-// match finds the session of a Hello among those with its id; early tells that it may
-// still come. mu is held.
-func (s *Server) match(from swarm.PeerID, h *wire.Hello) (x *session, early bool, err error) {
+// matchLocked finds the session of a Hello among those with its id; early tells that it may
+// still come.
+func (s *Server) matchLocked(from swarm.PeerID, h *wire.Hello) (x *session, early bool, err error) {
 	list := s.byID[h.Session]
 	early = len(list) == 0
 	for _, y := range list {

@@ -214,7 +214,7 @@ func (s *Server) endAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.byKey {
-		x.finish(errDraining(s.deps.Self))
+		x.finishLocked(errDraining(s.deps.Self))
 	}
 }
 

@@ -66,9 +66,9 @@ func (s *Server) gauges() []prometheus.Collector {
 		gauge("sessions", "Sessions this server is a stage of.", func() float64 { return float64(len(s.byKey)) }),
 		gauge("queue_items", "Frames of rows that wait to be computed.", func() float64 { n, _ := s.queue.Len(); return float64(n) }),
 		gauge("queue_rows", "Rows that wait to be computed.", func() float64 { _, n := s.queue.Len(); return float64(n) }),
-		gauge("cache_tokens", "Size of the KV cache in tokens.", func() float64 { return float64(s.cacheStatus().TotalTokens) }),
-		gauge("cache_used_tokens", "Tokens of KV cache that sessions hold.", func() float64 { return float64(s.cacheStatus().UsedTokens) }),
-		gauge("cache_waiting", "Sessions that wait for KV cache.", func() float64 { return float64(s.cacheStatus().Waiting) }),
+		gauge("cache_tokens", "Size of the KV cache in tokens.", func() float64 { return float64(s.cacheStatusLocked().TotalTokens) }),
+		gauge("cache_used_tokens", "Tokens of KV cache that sessions hold.", func() float64 { return float64(s.cacheStatusLocked().UsedTokens) }),
+		gauge("cache_waiting", "Sessions that wait for KV cache.", func() float64 { return float64(s.cacheStatusLocked().Waiting) }),
 	}
 }
 

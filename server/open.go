@@ -29,7 +29,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.mayServe(from, o); err != nil {
+	if err := s.mayServeLocked(from, o); err != nil {
 		return nil, err
 	}
 	for _, x := range s.byID[o.Session] {
@@ -38,16 +38,16 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 				return nil, swarm.Errorf(swarm.CodeUnauthorised, swarm.Caller, "session %s belongs to another client", o.Session)
 			}
 			// The client has given the old stream up before this server noticed.
-			x.finish(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was opened anew"))
+			x.finishLocked(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was opened anew"))
 		}
 	}
 	now, key := time.Now(), s.keys+1
-	park, err := s.admits.Ask(now, admission.ID(key), claim, s.doing)
+	park, err := s.admits.Ask(now, admission.ID(key), claim, s.doingLocked)
 	if err != nil {
 		return nil, refusal(s.deps.Self, err)
 	}
 	s.keys = key
-	s.park(park)
+	s.parkLocked(park)
 	x := &session{
 		srv: s, key: key, id: o.Session, client: from, span: o.Span, mode: mode, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
 		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope},
@@ -55,7 +55,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	x.out = newOutbox(x)
 	s.byKey[x.key] = x
 	s.byID[x.id] = append(s.byID[x.id], x)
-	x.enter(ctx)
+	x.enterLocked(ctx)
 	s.placeLocked(now)
 	return x, nil
 }
@@ -64,7 +64,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 // every stage and every replay is told the same. It takes time, so mu is not held meanwhile.
 func (s *Server) rope(from swarm.PeerID, o *wire.Open, claim admission.Claim) (tensor.Rope, error) {
 	s.mu.Lock()
-	engine, err := s.engine, s.mayServe(from, o)
+	engine, err := s.engine, s.mayServeLocked(from, o)
 	if err == nil {
 		if no := s.admits.Never(claim); no != nil {
 			err = refusal(s.deps.Self, no)
@@ -155,8 +155,8 @@ func checkRoute(r *wire.Route, self swarm.PeerID) error {
 	return nil
 }
 
-// mayServe tells whether this server takes the session at all; mu is held.
-func (s *Server) mayServe(from swarm.PeerID, o *wire.Open) error {
+// mayServeLocked tells whether this server takes the session at all.
+func (s *Server) mayServeLocked(from swarm.PeerID, o *wire.Open) error {
 	self := s.deps.Self.Short()
 	if _, killed := s.killed[o.Session]; killed {
 		return errKilled(s.deps.Self)
@@ -174,8 +174,8 @@ func (s *Server) mayServe(from swarm.PeerID, o *wire.Open) error {
 	return nil
 }
 
-// commit makes the session run; mu is held.
-func (x *session) commit() error {
+// commitLocked makes the session run.
+func (x *session) commitLocked() error {
 	switch x.phase {
 	case opening:
 		return fmt.Errorf("%w: commit before the session was accepted", wire.ErrFrame)
@@ -183,9 +183,9 @@ func (x *session) commit() error {
 		x.phase, x.active = committed, time.Now()
 		if x.push != nil {
 			// All stages have accepted: the successor knows the session.
-			x.push.early()
+			x.push.earlyLocked()
 		}
-		x.settle()
+		x.settleLocked()
 	}
 	return nil
 }

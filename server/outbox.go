@@ -40,7 +40,7 @@ const journalPiece = 256 << 10
 const maxFails = 16
 
 // outbox is all that goes to the client on the control stream, in order of urgency. One
-// goroutine writes. Everything but run is called with Server.mu held and never waits.
+// goroutine writes. Nothing but run ever waits.
 type outbox struct {
 	x    *session
 	wake chan struct{}
@@ -63,46 +63,46 @@ func newOutbox(x *session) *outbox { return &outbox{x: x, wake: make(chan struct
 
 func (o *outbox) poke() { poke(o.wake) }
 
-// report answers an Open (accept), a Route or an Ask. An answer that was not written yet is
+// reportLocked answers an Open (accept), a Route or an Ask. An answer that was not written yet is
 // replaced: the client counts epochs, not answers.
-func (o *outbox) report(accept bool) {
+func (o *outbox) reportLocked(accept bool) {
 	x := o.x
 	o.accept, o.status = o.accept || accept, o.status || !accept
 	o.answer = wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step, Mode: x.modeHash}
 	o.poke()
 }
 
-func (o *outbox) fail(f wire.Fail) {
+func (o *outbox) failLocked(f wire.Fail) {
 	if len(o.fails) < maxFails {
 		o.fails = append(o.fails, f)
 	}
 	o.poke()
 }
 
-// computed reports the position. A report that was not written yet is replaced: the newer
+// computedLocked reports the position. A report that was not written yet is replaced: the newer
 // one says all that it said.
-func (o *outbox) computed(epoch uint32, position int, step uint64) {
+func (o *outbox) computedLocked(epoch uint32, position int, step uint64) {
 	o.done, o.doneDue = wire.Done{Epoch: epoch, Position: uint32(position), Step: step}, true
 	o.poke()
 }
 
-func (o *outbox) result(p *packet) {
+func (o *outbox) resultLocked(p *packet) {
 	o.results = append(o.results, p)
 	o.resultBytes += p.bytes()
-	o.x.srv.output(p.bytes())
+	o.x.srv.outputLocked(p.bytes())
 	o.poke()
 }
 
-// journal keeps a packet for the client. Without room it is dropped, which leaves a gap
+// journalLocked keeps a packet for the client. Without room it is dropped, which leaves a gap
 // in the client's knowledge and costs recomputing, never correctness.
-func (o *outbox) journal(p *packet, urgent bool) {
+func (o *outbox) journalLocked(p *packet, urgent bool) {
 	s := o.x.srv
 	if o.journalBytes+p.bytes() > s.cfg.Queues.Journal || s.journals+p.bytes() > s.cfg.Queues.JournalTotal {
 		s.metrics.journalDropped.Add(float64(p.head.Count))
 		s.packets.put(p, p.bytes())
 		return
 	}
-	o.journalled(p.bytes())
+	o.journalledLocked(p.bytes())
 	if urgent {
 		o.urgent = append(o.urgent, p)
 	} else {
@@ -111,16 +111,16 @@ func (o *outbox) journal(p *packet, urgent bool) {
 	o.poke()
 }
 
-// journalled counts bytes of journal that came or went.
-func (o *outbox) journalled(n int) {
+// journalledLocked counts bytes of journal that came or went.
+func (o *outbox) journalledLocked(n int) {
 	o.journalBytes += n
 	o.x.srv.journals += n
 }
 
-// reroute forgets what a new epoch makes worthless. Journal rows that are still true and
+// rerouteLocked forgets what a new epoch makes worthless. Journal rows that are still true and
 // still unknown to the client go out under the new epoch.
-func (o *outbox) reroute(r wire.Route, length int) {
-	o.free(o.results)
+func (o *outbox) rerouteLocked(r wire.Route, length int) {
+	o.freeLocked(o.results)
 	o.results, o.doneDue = o.results[:0], false
 	for _, q := range []*[]*packet{&o.urgent, &o.bulk} {
 		kept := (*q)[:0]
@@ -130,38 +130,38 @@ func (o *outbox) reroute(r wire.Route, length int) {
 				kept = append(kept, p)
 				continue
 			}
-			o.journalled(-p.bytes())
+			o.journalledLocked(-p.bytes())
 			o.x.srv.packets.put(p, p.bytes())
 		}
 		*q = kept
 	}
 }
 
-// free recycles results that are not sent.
-func (o *outbox) free(list []*packet) {
+// freeLocked recycles results that are not sent.
+func (o *outbox) freeLocked(list []*packet) {
 	for _, p := range list {
 		o.resultBytes -= p.bytes()
-		o.x.srv.output(-p.bytes())
+		o.x.srv.outputLocked(-p.bytes())
 		o.x.srv.packets.put(p, p.bytes())
 	}
 }
 
-// drop empties the outbox.
-func (o *outbox) drop() {
+// dropLocked empties the outbox.
+func (o *outbox) dropLocked() {
 	o.accept, o.status = false, false
-	o.reroute(wire.Route{Journal: -1}, 0)
+	o.rerouteLocked(wire.Route{Journal: -1}, 0)
 }
 
-// close lets the writer end once the reason is written, and the reader once the client
+// closeLocked lets the writer end once the reason is written, and the reader once the client
 // has had time to read it.
-func (o *outbox) close() {
+func (o *outbox) closeLocked() {
 	o.closing = true
 	o.x.control.SetDeadline(time.Now().Add(o.x.srv.cfg.Timeouts.Linger))
 	o.poke()
 }
 
-// hurry ends a write that takes longer than the limit.
-func (o *outbox) hurry(now time.Time, limit time.Duration) {
+// hurryLocked ends a write that takes longer than the limit.
+func (o *outbox) hurryLocked(now time.Time, limit time.Duration) {
 	if !o.since.IsZero() && now.Sub(o.since) > limit {
 		o.x.control.SetWriteDeadline(now)
 	}
@@ -176,7 +176,7 @@ func (o *outbox) run(ctx context.Context) {
 	var scratch []byte
 	for {
 		s.mu.Lock()
-		p, b, pause := o.next(scratch[:0], time.Now())
+		p, b, pause := o.nextLocked(scratch[:0], time.Now())
 		closing := o.closing
 		s.mu.Unlock()
 		if len(b) == 0 {
@@ -197,9 +197,9 @@ func (o *outbox) run(ctx context.Context) {
 		}
 		_, err := o.x.control.Write(b)
 		s.mu.Lock()
-		o.written(p)
+		o.writtenLocked(p)
 		if err != nil {
-			o.x.end()
+			o.x.endLocked()
 			o.x.control.SetReadDeadline(time.Now()) // nobody listens: the reader may go
 		}
 		s.mu.Unlock()
@@ -209,9 +209,9 @@ func (o *outbox) run(ctx context.Context) {
 	}
 }
 
-// next takes the most urgent frame: a packet, or one made in scratch. Without any, pause
+// nextLocked takes the most urgent frame: a packet, or one made in scratch. Without any, pause
 // is how long to wait for a wake-up.
-func (o *outbox) next(scratch []byte, now time.Time) (p *packet, b []byte, pause time.Duration) {
+func (o *outbox) nextLocked(scratch []byte, now time.Time) (p *packet, b []byte, pause time.Duration) {
 	x := o.x
 	switch {
 	case o.accept:
@@ -248,18 +248,18 @@ func (o *outbox) next(scratch []byte, now time.Time) (p *packet, b []byte, pause
 	return p, b, 0
 }
 
-// written recycles what next gave out.
-func (o *outbox) written(p *packet) {
+// writtenLocked recycles what next gave out.
+func (o *outbox) writtenLocked(p *packet) {
 	o.since = time.Time{}
 	if p == nil {
 		return
 	}
 	if p.buf.Type() == wire.TypeRows {
 		o.resultBytes -= p.bytes()
-		o.x.srv.output(-p.bytes())
-		o.x.settle()
+		o.x.srv.outputLocked(-p.bytes())
+		o.x.settleLocked()
 	} else {
-		o.journalled(-p.bytes())
+		o.journalledLocked(-p.bytes())
 	}
 	o.x.srv.packets.put(p, p.bytes())
 }

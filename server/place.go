@@ -32,21 +32,21 @@ func (s *Server) place(now time.Time) {
 
 func (s *Server) placeLocked(now time.Time) {
 	for {
-		switch d := s.admits.Next(now, s.doing); {
+		switch d := s.admits.Next(now, s.doingLocked); {
 		case d.Grant != 0:
-			s.byKey[sched.Session(d.Grant)].granted(now)
+			s.byKey[sched.Session(d.Grant)].grantedLocked(now)
 		case len(d.Park) > 0:
-			s.park(d.Park)
+			s.parkLocked(d.Park)
 		case d.Refuse != 0:
-			s.byKey[sched.Session(d.Refuse)].finish(refusal(s.deps.Self, d.Why))
+			s.byKey[sched.Session(d.Refuse)].finishLocked(refusal(s.deps.Self, d.Why))
 		default:
 			return
 		}
 	}
 }
 
-// doing tells admission what a session does; mu is held.
-func (s *Server) doing(id admission.ID) admission.Activity {
+// doingLocked tells admission what a session does.
+func (s *Server) doingLocked(id admission.ID) admission.Activity {
 	x := s.byKey[sched.Session(id)]
 	switch {
 	case x == nil || x.run != nil: // one that has ended gives its pages back after its iteration
@@ -57,22 +57,22 @@ func (s *Server) doing(id admission.ID) admission.Activity {
 	return admission.Quiet
 }
 
-// park ends sessions because others need their cache; mu is held. Their clients open them
+// parkLocked ends sessions because others need their cache. Their clients open them
 // again, here or elsewhere, and replay them.
-func (s *Server) park(ids []admission.ID) {
+func (s *Server) parkLocked(ids []admission.ID) {
 	for _, id := range ids {
 		x := s.byKey[sched.Session(id)]
 		if x.phase == opening { // it only stood in line
-			x.finish(swarm.Errorf(swarm.CodeCacheFull, swarm.Elsewhere, "server %s: too many sessions wait for cache", s.deps.Self.Short()))
+			x.finishLocked(swarm.Errorf(swarm.CodeCacheFull, swarm.Elsewhere, "server %s: too many sessions wait for cache", s.deps.Self.Short()))
 			continue
 		}
 		s.metrics.parked.Inc()
-		x.finish(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "server %s parked the session: others need its cache", s.deps.Self.Short()))
+		x.finishLocked(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "server %s parked the session: others need its cache", s.deps.Self.Short()))
 	}
 }
 
-// granted gives the session its pages and answers its Open; mu is held.
-func (x *session) granted(now time.Time) {
+// grantedLocked gives the session its pages and answers its Open.
+func (x *session) grantedLocked(now time.Time) {
 	s := x.srv
 	n := admission.Claim{Tokens: x.maxLength, Sequences: x.sequences}
 	x.pages = s.cache.Take(n.Pages())
@@ -81,7 +81,7 @@ func (x *session) granted(now time.Time) {
 	x.phase, x.expires = leased, now.Add(s.cfg.Timeouts.Lease+max(0, min(x.wait, s.cfg.Timeouts.Cache)))
 	s.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
 	s.queue.Ready(x.key, false)
-	x.out.report(true)
+	x.out.reportLocked(true)
 	s.changed.wake()
 	poke(s.publish)
 }

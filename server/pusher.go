@@ -34,26 +34,26 @@ func newPusher(x *session) *pusher {
 	return &pusher{x: x, to: x.route.Next, record: x.route.NextRecord, epoch: x.route.Epoch, wake: make(chan struct{}, 1)}
 }
 
-// send queues a packet; mu is held.
-func (p *pusher) send(k *packet) {
+// sendLocked queues a packet.
+func (p *pusher) sendLocked(k *packet) {
 	if p.failed || p.over {
 		p.x.srv.packets.put(k, k.bytes())
 		return
 	}
 	p.queue = append(p.queue, k)
 	p.bytes += k.bytes()
-	p.x.srv.output(k.bytes())
+	p.x.srv.outputLocked(k.bytes())
 	poke(p.wake)
 }
 
-// early lets the pusher connect before there are rows; mu is held.
-func (p *pusher) early() {
+// earlyLocked lets the pusher connect before there are rows.
+func (p *pusher) earlyLocked() {
 	p.dial = true
 	poke(p.wake)
 }
 
-// hurry ends a write that takes longer than the limit; mu is held.
-func (p *pusher) hurry(now time.Time, limit time.Duration) {
+// hurryLocked ends a write that takes longer than the limit.
+func (p *pusher) hurryLocked(now time.Time, limit time.Duration) {
 	if p.stream != nil && !p.since.IsZero() && now.Sub(p.since) > limit {
 		p.stream.SetWriteDeadline(now)
 	}
@@ -75,11 +75,11 @@ func (p *pusher) run(ctx context.Context) {
 	for _, k := range p.queue {
 		s.packets.put(k, k.bytes())
 	}
-	s.output(-p.bytes)
+	s.outputLocked(-p.bytes)
 	p.queue, p.bytes = nil, 0
 	if p.failed && p.x.push == p {
-		p.x.settle()
-		p.x.fail(p.lost(err))
+		p.x.settleLocked()
+		p.x.failLocked(p.lost(err))
 	}
 }
 
@@ -132,19 +132,19 @@ func (p *pusher) serve(ctx context.Context) error {
 			return err
 		}
 		s.mu.Lock()
-		p.written(k)
+		p.writtenLocked(k)
 		s.mu.Unlock()
 	}
 }
 
-// written takes a packet out of the queue; mu is held.
-func (p *pusher) written(k *packet) {
+// writtenLocked takes a packet out of the queue.
+func (p *pusher) writtenLocked(k *packet) {
 	p.since = time.Time{}
 	pop(&p.queue)
 	p.bytes -= k.bytes()
-	p.x.srv.output(-k.bytes())
+	p.x.srv.outputLocked(-k.bytes())
 	p.x.srv.packets.put(k, k.bytes())
-	p.x.settle()
+	p.x.settleLocked()
 	if p.bytes == 0 && len(p.x.out.bulk) > 0 {
 		p.x.out.poke()
 	}

@@ -23,7 +23,7 @@ func (x *session) takeRows(ctx context.Context, src source, sender swarm.PeerID,
 	}
 	s := x.srv
 	s.mu.Lock()
-	ok, err := x.expects(src, &h)
+	ok, err := x.expectsLocked(src, &h)
 	s.mu.Unlock()
 	if !ok {
 		return err
@@ -33,7 +33,7 @@ func (x *session) takeRows(ctx context.Context, src source, sender swarm.PeerID,
 	defer s.mu.Unlock()
 	if bad != nil {
 		if h.Epoch == x.route.Epoch {
-			x.fail(bad)
+			x.failLocked(bad)
 		}
 		return nil
 	}
@@ -43,13 +43,13 @@ func (x *session) takeRows(ctx context.Context, src source, sender swarm.PeerID,
 			f.free(s)
 		}
 	}()
-	x.waitRoom(ctx, src, h.Epoch)
-	queued, err = x.accept(f, &h)
+	x.waitRoomLocked(ctx, src, h.Epoch)
+	queued, err = x.acceptLocked(f, &h)
 	return err
 }
 
-// expects tells whether rows like these may come now; mu is held.
-func (x *session) expects(src source, h *wire.RowsHeader) (bool, error) {
+// expectsLocked tells whether rows like these may come now.
+func (x *session) expectsLocked(src source, h *wire.RowsHeader) (bool, error) {
 	switch {
 	case x.phase == opening:
 		return false, fmt.Errorf("%w: rows before the session was accepted", wire.ErrFrame)
@@ -58,12 +58,12 @@ func (x *session) expects(src source, h *wire.RowsHeader) (bool, error) {
 	case h.Epoch > x.route.Epoch:
 		// A client sends the route before the rows, and a push stream is not read before
 		// its epoch is here: nobody waits for this frame's route.
-		x.fail(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows of epoch %d, the route is of epoch %d", h.Epoch, x.route.Epoch))
+		x.failLocked(swarm.Errorf(swarm.CodeGap, swarm.Replay, "rows of epoch %d, the route is of epoch %d", h.Epoch, x.route.Epoch))
 		return false, nil
 	case int(h.Beams.N) > x.sequences:
 		return false, fmt.Errorf("%w: rows of %d sequences in a session of %d", wire.ErrFrame, h.Beams.N, x.sequences)
 	case h.Beams.Position(h.End()-1) >= x.maxLength:
-		x.fail(swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Maximum length exceeded: prefix %d + current %d exceeds pre-allocated maximum %d", h.Start, h.Count, x.maxLength))
+		x.failLocked(swarm.Errorf(swarm.CodeTooLong, swarm.Caller, "Maximum length exceeded: prefix %d + current %d exceeds pre-allocated maximum %d", h.Start, h.Count, x.maxLength))
 		return false, nil
 	}
 	return true, nil
@@ -106,10 +106,10 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 	return f, nil
 }
 
-// waitRoom waits until the queue of a source has room, or the rows do not matter any more;
-// mu is held, and released while waiting.
-func (x *session) waitRoom(ctx context.Context, src source, epoch uint32) {
-	for x.phase != ended && x.route.Epoch == epoch && x.full(src) && ctx.Err() == nil {
+// waitRoomLocked waits until the queue of a source has room, or the rows do not matter any more.
+// The lock is released while it waits.
+func (x *session) waitRoomLocked(ctx context.Context, src source, epoch uint32) {
+	for x.phase != ended && x.route.Epoch == epoch && x.fullLocked(src) && ctx.Err() == nil {
 		c := x.room.next()
 		x.srv.mu.Unlock()
 		select {
@@ -120,9 +120,9 @@ func (x *session) waitRoom(ctx context.Context, src source, epoch uint32) {
 	}
 }
 
-// accept queues a frame if its rows continue the session; mu is held. An error breaks the
+// acceptLocked queues a frame if its rows continue the session. An error breaks the
 // protocol.
-func (x *session) accept(f *frame, h *wire.RowsHeader) (queued bool, err error) {
+func (x *session) acceptLocked(f *frame, h *wire.RowsHeader) (queued bool, err error) {
 	s := x.srv
 	end := f.start + f.count
 	if x.phase == ended || h.Epoch < x.route.Epoch {
@@ -137,11 +137,11 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) (queued bool, err error) 
 		if f.src == fromPrev {
 			gap.Peer = x.route.Prev // whose rows they are: the client knows its own
 		}
-		x.fail(gap)
+		x.failLocked(gap)
 		return false, nil
 	}
 	if f.start < x.next {
-		x.out.computed(x.route.Epoch, x.length, x.step)
+		x.out.computedLocked(x.route.Epoch, x.length, x.step)
 		s.metrics.duplicates.Add(float64(min(end, x.next) - f.start))
 		if end <= x.next {
 			return false, nil
@@ -152,10 +152,10 @@ func (x *session) accept(f *frame, h *wire.RowsHeader) (queued bool, err error) 
 	s.ids++
 	f.id = s.ids
 	x.frames = append(x.frames, f)
-	x.count(f.src, f.bytes())
+	x.countLocked(f.src, f.bytes())
 	x.next, x.comes = end, after(h)
 	s.queue.Push(s.clock(), x.key, f.id, f.count-f.done, f.class())
-	if x.ready() {
+	if x.readyLocked() {
 		poke(s.work)
 	}
 	return true, nil

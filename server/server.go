@@ -38,33 +38,58 @@ type Server struct {
 	packets  pool[packet]
 	reading  atomic.Pointer[budget.Pool] // bytes of large frames while they are read
 
-	mu       sync.Mutex // guards all below, and all protocol state of sessions
+	mu sync.Mutex // guards all below, and all protocol state of sessions
+	lifecycle
+	holdings
+	roster
+	arrivals
+	backlog
+}
+
+// lifecycle is what a server says it does.
+type lifecycle struct {
 	state    swarm.State
 	told     swarm.State // last announced
-	nextRTT  map[swarm.PeerID]float64
-	draining time.Time // when sessions that still run are ended; zero if not draining
-	stopping bool      // Run is over as soon as no session is left
-	span     *swarm.Span
-	loading  map[int]swarm.BlockStatus
-	engine   Engine
-	digests  []string
-	rates    swarm.Rates
-	offered  float64 // throughput as announced
-	cache    *kvcache.Cache
-	admits   *admission.Controller // who holds cache, and who is parked for others
-	queue    *sched.Queue
-	keys     sched.Session
-	byKey    map[sched.Session]*session
-	byID     map[wire.SessionID][]*session
-	killed   map[wire.SessionID]time.Time // ended by the operator: not taken again for a while
-	hellos   map[swarm.PeerID]int         // push streams that wait for their session
-	early    int                          // all of them
-	ids      uint64                       // of frames
-	queued   int                          // bytes of frames of all sessions
-	journals int                          // bytes of journal in all outboxes
-	outputs  int                          // bytes of outputs to clients and successors
-	changed  broadcast                    // of sessions and their routes
-	batch    batches
+	draining time.Time   // when sessions that still run are ended; zero if not draining
+	stopping bool        // Run is over as soon as no session is left
+}
+
+// holdings are what it has loaded, and what that is worth.
+type holdings struct {
+	span    *swarm.Span
+	loading map[int]swarm.BlockStatus
+	engine  Engine
+	digests []string
+	rates   swarm.Rates
+	offered float64 // throughput as announced
+	nextRTT map[swarm.PeerID]float64
+	cache   *kvcache.Cache
+}
+
+// roster are its sessions.
+type roster struct {
+	admits  *admission.Controller // who holds cache, and who is parked for others
+	queue   *sched.Queue
+	keys    sched.Session
+	byKey   map[sched.Session]*session
+	byID    map[wire.SessionID][]*session
+	killed  map[wire.SessionID]time.Time // ended by the operator: not taken again for a while
+	changed broadcast                    // of sessions and their routes
+	ids     uint64                       // of frames
+	batch   batches
+}
+
+// arrivals are push streams that came before their session.
+type arrivals struct {
+	hellos map[swarm.PeerID]int // push streams that wait for their session
+	early  int                  // all of them
+}
+
+// backlog is what waits for compute or for peers, of all sessions, in bytes.
+type backlog struct {
+	queued   int // bytes of frames of all sessions
+	journals int // bytes of journal in all outboxes
+	outputs  int // bytes of outputs to clients and successors
 }
 
 // New makes a server that does nothing yet.
@@ -81,9 +106,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, deps: deps, uid: cfg.Manifest.UID(), log: deps.Log, started: time.Now(),
 		ready: make(chan struct{}), work: make(chan struct{}, 1), publish: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		loading: map[int]swarm.BlockStatus{}, queue: sched.New(),
-		byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{},
-		killed: map[wire.SessionID]time.Time{}, hellos: map[swarm.PeerID]int{},
+		holdings: holdings{loading: map[int]swarm.BlockStatus{}},
+		roster: roster{
+			queue: sched.New(), byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{}, killed: map[wire.SessionID]time.Time{},
+		},
+		arrivals: arrivals{hellos: map[swarm.PeerID]int{}},
 	}
 	for _, a := range deps.Loader.Adapters() {
 		s.adapters = append(s.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
@@ -157,7 +184,7 @@ func (s *Server) Kill(id string) bool {
 	}
 	s.killed[sid] = time.Now()
 	for _, x := range append([]*session(nil), list...) {
-		x.finish(errKilled(s.deps.Self))
+		x.finishLocked(errKilled(s.deps.Self))
 	}
 	return true
 }

@@ -105,41 +105,41 @@ func (f *frame) class() sched.Class {
 	return sched.Prefill
 }
 
-// ready tells whether the session may take part in iterations; mu is held.
-func (x *session) ready() bool {
+// readyLocked tells whether the session may take part in iterations.
+func (x *session) readyLocked() bool {
 	limit := x.srv.cfg.Queues.Out
 	return x.phase == committed && x.out.resultBytes < limit && (x.push == nil || !x.push.failed && x.push.bytes < limit) &&
 		(x.srv.outputs < x.srv.cfg.Queues.OutTotal || x.out.resultBytes == 0 && (x.push == nil || x.push.bytes == 0))
 }
 
-// output counts bytes of outputs that wait for a peer, or no longer do; mu is held.
-func (s *Server) output(n int) {
+// outputLocked counts bytes of outputs that wait for a peer, or no longer do.
+func (s *Server) outputLocked(n int) {
 	full := s.outputs >= s.cfg.Queues.OutTotal
 	s.outputs += n
 	if full && s.outputs < s.cfg.Queues.OutTotal {
 		for _, y := range s.byKey {
-			y.settle()
+			y.settleLocked()
 		}
 	}
 }
 
-// settle tells the queue whether the session is ready; mu is held.
-func (x *session) settle() {
-	ready := x.ready()
+// settleLocked tells the queue whether the session is ready.
+func (x *session) settleLocked() {
+	ready := x.readyLocked()
 	x.srv.queue.Ready(x.key, ready)
 	if ready && len(x.frames) > 0 {
 		poke(x.srv.work)
 	}
 }
 
-// full tells whether a source must wait before it adds a frame; mu is held.
-func (x *session) full(src source) bool {
+// fullLocked tells whether a source must wait before it adds a frame.
+func (x *session) fullLocked(src source) bool {
 	q := &x.srv.cfg.Queues
 	return x.queued[src] >= q.In || x.queued[src] > 0 && x.srv.queued >= q.InTotal
 }
 
-// count notes bytes of frames that came from a source or left the queue; mu is held.
-func (x *session) count(src source, n int) {
+// countLocked notes bytes of frames that came from a source or left the queue.
+func (x *session) countLocked(src source, n int) {
 	s := x.srv
 	full := s.queued >= s.cfg.Queues.InTotal
 	x.queued[src] += n
@@ -151,9 +151,9 @@ func (x *session) count(src source, n int) {
 	}
 }
 
-// clear drops the rows that wait, and what an iteration in flight makes of others; mu is
+// clearLocked drops the rows that wait, and what an iteration in flight makes of others; mu is
 // held. The next row must follow those computed.
-func (x *session) clear() {
+func (x *session) clearLocked() {
 	x.srv.queue.Clear(x.key)
 	for _, f := range x.frames {
 		if f != x.run {
@@ -163,31 +163,31 @@ func (x *session) clear() {
 	clear(x.frames)
 	x.frames = x.frames[:0]
 	for src, n := range x.queued {
-		x.count(source(src), -n)
+		x.countLocked(source(src), -n)
 	}
 	x.next, x.comes = x.length, x.branch
 	x.room.wake()
 }
 
-// reroute begins a new epoch; mu is held. The caller has checked r. Rows in flight belong
+// rerouteLocked begins a new epoch. The caller has checked r. Rows in flight belong
 // to the old epoch: when their iteration ends they are thrown away, so what they write to
 // the cache beyond length is overwritten by the rows that follow.
-func (x *session) reroute(ctx context.Context, r wire.Route) {
-	x.leave()
+func (x *session) rerouteLocked(ctx context.Context, r wire.Route) {
+	x.leaveLocked()
 	x.route = r
-	x.rollBack(r.Truncate)
+	x.rollBackLocked(r.Truncate)
 	x.failed = ""
-	x.clear()
-	x.out.reroute(r, x.length)
-	x.enter(ctx)
-	x.settle()
-	x.out.report(false)
+	x.clearLocked()
+	x.out.rerouteLocked(r, x.length)
+	x.enterLocked(ctx)
+	x.settleLocked()
+	x.out.reportLocked(false)
 	x.srv.changed.wake()
 }
 
-// enter starts what belongs to the epoch of x.route, and returns the context that ends
-// with it; mu is held. Only the reader of the control stream calls it.
-func (x *session) enter(ctx context.Context) context.Context {
+// enterLocked starts what belongs to the epoch of x.route, and returns the context that ends
+// with it. Only the reader of the control stream calls it.
+func (x *session) enterLocked(ctx context.Context) context.Context {
 	ctx, x.unroute = context.WithCancel(ctx)
 	x.push = nil
 	if x.route.Next != "" {
@@ -198,8 +198,8 @@ func (x *session) enter(ctx context.Context) context.Context {
 	return ctx
 }
 
-// leave ends what belongs to the epoch; mu is held.
-func (x *session) leave() {
+// leaveLocked ends what belongs to the epoch.
+func (x *session) leaveLocked() {
 	x.unroute()
 	if x.pushed != nil {
 		x.pushed()
@@ -207,41 +207,41 @@ func (x *session) leave() {
 	}
 }
 
-// fail reports an error to the client; the session goes on. mu is held. The same failure
+// failLocked reports an error to the client; the session goes on. The same failure
 // is not repeated until rows were accepted again: a sender that has not heard of it yet
 // may have many frames on the way.
-func (x *session) fail(err *swarm.Error) {
+func (x *session) failLocked(err *swarm.Error) {
 	if x.phase == ended || x.failed == err.Code {
 		return
 	}
 	x.failed = err.Code
 	x.srv.metrics.failures.WithLabelValues(string(err.Code)).Inc()
-	x.out.fail(wire.NewFail(x.route.Epoch, err))
+	x.out.failLocked(wire.NewFail(x.route.Epoch, err))
 }
 
-// finish ends the session and tells the client why; mu is held. Everything is freed at
+// finishLocked ends the session and tells the client why. Everything is freed at
 // once, only the stream lives on until the client has read the reason.
-func (x *session) finish(err *swarm.Error) {
+func (x *session) finishLocked(err *swarm.Error) {
 	if x.phase == ended {
 		return
 	}
-	x.out.fail(wire.NewFail(x.route.Epoch, err))
+	x.out.failLocked(wire.NewFail(x.route.Epoch, err))
 	x.srv.metrics.failures.WithLabelValues(string(err.Code)).Inc()
 	x.srv.log.Info("session ended", "session", x.id.String(), "client", x.client, "code", err.Code, "reason", err.Message)
-	x.end()
-	x.out.close()
+	x.endLocked()
+	x.out.closeLocked()
 }
 
-// end frees everything; mu is held. Pages that an iteration writes to are freed when it
+// endLocked frees everything. Pages that an iteration writes to are freed when it
 // is over.
-func (x *session) end() {
+func (x *session) endLocked() {
 	if x.phase == ended {
 		return
 	}
 	x.phase = ended
-	x.leave()
-	x.clear()
-	x.out.drop()
+	x.leaveLocked()
+	x.clearLocked()
+	x.out.dropLocked()
 	s := x.srv
 	s.queue.Close(x.key)
 	delete(s.byKey, x.key)
@@ -250,14 +250,14 @@ func (x *session) end() {
 		delete(s.byID, x.id)
 	}
 	if x.run == nil {
-		x.release()
+		x.releaseLocked()
 	}
 	s.changed.wake()
 	poke(s.publish)
 }
 
-// release gives pages and place back; mu is held.
-func (x *session) release() {
+// releaseLocked gives pages and place back.
+func (x *session) releaseLocked() {
 	s := x.srv
 	s.cache.Put(x.pages)
 	x.pages, x.tables, x.view = nil, nil, tensor.KVView{}
@@ -273,15 +273,15 @@ func (s *Server) sweep(now time.Time) {
 	for _, x := range s.byKey {
 		switch {
 		case !s.draining.IsZero() && now.After(s.draining):
-			x.finish(errDraining(s.deps.Self))
+			x.finishLocked(errDraining(s.deps.Self))
 		case x.phase == leased && now.After(x.expires):
-			x.finish(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed in time and its cache was freed"))
+			x.finishLocked(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed in time and its cache was freed"))
 		case x.phase == committed && now.Sub(x.active) > t.Idle:
-			x.finish(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was idle for %v and was closed", t.Idle))
+			x.finishLocked(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was idle for %v and was closed", t.Idle))
 		default:
-			x.out.hurry(now, t.Write)
+			x.out.hurryLocked(now, t.Write)
 			if x.push != nil {
-				x.push.hurry(now, t.Write)
+				x.push.hurryLocked(now, t.Write)
 			}
 		}
 	}

@@ -16,12 +16,12 @@ func (s *Server) Status() swarm.NodeStatus {
 	return swarm.NodeStatus{
 		Peer: s.deps.Self, Version: s.cfg.Version, Started: s.started, Manifest: &m, UID: s.uid,
 		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: s.rates, Throughput: s.offered,
-		Cache: s.cacheStatus(), Sessions: len(s.byKey), Steps: s.batch.steps, Batch: s.batch.status(), Device: s.cfg.Device,
+		Cache: s.cacheStatusLocked(), Sessions: len(s.byKey), Steps: s.batch.steps, Batch: s.batch.status(), Device: s.cfg.Device,
 	}
 }
 
-// cacheStatus is called with mu held.
-func (s *Server) cacheStatus() swarm.CacheStatus {
+// cacheStatusLocked reads the counters of the cache; there may be none yet.
+func (s *Server) cacheStatusLocked() swarm.CacheStatus {
 	if s.cache == nil {
 		return swarm.CacheStatus{}
 	}
@@ -61,7 +61,7 @@ func (s *Server) Sessions() []swarm.SessionStatus {
 		}
 		out = append(out, swarm.SessionStatus{
 			ID: x.id.String(), Role: "server", Model: s.cfg.Manifest.Name, Peer: x.client, Span: &span, Epoch: x.route.Epoch,
-			Position: x.position(), MaxLength: x.maxLength, Bytes: bytes, Opened: x.opened, Steps: x.steps,
+			Position: x.positionLocked(), MaxLength: x.maxLength, Bytes: bytes, Opened: x.opened, Steps: x.steps,
 		})
 	}
 	slices.SortFunc(out, func(a, b swarm.SessionStatus) int {
