@@ -59,6 +59,10 @@ bench: build ## a first look at speed against this machine's ceilings, then Go b
 	bin/whorl bench model --shape 135m --quick
 	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...
 
+.PHONY: hostile
+hostile: ## attacks by strangers on real nodes, with 1,000 identities
+	WHORL_IDENTITIES=1000 $(GO) test -count=1 -v -timeout 10m ./internal/hostile
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for 10 s each
 	scripts/fuzz.sh 10s

@@ -123,7 +123,7 @@ func TestMalformedFrames(t *testing.T) {
 			var all sync.WaitGroup
 			for worker := range 4 {
 				all.Go(func() {
-					rng := rand.New(rand.NewPCG(uint64(p), uint64(worker)))
+					rng := newRand(p, worker)
 					for range each / 4 {
 						c, err := s.Open(at, proto.id)
 						if err != nil {
@@ -147,6 +147,8 @@ func TestMalformedFrames(t *testing.T) {
 		t.Errorf("the node after it: %v", err)
 	}
 }
+
+func newRand(a, b int) *rand.Rand { return rand.New(rand.NewPCG(uint64(a), uint64(b))) }
 
 // broken is a frame with something wrong.
 func (w *World) broken(rng *rand.Rand, at *Node, first wire.Type) []byte {
