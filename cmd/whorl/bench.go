@@ -116,7 +116,7 @@ counts products with weights against dot products.`,
 	f.add(fs, 2*time.Second)
 	f.model.add(fs)
 	fs.StringVar(&f.shape, "shape", "", "shape with random weights: "+strings.Join(bench.Shapes(), ", "))
-	fs.StringVar(&f.format, "format", "q4_0", "format of random weights: f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1, q5_0, q4_k, q5_k or q6_k")
+	fs.StringVar(&f.format, "format", "q4_0", "format of random weights: "+either(randomFormats()))
 	fs.IntVar(&f.prefill, "prefill", 512, "positions of the prompt")
 	fs.IntVar(&f.decode, "decode", 128, "context at which tokens are decoded")
 	fs.IntSliceVar(&f.batch, "batch", []int{2, 4, 8, 16}, "`N`[,N...] numbers of sequences to decode at once, besides one")
@@ -219,11 +219,20 @@ func (f *benchModelFlags) randomSource() (*benchSource, error) {
 	return &benchSource{load, cfg.MaxPositions, func() error { return nil }}, nil
 }
 
+// randomFormats are those that random weights can be made in.
+func randomFormats() []string { return append([]string{"f32", "f16", "bf16"}, model.Quantisers()...) }
+
+// either reads a list out: a, b or c.
+func either(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // randomFormat reads a format that random weights can be made in.
 func randomFormat(name string) (tensor.DType, error) {
 	t, err := tensor.ParseDType(name)
 	if err != nil || !bench.CanMake(t) {
-		return 0, usagef("--format %q: no random weights are made in it: use one of f32, f16, bf16, int8, nf4, q8_0, q4_0, q4_1, q5_0, q4_k, q5_k, q6_k", name)
+		return 0, usagef("--format %q: no random weights are made in it: use %s", name, either(randomFormats()))
 	}
 	return t, nil
 }
@@ -328,7 +337,7 @@ are read from memory: each measurement walks through copies of its matrix.`,
 	}
 	fs := cmd.Flags()
 	f.add(fs, 200*time.Millisecond)
-	fs.StringSliceVar(&formats, "format", []string{"f32", "bf16", "int8", "nf4", "q8_0", "q4_0", "q4_1", "q5_0", "q4_k", "q5_k", "q6_k"}, "`FORMAT`[,FORMAT...] of weights")
+	fs.StringSliceVar(&formats, "format", append([]string{"f32", "bf16"}, model.Quantisers()...), "`FORMAT`[,FORMAT...] of weights")
 	fs.IntSliceVar(&rows, "rows", []int{1, 4, 16, 512}, "`N`[,N...] rows of activations")
 	fs.Var(&weights, "weights", "`SIZE` of the weights that a measurement walks through")
 	return cmd
