@@ -231,7 +231,7 @@ func (f *modelFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "converted-model-name-or-path", "", "another way to name MODEL")
 	fs.StringVar(&f.name, "model-name", "", "`NAME` under which the model is served; default: that of the file or folder")
 	fs.StringVar(&f.dtype, "dtype", "auto", "float weights as auto (as stored), float32 (f32), bfloat16 (bf16) or float16 (f16)")
-	fs.StringVar(&f.quant, "quant", "none", "quantise the blocks at load: none (as stored), "+either(model.Quantisers())+"; int8 is LLM.int8(), nf4 that of QLoRA")
+	fs.StringVar(&f.quant, "quant", "none", "quantise the blocks at load: none (as stored), "+either(model.Quantisers())+" (int8: LLM.int8(), nf4: QLoRA)")
 	fs.StringVar(&f.kvDType, "kv-dtype", "f32", "KV cache as float32 (f32), or bfloat16 (bf16) in half the memory; another class of servers")
 }
 
