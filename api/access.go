@@ -10,12 +10,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gorilla/websocket"
 )
 
 // CheckListen refuses an address beyond loopback without a token: whoever reaches a
-// listener without one may use all of it. addr is HOST:PORT; an empty host is all.
+// listener without one may use all of it. It refuses a token that could be guessed. addr is
+// HOST:PORT; an empty host is all.
 func CheckListen(addr, token string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -23,6 +25,9 @@ func CheckListen(addr, token string) error {
 	}
 	if token == "" && !loopback(host) {
 		return fmt.Errorf("listen address %q can be reached from other machines: give a token, or listen on 127.0.0.1", addr)
+	}
+	if n := utf8.RuneCountInString(token); n > 0 && n < MinToken {
+		return fmt.Errorf("a token of %d characters can be guessed: take at least %d, such as the output of openssl rand -hex 16", n, MinToken)
 	}
 	return nil
 }

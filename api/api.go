@@ -96,7 +96,7 @@ type Limits struct {
 	KeepAlive    time.Duration // of silence in an event stream before a comment
 	Ping         time.Duration // between WebSocket pings
 	Idle         time.Duration // of a WebSocket with nothing to do, before it is closed
-	Write        time.Duration // a reader may keep us waiting, before it is dropped
+	Write        time.Duration // a reader may keep us waiting, of an event stream in all, before it is dropped
 	Sockets      int           // WebSockets of one user: an address
 	UserCache    float64       // share of a model's cache that the sockets of one user may hold, beyond a first session
 }
@@ -166,6 +166,7 @@ type API struct {
 	forms   map[string]Form
 	metrics *metrics
 	users   *users
+	guesses *guesses
 	bodies  *bodies
 }
 
@@ -195,7 +196,7 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 		}
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), bodies: newBodies(cfg.Exempt)}
+	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), guesses: newGuesses(), bodies: newBodies(cfg.Exempt)}
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"whorl/api/gen"
+	"whorl/swarm"
 )
 
 // Handler serves the routes of one listener. admin is for the one that has control, and neither
@@ -104,7 +105,17 @@ func (a *API) authorised(s *site, next http.Handler) http.Handler {
 			p.route = pattern
 		}
 		s.cors(w, r, to)
-		if err := s.authorise(r, to); err != nil {
+		err := error(nil)
+		if to.token && s.Token != "" {
+			err = a.mayTry(r)
+		}
+		if err == nil {
+			err = s.authorise(r, to)
+		}
+		if err != nil {
+			if swarm.CodeOf(err) == CodeNoToken && tokenOf(r) != "" {
+				a.guesses.wrong(userOf(r), time.Now())
+			}
 			a.Fail(w, r, err)
 			return
 		}

@@ -14,8 +14,11 @@ type EventStream struct {
 
 	w       http.ResponseWriter
 	control *http.ResponseController
-	wait    time.Duration // the longest a write may take
+	wait    time.Duration // what slow writes may still take, all together
 }
+
+// slowWrite is a write that the reader makes wait; shorter ones are the machine's own doing.
+const slowWrite = 100 * time.Millisecond
 
 // EventStream is one that answers a request.
 func (a *API) EventStream(w http.ResponseWriter) *EventStream {
@@ -50,8 +53,15 @@ func (e *EventStream) Raw(s string) {
 	if e.Err != nil {
 		return
 	}
-	// Not every writer has deadlines; those of real connections do.
-	if err := e.control.SetWriteDeadline(time.Now().Add(e.wait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	// Not every writer has deadlines; those of real connections do. A slow reader holds a
+	// session for no longer than the limit, however it spreads its slowness.
+	start := time.Now()
+	defer func() {
+		if took := time.Since(start); took > slowWrite {
+			e.wait -= took
+		}
+	}()
+	if err := e.control.SetWriteDeadline(start.Add(e.wait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		e.Err = err
 		return
 	}

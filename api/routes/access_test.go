@@ -3,11 +3,14 @@ package routes
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"whorl/api"
 )
@@ -19,7 +22,8 @@ func TestCheckListen(t *testing.T) {
 	}{
 		{"127.0.0.1:8300", "", true}, {"localhost:0", "", true}, {"[::1]:8300", "", true}, {"127.8.8.8:1", "", true},
 		{":8300", "", false}, {"0.0.0.0:8300", "", false}, {"[::]:8300", "", false}, {"192.168.1.5:8300", "", false}, {"example.org:80", "", false},
-		{"0.0.0.0:8300", "secret", true}, {":8300", "secret", true},
+		{"0.0.0.0:8300", "sixteen letters.", true}, {":8300", "sixteen letters.", true},
+		{"0.0.0.0:8300", "fifteen letters", false}, {"127.0.0.1:8300", "x", false},
 		{"8300", "secret", false}, {"", "", false},
 	} {
 		if err := api.CheckListen(c.addr, c.token); (err == nil) != c.ok {
@@ -136,6 +140,57 @@ func TestToken(t *testing.T) {
 			t.Errorf("%s with %q: status %d, %v", c.path, c.auth, w.Code, w.Header())
 		}
 	}
+}
+
+// Whoever shows wrong tokens must wait, and others need not.
+func TestGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(c *api.Config) { c.Public.Token = "sixteen letters." })
+		h := b.api.Public()
+		ask := func(from, token string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest("GET", "http://127.0.0.1/v1/models", nil)
+			r.RemoteAddr = from
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w
+		}
+		const guesser, other, proxy = "203.0.113.9:1000", "203.0.113.8:1000", "127.0.0.1:1000"
+		status := map[int]int{}
+		for i := range 6000 {
+			w := ask(guesser, fmt.Sprint("guess ", i))
+			if status[w.Code]++; w.Code == 429 && w.Header().Get("Retry-After") == "" {
+				t.Fatal("no Retry-After")
+			}
+		}
+		if status[401] != 20 || status[429] != 5980 {
+			t.Errorf("statuses %v", status)
+		}
+		if w := ask(guesser, "sixteen letters."); w.Code != 429 {
+			t.Errorf("the right token among guesses: status %d", w.Code)
+		}
+		if w := ask(other, "sixteen letters."); w.Code != 200 {
+			t.Errorf("another address: status %d", w.Code)
+		}
+		if w := ask(guesser, ""); w.Code != 401 { // no guess
+			t.Errorf("without a token: status %d", w.Code)
+		}
+		time.Sleep(3 * time.Second)
+		if w := ask(guesser, "sixteen letters."); w.Code != 200 {
+			t.Errorf("after the wait: status %d", w.Code)
+		}
+		for range 100 {
+			ask(proxy, "wrong")
+		}
+		if w := ask(proxy, "sixteen letters."); w.Code != 200 {
+			t.Errorf("behind a proxy: status %d", w.Code)
+		}
+		for i := range 10_000 { // many addresses take no more than their memory
+			ask(fmt.Sprintf("198.51.%d.%d:1", i/250, i%250), "wrong")
+		}
+	})
 }
 
 func TestListenersApart(t *testing.T) {
