@@ -43,6 +43,7 @@ func (s *Server) ServeSession(ctx context.Context, from swarm.PeerID, stream wir
 	s.log.Debug("session opens", "session", x.id.String(), "client", from, "blocks", x.span.String(), "max_length", x.maxLength)
 	x.tasks.Go(func() { x.out.run(ctx) })
 
+	r.Charge(ctx, lingering{stream, x}, s.hold(from, stream))
 	x.read(ctx, r)
 	s.mu.Lock()
 	x.endLocked()
@@ -61,6 +62,22 @@ func (s *Server) readOpen(from swarm.PeerID, stream wire.Stream, r *wire.Reader)
 	}
 	open := new(wire.Open)
 	return open, wire.DecodeFirst(wire.TypeOpen, p, s.deps.Self, from, open)
+}
+
+// lingering is a control stream whose reader sets no deadline any more once the session has
+// ended: it would take back the one by which its client must be gone.
+type lingering struct {
+	wire.Stream
+	x *session
+}
+
+func (l lingering) SetReadDeadline(t time.Time) error {
+	l.x.srv.mu.Lock()
+	defer l.x.srv.mu.Unlock()
+	if l.x.out.closing {
+		return nil
+	}
+	return l.Stream.SetReadDeadline(t)
 }
 
 // hold is a peer's hand in the bytes of frames that are being read. The node itself, and who

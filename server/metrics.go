@@ -45,13 +45,19 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.failures) {
+	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.failures) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
+
+// reading is the budget of frames that are being read, which the memory plan replaces.
+type reading struct{ s *Server }
+
+func (r reading) Describe(out chan<- *prometheus.Desc) { r.s.reading.Load().Describe(out) }
+func (r reading) Collect(out chan<- prometheus.Metric) { r.s.reading.Load().Collect(out) }
 
 // gauges read the present state when they are scraped.
 func (s *Server) gauges() []prometheus.Collector {

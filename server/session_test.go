@@ -357,3 +357,26 @@ func TestPagesOutliveTheirStep(t *testing.T) {
 		n.idle(t)
 	})
 }
+
+// A large frame that is under way when its session ends does not keep the stream: the client
+// has its time to read why, and no more.
+func TestEndWithinALargeFrame(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.serve("a", swarm.Span{Start: 0, End: 6}, nil)
+		c := w.stage(n, func(o *wire.Open) { o.Route.Next, o.Route.NextRecord = "", nil })
+		frame := wire.AppendFrame(nil, wire.TypeRows, make([]byte, 200<<10))
+		c.write(frame[:100<<10])
+		time.Sleep(time.Second)
+		if !n.Kill(c.id.String()) {
+			t.Fatal("there is no session")
+		}
+		c.write(frame[100<<10:])
+		begin := time.Now()
+		c.refusal(swarm.CodeCancelled, swarm.Elsewhere)
+		c.ended()
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("the stream ended after %v", took)
+		}
+		n.idle(t)
+	})
+}
