@@ -3,7 +3,6 @@ package client_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"sync"
 
 	"whorl/internal/swarmtest"
@@ -72,12 +71,8 @@ func newFakeServer(net *swarmtest.Net, dir *swarmtest.Directory, id swarm.PeerID
 	s := &fakeServer{node: net.Node(id), dir: dir.For(id), span: span, journal: -1, sessions: map[wire.SessionID]*fakeSession{}}
 	s.node.Handle(wire.ProtoSession, s.control)
 	s.node.Handle(wire.ProtoPush, s.pushed)
-	digests := make([]string, span.Len())
-	for i := range digests {
-		digests[i] = fmt.Sprint("digest of block ", span.Start+i)
-	}
 	err := s.dir.Announce(context.Background(), swarm.Record{
-		Protocol: wire.Version, Manifest: m, Span: span, State: swarm.Online, Digests: digests,
+		Protocol: wire.Version, UID: m.UID(), Manifest: m, Span: span, State: swarm.Online,
 		Version: "test", CacheTotal: 1 << 20, CacheLeft: 1 << 20, MaxLength: 4096,
 	})
 	if err != nil {

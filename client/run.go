@@ -245,14 +245,14 @@ func (s *Session) plan(ctx context.Context, whole bool) chain.Event {
 		s.mu.Unlock()
 	}
 	var hops []chain.Hop
-	at, prev, digests := 0, swarm.PeerID(""), s.digests(kept)
+	at, prev := 0, swarm.PeerID("")
 	fill := func(end int, next swarm.PeerID) error {
 		if at == end {
 			return nil
 		}
 		more, err := s.e.plan(ctx, route.Query{
 			Range: swarm.Span{Start: at, End: end}, From: prev, To: next,
-			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Digests: digests,
+			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams,
 		}, s.adapter, kept)
 		hops = append(hops, more...)
 		return err
@@ -278,7 +278,7 @@ func (s *Session) better(ctx context.Context, late *stage, took time.Duration) b
 	s.mu.Lock()
 	kept := s.machine.Alive()
 	s.mu.Unlock()
-	q := route.Query{Range: late.hop.Span, Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Digests: s.digests(kept)}
+	q := route.Query{Range: late.hop.Span, Tokens: s.opt.MaxLength, Sequences: s.opt.Beams}
 	hops, err := s.e.plan(ctx, q, s.adapter, kept)
 	if err != nil {
 		return false
@@ -291,20 +291,4 @@ func (s *Session) better(ctx context.Context, late *stage, took time.Duration) b
 		row += h.Decode
 	}
 	return row < took/2
-}
-
-// digests are those of the blocks the kept stages hold: whoever joins must agree.
-func (s *Session) digests(kept []chain.Hop) map[int]string {
-	out := map[int]string{}
-	view := s.e.lastView()
-	for _, h := range kept {
-		if r, ok := view.Server(h.Peer); ok {
-			for b := h.Span.Start; b < h.Span.End; b++ {
-				if d := r.Digest(b); d != "" {
-					out[b] = d
-				}
-			}
-		}
-	}
-	return out
 }

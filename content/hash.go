@@ -55,6 +55,9 @@ func Parse(s string) (Hash, error) {
 	return h, nil
 }
 
+// Sum is the SHA-256 of bytes in no domain, as other programs compute it.
+func Sum(b []byte) Hash { return sha256.Sum256(b) }
+
 // domainSize is one block of SHA-256: what follows it is hashed as if nothing went before.
 const domainSize = sha256.BlockSize
 

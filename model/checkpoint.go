@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"whorl/content"
 	"whorl/model/nn"
 	"whorl/model/weights"
 	"whorl/tensor"
@@ -35,8 +36,9 @@ type Checkpoint struct {
 	types  map[string]tensor.DType // of an Outline of a file: of every tensor
 	eos    []int32
 
-	mu    sync.Mutex // guards ropes
+	mu    sync.Mutex // guards all below
 	ropes []ropeTable
+	roots map[int]content.Hash // of blocks that were hashed, and of the head
 }
 
 // Metadata gives the key-value pairs of a GGUF file, for its vocabulary; it is empty for

@@ -1,14 +1,13 @@
 package model
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
 
+	"whorl/content"
 	"whorl/model/nn"
 	"whorl/tensor"
 )
@@ -198,70 +197,32 @@ func (c Config) validateSpec(s nn.Spec) error {
 	return s.Validate()
 }
 
-// Hash names the maths of the model: SHA-256, in hex, over canonical JSON of every field
-// that alters a result. It is the same for one model read from safetensors and from GGUF.
-// Fields that came later are left out where they are off, so that older hashes stay.
+var configDomain = content.NewDomain("whorl model config")
+
+// Hash names the maths of the model, in hex: the hash of the JSON of every field that alters
+// a result. It is the same for one model read from safetensors and from GGUF. Fields that
+// come later are left out where they are off, so that older hashes stay.
 func (c Config) Hash() string {
-	canonical := struct {
-		Version    int               `json:"v"`
-		Family     string            `json:"family"`
-		Vocab      int               `json:"vocab"`
-		Hidden     int               `json:"hidden"`
-		Layers     int               `json:"layers"`
-		Heads      int               `json:"heads"`
-		KVHeads    int               `json:"kv_heads"`
-		HeadDim    int               `json:"head_dim"`
-		FFN        int               `json:"ffn"`
-		NormEps    float32           `json:"norm_eps"`
-		Activation tensor.Activation `json:"activation"`
-		Rope       nn.Rope           `json:"rope"`
-		AttnBias   bool              `json:"attn_bias"`
-		MLPBias    bool              `json:"mlp_bias"`
-		Tied       bool              `json:"tied"`
-		QKVBias    bool              `json:"qkv_bias,omitempty"`
-		QKNorm     bool              `json:"qk_norm,omitempty"`
-		More       *more             `json:"more,omitempty"`
-	}{
-		1, c.Family, c.Vocab, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.FFN,
-		c.NormEps, c.Activation, c.Rope, c.AttnBias, c.MLPBias, c.Tied,
-		c.QKVBias, c.QKNorm, c.more(),
+	kinds := make([]int, len(c.Kinds)) // as numbers: JSON makes text of bytes
+	for i, k := range c.Kinds {
+		kinds[i] = int(k)
 	}
-	raw, err := json.Marshal(canonical)
+	raw, err := json.Marshal(struct {
+		Family       string    `json:"family"`
+		Vocab        int       `json:"vocab"`
+		Layers       int       `json:"layers"`
+		Tied         bool      `json:"tied,omitempty"`
+		Spec         nn.Spec   `json:"spec"`
+		Others       []nn.Spec `json:"others,omitempty"`
+		Kinds        []int     `json:"kinds,omitempty"`
+		EmbedScale   float32   `json:"embed_scale,omitempty"`
+		EmbedNorm    bool      `json:"embed_norm,omitempty"`
+		LogitScale   float32   `json:"logit_scale,omitempty"`
+		LogitSoftcap float32   `json:"logit_softcap,omitempty"`
+	}{c.Family, c.Vocab, c.Layers, c.Tied, c.Spec, c.Others, kinds, c.EmbedScale, c.EmbedNorm, c.LogitScale, c.LogitSoftcap})
 	if err != nil {
 		// Only a float that is no number can do this, and Validate refuses those.
 		panic("model: config of a checkpoint that was not validated: " + err.Error())
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
-
-// more is what the first version of the hash did not know.
-type more struct {
-	Spec         nn.Spec   `json:"spec"`
-	Others       []nn.Spec `json:"others,omitempty"`
-	Kinds        []int     `json:"kinds,omitempty"`
-	EmbedScale   float32   `json:"embed_scale,omitempty"`
-	EmbedNorm    bool      `json:"embed_norm,omitempty"`
-	LogitScale   float32   `json:"logit_scale,omitempty"`
-	LogitSoftcap float32   `json:"logit_softcap,omitempty"`
-}
-
-// more is nil for models that the first version describes whole.
-func (c Config) more() *more {
-	m := more{
-		Spec: c.Spec, Others: c.Others,
-		EmbedScale: c.EmbedScale, EmbedNorm: c.EmbedNorm, LogitScale: c.LogitScale, LogitSoftcap: c.LogitSoftcap,
-	}
-	for _, k := range c.Kinds {
-		m.Kinds = append(m.Kinds, int(k))
-	}
-	first := nn.Spec{
-		Hidden: c.Hidden, FFN: c.FFN, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-		NormEps: c.NormEps, Activation: c.Activation, Rope: c.Rope,
-		AttnBias: c.AttnBias, QKVBias: c.QKVBias, MLPBias: c.MLPBias, QKNorm: c.QKNorm,
-	}
-	if reflect.DeepEqual(m, more{Spec: first}) {
-		return nil
-	}
-	return &m
+	return configDomain.Of(raw).String()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // One model is one Config and one hash, in both forms of config.json, under other prefixes
-// and in GGUF; a digest is of stored bytes, and GGUF stores vectors as float32.
+// and in GGUF; a root is of stored bytes, and GGUF stores vectors as float32.
 func TestFormsOfAModelAgree(t *testing.T) {
 	for _, dir := range []string{"testdata/qwen2", "testdata/qwen3", "testdata/mistral", "testdata/mistralwindow",
 		"testdata/qwen2window", "testdata/qwen3window", "testdata/yarn", "testdata/yarnfull", "testdata/yarnkeys", "testdata/dynamic", "testdata/mixtral",
@@ -20,7 +20,7 @@ func TestFormsOfAModelAgree(t *testing.T) {
 		"testdata/phi3", "testdata/olmo2", "testdata/smollm3", "testdata/granite", "testdata/cohere", "testdata/bloom", "testdata/bloomq", "testdata/falcon", "testdata/falcon40", "testdata/falcon11"} {
 		t.Run(dir, func(t *testing.T) {
 			base := open(t, dir)
-			wantDigest, err := base.BlockDigest(1)
+			wantDigest, err := base.BlockRoot(1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,12 +39,12 @@ func TestFormsOfAModelAgree(t *testing.T) {
 				if !reflect.DeepEqual(ck.Config, base.Config) || ck.Config.Hash() != base.Config.Hash() {
 					t.Errorf("%s: %+v, want %+v", path, ck.Config, base.Config)
 				}
-				digest, err := ck.BlockDigest(1)
+				digest, err := ck.BlockRoot(1)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if ck.Source == base.Source && digest != wantDigest {
-					t.Errorf("%s: another digest of block 1", path)
+					t.Errorf("%s: another root of block 1", path)
 				}
 			}
 		})
@@ -118,9 +118,9 @@ func TestFamiliesNameWrongTensors(t *testing.T) {
 // models that do not use it.
 func TestHashesStay(t *testing.T) {
 	for path, want := range map[string]string{
-		"testdata/scaled":            "79e7cce7b3d3adf432b0141d1dc7d806f390bb010cc1cc345261a2e5085098ee",
-		"testdata/linear":            "6d1ace32d1e28f06eb857a9325aade5b54f0ca9c4303854cf97bfef6d530a58b",
-		"testdata/quants/model.gguf": "3508504007609e3c657cd37905395abb9cdeecb909aeccbb35c60cfa19edcd50",
+		"testdata/scaled":            "cfccd386660dda272a396a030574e0e2f04dd5d3c22317fdcf43a554d2b75ab2",
+		"testdata/linear":            "361ce572adca9e204d785fb7b1ab66e7868f1860d0fa3eb930dd33f31fbaa4e9",
+		"testdata/quants/model.gguf": "540eeffbf103a851e1ec7a7788b51ae17ad4636721a608825ef18b450593ac1a",
 	} {
 		if got := open(t, path).Config.Hash(); got != want {
 			t.Errorf("%s: hash %s, want %s", path, got, want)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"whorl/content"
 	"whorl/model"
 	"whorl/model/nn"
 	"whorl/tensor"
@@ -51,11 +52,11 @@ func TestLoadReadsOnlyWhatItLoads(t *testing.T) {
 				t.Errorf("%s: block %d holds %d bytes, want at least %d", path, i, b.Bytes(), want)
 			}
 			before = ck.BytesRead()
-			if _, err := ck.BlockDigest(i); err != nil {
+			if _, err := ck.BlockRoot(i); err != nil {
 				t.Fatal(err)
 			}
 			if read := ck.BytesRead() - before; read != want {
-				t.Errorf("%s: the digest of block %d read %d bytes, want %d", path, i, read, want)
+				t.Errorf("%s: the root of block %d read %d bytes, want %d", path, i, read, want)
 			}
 		}
 	}
@@ -174,12 +175,12 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(diff / size)
 }
 
-func TestBlockDigest(t *testing.T) {
-	digest := func(path string, i int) string {
+func TestBlockRoot(t *testing.T) {
+	digest := func(path string, i int) content.Hash {
 		t.Helper()
-		d, err := open(t, path).BlockDigest(i)
-		if err != nil || len(d) != 64 {
-			t.Fatalf("%s: %q, %v", path, d, err)
+		d, err := open(t, path).BlockRoot(i)
+		if err != nil || d.IsZero() {
+			t.Fatalf("%s: %s, %v", path, d, err)
 		}
 		return d
 	}
@@ -188,24 +189,24 @@ func TestBlockDigest(t *testing.T) {
 		t.Error("two readings of a block differ")
 	}
 	if digest(toyPath, 1) == a {
-		t.Error("two blocks have one digest")
+		t.Error("two blocks have one root")
 	}
 	dir := copyModel(t, toyPath)
 	if digest(dir, 0) != a {
-		t.Error("the digest depends on the path")
+		t.Error("the root depends on the path")
 	}
 	flipBit(t, filepath.Join(dir, "model.safetensors"), "model.layers.3.mlp.up_proj.weight")
 	for i := range 8 {
 		if changed := digest(dir, i) != digest(toyPath, i); changed != (i == 3) {
-			t.Errorf("a flipped bit in block 3: the digest of block %d changed: %v", i, changed)
+			t.Errorf("a flipped bit in block 3: the root of block %d changed: %v", i, changed)
 		}
 	}
 	// The same values under another type are other stored weights.
 	if digest("testdata/pair", 0) == digest("testdata/pair/model.gguf", 0) {
-		t.Error("permuted rows have the digest of those in order")
+		t.Error("permuted rows have the root of those in order")
 	}
-	if _, err := open(t, toyPath).BlockDigest(8); err == nil {
-		t.Error("block 8 of 8 has a digest")
+	if _, err := open(t, toyPath).BlockRoot(8); err == nil {
+		t.Error("block 8 of 8 has a root")
 	}
 }
 

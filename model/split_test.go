@@ -60,8 +60,8 @@ func sameStorage(t *testing.T, path string, got, want *model.Checkpoint) {
 		t.Fatal(err)
 	}
 	for i := range want.Config.Layers {
-		a, err1 := got.BlockDigest(i)
-		b, err2 := want.BlockDigest(i)
+		a, err1 := got.BlockRoot(i)
+		b, err2 := want.BlockRoot(i)
 		if err1 != nil || err2 != nil || a != b {
 			t.Errorf("%s: the digest of block %d is %s (%v), want %s (%v)", path, i, a, err1, b, err2)
 		}

@@ -13,8 +13,8 @@ import (
 // recordLocked is what the server says of itself now.
 func (s *Server) recordLocked() swarm.Record {
 	r := swarm.Record{
-		Protocol: wire.Version, Peer: s.deps.Self, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
-		Digests: s.digests, PublicName: s.cfg.PublicName, Version: s.cfg.Version,
+		Protocol: wire.Version, Peer: s.deps.Self, UID: s.uid, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
+		PublicName: s.cfg.PublicName, Version: s.cfg.Version,
 		Rates: s.rates, Throughput: s.offered, Relay: s.cfg.Relay, Adapters: s.adapters,
 	}
 	if s.deps.Addrs != nil {

@@ -115,7 +115,7 @@ const unropable = 13
 func (e *fakeEngine) Blocks() []blocks.Info {
 	var out []blocks.Info
 	for b := e.start; b < e.end; b++ {
-		out = append(out, blocks.Info{Index: b, Bytes: 1000, Digest: fmt.Sprint("digest ", b)})
+		out = append(out, blocks.Info{Index: b, Bytes: 1000, Root: fmt.Sprint("root ", b)})
 	}
 	return out
 }

@@ -59,7 +59,6 @@ type holdings struct {
 	span    *swarm.Span
 	loading map[int]swarm.BlockStatus
 	engine  Engine
-	digests []string
 	rates   swarm.Rates
 	offered float64 // throughput as announced
 	nextRTT map[swarm.PeerID]float64
@@ -130,14 +129,9 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // install makes the server able to serve: engine and cache are there.
 func (s *Server) install(e Engine, span swarm.Span, c *kvcache.Cache, a *admission.Controller) {
-	infos := e.Blocks()
-	digests := make([]string, len(infos))
-	for i, b := range infos {
-		digests[i] = b.Digest
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.engine, s.span, s.cache, s.admits, s.digests = e, &span, c, a, digests
+	s.engine, s.span, s.cache, s.admits = e, &span, c, a
 }
 
 // setState changes the announced state.
@@ -259,5 +253,5 @@ func pop[T any](q *[]T) T {
 
 // blockStatus is how operators see a loaded block.
 func blockStatus(b blocks.Info, state string) swarm.BlockStatus {
-	return swarm.BlockStatus{Index: b.Index, State: state, Bytes: b.Bytes, Load: b.Load, Digest: b.Digest}
+	return swarm.BlockStatus{Index: b.Index, State: state, Bytes: b.Bytes, Load: b.Load, Digest: b.Root}
 }

@@ -148,13 +148,9 @@ func (p *Postgres) Write(ctx context.Context, s Sample) error {
 }
 
 func queueCoverage(rows *pgx.Batch, c *Coverage) {
-	disputed := []int32{}
-	for _, s := range c.Disputed {
-		disputed = append(disputed, int32(s.Start), int32(s.End))
-	}
-	rows.Queue(`insert into coverage (model, model_name, at, counts, missing, missing_blocks, disputed, min_redundancy, servers, bottleneck, session_tps, cache_left)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		c.Model, c.ModelName, c.At, packCounts(c.Counts), swarm.FormatSpans(c.Missing), swarm.Total(c.Missing), disputed, c.MinRedundancy, c.Servers,
+	rows.Queue(`insert into coverage (model, model_name, at, counts, missing, missing_blocks, min_redundancy, servers, bottleneck, session_tps, cache_left)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		c.Model, c.ModelName, c.At, packCounts(c.Counts), swarm.FormatSpans(c.Missing), swarm.Total(c.Missing), c.MinRedundancy, c.Servers,
 		c.Bottleneck, c.SessionTPS, c.CacheLeft)
 }
 

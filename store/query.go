@@ -43,7 +43,7 @@ func (p *Postgres) Crawls(ctx context.Context, w Window) ([]Crawl, error) {
 
 // Coverage implements Reader.
 func (p *Postgres) Coverage(ctx context.Context, model swarm.UID, w Window) ([]Coverage, error) {
-	out, err := query(ctx, p, "read coverage", scanCoverage, `select model, model_name, at, counts, disputed, min_redundancy, servers, bottleneck, session_tps, cache_left
+	out, err := query(ctx, p, "read coverage", scanCoverage, `select model, model_name, at, counts, min_redundancy, servers, bottleneck, session_tps, cache_left
 		from (select distinct on (case when $4::bigint > 0 then `+step+` else id end) * from coverage
 			where model = $1 and at >= $2 and at < $3
 			order by case when $4::bigint > 0 then `+step+` else id end, min_redundancy, missing_blocks desc, at desc) c
@@ -54,8 +54,7 @@ func (p *Postgres) Coverage(ctx context.Context, model swarm.UID, w Window) ([]C
 
 func scanCoverage(row pgx.CollectableRow) (c Coverage, err error) {
 	var packed []byte
-	var disputed []int32
-	if err := row.Scan(&c.Model, &c.ModelName, &c.At, &packed, &disputed, &c.MinRedundancy, &c.Servers, &c.Bottleneck, &c.SessionTPS, &c.CacheLeft); err != nil {
+	if err := row.Scan(&c.Model, &c.ModelName, &c.At, &packed, &c.MinRedundancy, &c.Servers, &c.Bottleneck, &c.SessionTPS, &c.CacheLeft); err != nil {
 		return c, err
 	}
 	c.At = c.At.UTC()
@@ -63,9 +62,6 @@ func scanCoverage(row pgx.CollectableRow) (c Coverage, err error) {
 		return c, err
 	}
 	c.Missing = c.Thin(1)
-	for i := 0; i+1 < len(disputed); i += 2 {
-		c.Disputed = append(c.Disputed, swarm.Span{Start: int(disputed[i]), End: int(disputed[i+1])})
-	}
 	return c, nil
 }
 

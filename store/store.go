@@ -104,7 +104,7 @@ type Observation struct {
 // Observe makes an observation of a record.
 func Observe(r *swarm.Record, at time.Time) Observation {
 	return Observation{
-		At: at, Model: r.UID(), ModelName: r.Manifest.Name, Peer: r.Peer, Span: r.Span, State: r.State, Rates: r.Rates,
+		At: at, Model: r.UID, ModelName: r.Manifest.Name, Peer: r.Peer, Span: r.Span, State: r.State, Rates: r.Rates,
 		Throughput: r.Throughput, CacheTotal: r.CacheTotal, CacheLeft: r.CacheLeft, Version: r.Version,
 		PublicName: r.PublicName, Relay: r.Relay,
 	}

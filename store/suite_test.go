@@ -78,7 +78,7 @@ func fullSample() Sample {
 		Crawl:  Crawl{Started: at(1), Duration: 1500 * time.Microsecond, Error: "no peer answered"},
 		Coverage: []Coverage{{
 			Model: "m1", ModelName: "tiny", At: at(1), Coverage: health.Coverage{Counts: []int{2, 2, 0, 1}, Missing: []swarm.Span{{Start: 2, End: 3}},
-				Disputed: []swarm.Span{{Start: 0, End: 2}}, MinRedundancy: 0, Servers: 3, Bottleneck: ptr(12.5), SessionTPS: ptr(3.25), CacheLeft: 99},
+				MinRedundancy: 0, Servers: 3, Bottleneck: ptr(12.5), SessionTPS: ptr(3.25), CacheLeft: 99},
 		}, {Model: "m2", ModelName: "other", At: at(1), Coverage: health.Coverage{Counts: []int{1}, MinRedundancy: 1, Servers: 1}}},
 		Observations: []Observation{{
 			At: at(1), Model: "m1", ModelName: "tiny", Peer: "p1", Span: swarm.Span{Start: 0, End: 2}, State: swarm.Online,

@@ -18,7 +18,7 @@ func TestRecordWithAdaptersGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile("testdata/record_v1_adapters.json")
+	want, err := os.ReadFile("testdata/record_v2_adapters.json")
 	if err != nil {
 		t.Fatal(err)
 	}

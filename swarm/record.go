@@ -62,13 +62,12 @@ type Record struct {
 	Features   Features `json:"features,omitempty"`
 	Peer       PeerID   `json:"peer"`
 	Addrs      []string `json:"addrs"` // multiaddrs without /p2p
-	Manifest   Manifest `json:"manifest"`
+	UID        UID      `json:"uid"`   // of the manifest
 	Span       Span     `json:"span"`
 	State      State    `json:"state"`
 	Seq        uint64   `json:"seq"` // rises with every record of this peer, across restarts
 	Issued     int64    `json:"issued_ms"`
 	Expires    int64    `json:"expires_ms"` // unix milliseconds
-	Digests    []string `json:"digests"`    // one per block of the span; empty while joining
 	PublicName string   `json:"public_name,omitempty"`
 	Version    string   `json:"version"` // of the software
 	Rates      Rates    `json:"rates"`
@@ -84,6 +83,10 @@ type Record struct {
 	NextRTT map[PeerID]float64 `json:"next_rtt_ms,omitempty"`
 	// Adapters are those that sessions may ask for.
 	Adapters []Adapter `json:"adapters,omitempty"`
+
+	// Manifest is what the UID names. It is no part of what is signed: whoever announces a
+	// record hands it over here, and the directory fills it in for those who read.
+	Manifest Manifest `json:"-"`
 }
 
 // Limits of a record read from strangers.
@@ -112,21 +115,20 @@ func (r *Record) Validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w of %s: %s", ErrBadRecord, r.Peer.Short(), fmt.Sprintf(format, a...))
 	}
-	if err := r.Manifest.Validate(); err != nil {
-		return bad("%v", err)
+	n := MaxBlocks
+	if r.Manifest.Blocks > 0 { // else it is not known yet
+		n = r.Manifest.Blocks
 	}
-	n := r.Manifest.Blocks
+	_, named := r.UID.Hash()
 	switch {
+	case !named:
+		return bad("model %.*q, want the hash of a manifest", maxShortText, string(r.UID))
 	case r.Peer == "" || len(r.Peer) > maxShortText:
 		return bad("peer id of %d bytes", len(r.Peer))
 	case len(r.Addrs) > MaxAddrs:
 		return bad("%d addresses, at most %d", len(r.Addrs), MaxAddrs)
 	case r.Span.Start < 0 || r.Span.Start >= r.Span.End || r.Span.End > n:
 		return bad("span %v of a model of %d blocks", r.Span, n)
-	case len(r.Digests) != 0 && len(r.Digests) != r.Span.Len():
-		return bad("%d digests for span %v", len(r.Digests), r.Span)
-	case r.State == Online && len(r.Digests) == 0:
-		return bad("online without block digests")
 	case len(r.PublicName) > maxShortText || len(r.Version) > maxShortText:
 		return bad("overlong name or version")
 	case r.CacheTotal < 0 || r.CacheLeft < 0 || r.CacheLeft > r.CacheTotal || r.MaxLength < 0:
@@ -145,11 +147,6 @@ func (r *Record) Validate() error {
 			return bad("address of %d bytes", len(a))
 		}
 	}
-	for _, d := range r.Digests {
-		if len(d) == 0 || len(d) > maxShortText {
-			return bad("digest of %d bytes", len(d))
-		}
-	}
 	if err := validAdapters(r.Adapters); err != nil {
 		return bad("%v", err)
 	}
@@ -162,17 +159,6 @@ func (r *Record) Validate() error {
 }
 
 func rate(f *float64) bool { return f == nil || *f >= 0 && *f <= MaxRate }
-
-// UID is the model the record is about.
-func (r *Record) UID() UID { return r.Manifest.UID() }
-
-// Digest is that of one block, or "" if the record has none.
-func (r *Record) Digest(block int) string {
-	if !r.Span.Holds(block) || len(r.Digests) == 0 {
-		return ""
-	}
-	return r.Digests[block-r.Span.Start]
-}
 
 // Newer tells whether r replaces old: same peer, higher sequence.
 func (r *Record) Newer(old *Record) bool { return old == nil || r.Seq > old.Seq }

@@ -52,7 +52,7 @@ func demoPeer(i int) swarm.PeerID {
 
 func demoRecord(i int, m swarm.Manifest, start, end int, state swarm.State) swarm.Record {
 	rps, fwd := 1180+float64(i*73%400), 5210.0
-	r := swarm.Record{Peer: demoPeer(i), Manifest: m, Span: swarm.Span{Start: start, End: end}, State: state, Version: "0.1.0", Protocol: 1,
+	r := swarm.Record{Peer: demoPeer(i), UID: m.UID(), Manifest: m, Span: swarm.Span{Start: start, End: end}, State: state, Version: "0.1.0", Protocol: 2,
 		Throughput: 96 + float64(i*17%60), CacheTotal: 16384, CacheLeft: 16384 - int64(i*1511%9000), MaxLength: 8192,
 		Addrs: []string{fmt.Sprintf("/ip4/10.0.0.%d/tcp/31337", i+10), "/ip6/2001:db8::7/tcp/31337"}, Rates: swarm.Rates{InferenceRPS: &rps, ForwardRPS: &fwd},
 		NextRTT: map[swarm.PeerID]float64{demoPeer(i + 1): 3.2 + float64(i), demoPeer(i + 2): 41}}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -109,11 +108,8 @@ func manifest(name string, blocks int) swarm.Manifest {
 // record is that of an honest server; change adjusts it.
 func record(peer string, m swarm.Manifest, start, end int, state swarm.State, change ...func(*swarm.Record)) swarm.Record {
 	rps := 100.0
-	r := swarm.Record{Peer: swarm.PeerID(peer), Manifest: m, Span: swarm.Span{Start: start, End: end}, State: state, Version: "1.0", Protocol: 1,
+	r := swarm.Record{Peer: swarm.PeerID(peer), UID: m.UID(), Manifest: m, Span: swarm.Span{Start: start, End: end}, State: state, Version: "1.0", Protocol: 2,
 		Rates: swarm.Rates{InferenceRPS: &rps}, Throughput: 50, CacheTotal: 4096, CacheLeft: 4000, MaxLength: 2048}
-	for b := start; b < end; b++ {
-		r.Digests = append(r.Digests, fmt.Sprint("digest", b))
-	}
 	for _, f := range change {
 		f(&r)
 	}

@@ -29,8 +29,6 @@ func TestVerdicts(t *testing.T) {
 			"Every block is held; blocks 4-7 have no spare."},
 		{"spare holders for all", []swarm.View{viewOf(m, record("a", m, 0, 8, swarm.Online), record("b", m, 0, 8, swarm.Online))}, 0, "healthy", "tiny is ready.",
 			"Every block is held 2 times or more: any server may leave."},
-		{"holders disagree", []swarm.View{viewOf(m, record("a", m, 0, 8, swarm.Online), record("b", m, 0, 8, swarm.Online, func(r *swarm.Record) { r.Digests[3] = "evil" }))}, 0,
-			"degraded", "tiny is ready.", "It answers, but the holders of block 3 disagree on the content."},
 		{"one of two models", []swarm.View{viewOf(n, record("a", n, 0, 8, swarm.Online)), viewOf(m, half)}, 0, "broken", "1 of 2 models are ready.", "tiny: Nobody holds blocks 4-7."},
 		{"two models", []swarm.View{viewOf(n, record("a", n, 0, 8, swarm.Online)), viewOf(m, record("a", m, 0, 8, swarm.Online))}, 0, "healthy", "All 2 models are ready.", ""},
 		{"an old snapshot", []swarm.View{viewOf(m, half, record("b", m, 4, 8, swarm.Online))}, 11 * time.Second, "unknown", "The state of the swarm is not known.",

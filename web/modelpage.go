@@ -191,7 +191,7 @@ func gone(snap *snapshot, v swarm.View, uid swarm.UID) (out []store.Server) {
 }
 
 func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.ServerRow {
-	uid := r.UID()
+	uid := r.UID
 	row := view.ServerRow{
 		Peer: string(r.Peer), Link: serverPath(r.Peer), Mine: r.Peer == s.source(), Name: view.PublicName(publicName(r)),
 		State: s.serverPill(snap, r.State, now), Span: r.Span.String(), Blocks: view.Plural(r.Span.Len(), "block"),

@@ -56,7 +56,7 @@ func (t *thinner) written(s *snapshot, coverage []store.Coverage, observations [
 
 // sameCoverage compares all but times and free cache, which changes with every session.
 func sameCoverage(a, b *store.Coverage) bool {
-	return slices.Equal(a.Counts, b.Counts) && slices.Equal(a.Disputed, b.Disputed) && a.Servers == b.Servers &&
+	return slices.Equal(a.Counts, b.Counts) && a.Servers == b.Servers &&
 		sameNumber(a.Bottleneck, b.Bottleneck) && sameNumber(a.SessionTPS, b.SessionTPS)
 }
 

@@ -116,7 +116,7 @@ func (a Dialect) ListServers(w http.ResponseWriter, r *http.Request, params gen.
 
 func serverStatus(r *swarm.Record) gen.ServerStatus {
 	out := gen.ServerStatus{
-		PeerId: string(r.Peer), Model: string(r.UID()), ModelName: r.Manifest.Name, State: gen.ServerState(r.State.String()),
+		PeerId: string(r.Peer), Model: string(r.UID), ModelName: r.Manifest.Name, State: gen.ServerState(r.State.String()),
 		Span: gen.Span{Start: r.Span.Start, End: r.Span.End}, Throughput: r.Throughput, Rates: gen.Rates{ForwardRps: r.Rates.ForwardRPS, InferenceRps: r.Rates.InferenceRPS, NetworkRps: r.Rates.NetworkRPS},
 		CacheTokensTotal: r.CacheTotal, CacheTokensLeft: r.CacheLeft, MaxLength: r.MaxLength, Version: r.Version, Relay: r.Relay,
 		ExpiresAt: time.UnixMilli(r.Expires).UTC(),

@@ -1434,10 +1434,22 @@ type Manifest struct {
 	Blocks int `json:"blocks"`
 
 	// Class Servers of one class give the same bits.
-	Class    ModelClass `json:"class"`
-	Hidden   int        `json:"hidden"`
-	Name     string     `json:"name"`
-	Revision string     `json:"revision"`
+	Class ModelClass `json:"class"`
+
+	// Head What the weights outside of blocks are named by.
+	Head     *string `json:"head,omitempty"`
+	Hidden   int     `json:"hidden"`
+	Name     string  `json:"name"`
+	Revision string  `json:"revision"`
+
+	// Roots What the blocks' weights are named by, 64 hex digits each; missing where nothing is pinned.
+	Roots *string `json:"roots,omitempty"`
+
+	// Share Whether servers may pass the weights on.
+	Share *bool `json:"share,omitempty"`
+
+	// Tokenizer What the tokenizer and its chat templates are named by; missing for models without one.
+	Tokenizer *string `json:"tokenizer,omitempty"`
 }
 
 // ModelClass Servers of one class give the same bits.

@@ -150,7 +150,8 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 			return err
 		}
 		a.closers = append(a.closers, n)
-		if err := a.model.adopt(ctx, n.dir, f.model.choosable(cmd)); err != nil {
+		how := settling{choosable: f.model.choosable(cmd), block: -1}
+		if err := a.model.settle(ctx, n.dir, how); err != nil {
 			return err
 		}
 		cfg.Directory, cfg.Dialer, cfg.RTT = n.dir, n.host, n.host.RTT

@@ -76,8 +76,9 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 		return ended(ctx, err)
 	}
 	if m != nil {
-		if err := m.adopt(ctx, n.net.dir, mf.choosable(cmd)); err != nil {
-			return err
+		how := settling{choosable: mf.choosable(cmd), found: true, block: -1, cache: nf.contentsCache()}
+		if err := m.settle(ctx, n.net.dir, how); err != nil {
+			return ended(ctx, err)
 		}
 		if err := n.generateWith(ctx, m); err != nil {
 			return ended(ctx, err)
@@ -106,6 +107,9 @@ func (n *node) generateWith(ctx context.Context, m *openModel) error {
 	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.EOS = n.net.dir, n.dial, n.rtt, m.ck.EOS()
 	e, err := m.engine(tok, cfg)
 	if err != nil {
+		return err
+	}
+	if err := n.net.dir.Keep(m.man); err != nil {
 		return err
 	}
 	n.addEngine(e)

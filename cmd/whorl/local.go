@@ -31,12 +31,8 @@ type localSwarm struct {
 // startLocal loads the whole model and returns once it is online. Sessions may have up to
 // length tokens in each of so many beams.
 func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwarm, error) {
-	man, err := m.manifest()
-	if err != nil {
-		return nil, err
-	}
 	cfg := server.DefaultConfig()
-	cfg.Manifest, cfg.Span = man, &swarm.Span{Start: 0, End: man.Blocks}
+	cfg.Manifest, cfg.Span = m.man, &swarm.Span{Start: 0, End: m.man.Blocks}
 	cfg.CacheToken, cfg.MaxLength = beams*kvcache.PagesFor(length)*tensor.PageTokens, length
 	cfg.Measuring, cfg.JoinDelay, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
 	l := &localSwarm{dial: selfDialer{self: localPeer, others: nobody{}}, done: make(chan error, 1)}
@@ -100,7 +96,7 @@ func (d *localDirectory) Announce(_ context.Context, r swarm.Record) error {
 func (d *localDirectory) View(_ context.Context, uid swarm.UID) (swarm.View, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.record == nil || d.record.UID() != uid {
+	if d.record == nil || d.record.UID != uid {
 		return swarm.View{At: time.Now()}, nil
 	}
 	return swarm.NewView(d.record.Manifest, time.Now(), []swarm.Record{*d.record}), nil

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"whorl/client"
 	"whorl/model"
@@ -18,8 +15,6 @@ import (
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
 	"whorl/swarm"
-	"whorl/swarm/balance"
-	"whorl/swarm/dir"
 	"whorl/tensor"
 )
 
@@ -30,7 +25,8 @@ type openModel struct {
 	load model.LoadOptions
 	kv   tensor.DType // of the KV cache
 	name string
-	head *model.Head // after loadHead
+	man  swarm.Manifest // what it is served as; without the names of weights before settle
+	head *model.Head    // after engine
 
 	adapters []*lora.Adapter
 }
@@ -55,6 +51,10 @@ func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
 	}
 	if m.dev, err = c.open(); err != nil {
 		ck.Close()
+		return nil, err
+	}
+	if err := m.describe(); err != nil {
+		m.Close()
 		return nil, err
 	}
 	return m, nil
@@ -105,64 +105,6 @@ func (m *openModel) openAdapters(flag string, dirs []string) (string, error) {
 	return name, nil
 }
 
-// manifest is what this node would serve the model as.
-func (m *openModel) manifest() (swarm.Manifest, error) {
-	class, err := m.ck.Class(m.load)
-	if err != nil {
-		return swarm.Manifest{}, usage(err)
-	}
-	man := swarm.Manifest{
-		Name: m.name, Blocks: m.ck.Config.Layers, Hidden: m.ck.Config.Hidden,
-		Class: swarm.Class{
-			ConfigHash: m.ck.Config.Hash(), DType: class.DType, Quant: class.Quant,
-			KVDType: m.kv.String(), Arithmetic: m.dev.Info().Arithmetic,
-		},
-	}
-	return man, usage(man.Validate())
-}
-
-// adopt takes over the class in which the swarm serves this model already, so that
-// volunteers complete each other: choosable says that no flag asks for another one.
-func (m *openModel) adopt(ctx context.Context, d *dir.Directory, choosable bool) error {
-	own, err := m.manifest()
-	if err != nil {
-		return err
-	}
-	d.Meet(ctx, own.Name)
-	views := d.Views()
-	log := slog.With("model", m.name, "class", own.Class)
-	votes := balance.Votes(own, views)
-	if !choosable {
-		if votes[own.Class] == 0 && len(votes) > 0 {
-			log.Warn("the swarm serves this model in another class, and servers of two classes do not complete each other", "swarm", slices.Collect(maps.Keys(votes)))
-		}
-		return nil
-	}
-	class, err := balance.Adopt(own, views, func(c swarm.Class) bool {
-		_, _, ok := m.inClass(c, own.Class.Arithmetic)
-		return ok
-	})
-	switch {
-	case err != nil:
-		return usagef("%w: say which with --dtype, --quant and --kv-dtype", err)
-	case class != own.Class:
-		m.load, m.kv, _ = m.inClass(class, own.Class.Arithmetic)
-		log.Info("adopted the class in which the swarm serves this model", "adopted", class)
-	case votes[own.Class] == 0 && len(votes) > 0:
-		log.Warn("the swarm serves this model in a class that these files or this device cannot give, so this node stands apart from it", "swarm", slices.Collect(maps.Keys(votes)))
-	}
-	return nil
-}
-
-// inClass is how the model must be loaded to be of a class; false if these files or this
-// device cannot give it.
-func (m *openModel) inClass(c swarm.Class, arithmetic string) (model.LoadOptions, tensor.DType, bool) {
-	load := model.LoadOptions{DType: c.DType, Quant: c.Quant}
-	class, err := m.ck.Class(load)
-	kv, kvErr := parseKVDType(c.KVDType)
-	return load, kv, err == nil && kvErr == nil && class.DType == c.DType && class.Quant == c.Quant && c.Arithmetic == arithmetic
-}
-
 // tokenizer opens the model's tokenizer; nil if the model brings none.
 func (m *openModel) tokenizer() (*tokenizer.Tokenizer, error) {
 	if m.ck.Source == weights.GGUF {
@@ -182,14 +124,16 @@ func (m *openModel) tokenizer() (*tokenizer.Tokenizer, error) {
 // engine loads the head and makes a client of the swarm that dir and dial reach. tok may
 // be nil.
 func (m *openModel) engine(tok *tokenizer.Tokenizer, cfg client.Config) (*client.Engine, error) {
-	man, err := m.manifest()
-	if err != nil {
-		return nil, err
+	if m.man.Pinned() {
+		if err := m.ck.CheckHead(m.man.Head); err != nil {
+			return nil, usage(err)
+		}
 	}
+	var err error
 	if m.head, err = m.ck.LoadHead(m.dev, m.load); err != nil {
 		return nil, err
 	}
-	cfg.Manifest, cfg.Head, cfg.Tokenizer = man, m.head, tok
+	cfg.Manifest, cfg.Head, cfg.Tokenizer = m.man, m.head, tok
 	cfg.Vocab, cfg.MaxLength = m.head.Vocab(), m.ck.Config.LongestSession()
 	return client.New(cfg)
 }

@@ -171,9 +171,7 @@ func (f *serveFlags) configFor(m *openModel) (server.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.Manifest, err = m.manifest(); err != nil {
-		return cfg, err
-	}
+	cfg.Manifest = m.man
 	cfg.Device = deviceName(m.dev.Info())
 	// No session is longer than the model's context, whatever the cache holds.
 	if context := m.ck.Config.LongestSession(); cfg.MaxLength == 0 || cfg.MaxLength > context {
@@ -220,8 +218,12 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err := n.join(ctx); err != nil {
 		return ended(ctx, err)
 	}
-	if err := m.adopt(ctx, n.net.dir, f.model.choosable(cmd)); err != nil {
-		return err
+	how := settling{choosable: f.model.choosable(cmd), found: true, cache: f.node.contentsCache()}
+	if span, err := swarm.ParseSpan(f.blockIndices); err == nil {
+		how.block = span.Start
+	}
+	if err := m.settle(ctx, n.net.dir, how); err != nil {
+		return ended(ctx, err)
 	}
 	srv, err := f.server(n, m)
 	if err != nil {
@@ -281,7 +283,7 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 	h := fnv.New64a()
 	h.Write([]byte(n.net.host.ID()))
 	cfg.Seed = h.Sum64()
-	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, Roots: m.man.Roots, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -55,7 +55,7 @@ func (p *PeerDirectory) View(_ context.Context, uid swarm.UID) (swarm.View, erro
 	var m swarm.Manifest
 	var all []swarm.Record
 	for peer, r := range p.d.records {
-		if r.UID() == uid {
+		if r.UID == uid {
 			m = r.Manifest
 			if !p.d.suspects[peer] {
 				all = append(all, r)

@@ -2,11 +2,11 @@ package swarmtest
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"whorl/client/sample"
+	"whorl/content"
 	"whorl/server"
 	"whorl/server/blocks"
 	"whorl/swarm"
@@ -23,7 +23,8 @@ const (
 
 // FakeManifest is the fake model's.
 var FakeManifest = swarm.Manifest{Name: "fake", Blocks: FakeBlocks, Hidden: fakeHidden,
-	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "fake"}}
+	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "fake"},
+	Roots: make(swarm.Roots, FakeBlocks), Head: content.Sum([]byte("fake"))}
 
 // FakeLoader loads spans of the fake model, whose steps take Delay. Lengths, if not nil,
 // hears of the length of every session that is opened.
@@ -44,7 +45,7 @@ func (FakeLoader) Adapters() []blocks.Adapter { return nil }
 func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
 	e := &fakeEngine{start: start, delay: l.Delay, lengths: l.Lengths, seen: make([][][fakeHidden]float32, end-start)}
 	for b := start; b < end; b++ {
-		e.infos = append(e.infos, blocks.Info{Index: b, Bytes: 1 << 10, Digest: fmt.Sprint("digest of block ", b)})
+		e.infos = append(e.infos, blocks.Info{Index: b, Bytes: 1 << 10})
 		e.seen[b-start] = make([][fakeHidden]float32, pages*tensor.PageTokens)
 		loaded(e.infos[b-start])
 	}

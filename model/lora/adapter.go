@@ -2,9 +2,11 @@ package lora
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -222,14 +224,14 @@ func (a *Adapter) digest() error {
 	sum := sha256.New()
 	for block, changes := range a.changes {
 		for _, c := range changes {
-			model.WriteFramed(sum, fmt.Appendf(nil, "%d %s %08x", block, c.module.Name, math.Float32bits(c.scale)))
+			writeFramed(sum, fmt.Appendf(nil, "%d %s %08x", block, c.module.Name, math.Float32bits(c.scale)))
 			for _, name := range []string{c.a, c.b} {
 				t, err := a.file.Tensor(name)
 				if err != nil {
 					return err
 				}
-				model.WriteFramed(sum, fmt.Append(nil, t.DType, t.Shape))
-				model.WriteFramed(sum, t.Data)
+				writeFramed(sum, fmt.Append(nil, t.DType, t.Shape))
+				writeFramed(sum, t.Data)
 			}
 		}
 	}
@@ -243,4 +245,13 @@ func (a *Adapter) Close() error {
 		return nil
 	}
 	return a.file.Close()
+}
+
+// writeFramed adds bytes to a hash, behind their length, so that no two lists of parts look
+// alike.
+func writeFramed(w io.Writer, b []byte) {
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(len(b)))
+	w.Write(n[:]) // a hash never fails
+	w.Write(b)
 }

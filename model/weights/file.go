@@ -145,6 +145,17 @@ func (f *File) Release(name string) {
 // of others; headers do not count.
 func (f *File) Touched() int64 { return f.touched.Load() }
 
+// Stamps tells the files apart from what they may become; it is empty for bytes in memory.
+func (f *File) Stamps() []Stamp {
+	var out []Stamp
+	for _, p := range f.parts {
+		if p.mapped {
+			out = append(out, p.stamp)
+		}
+	}
+	return out
+}
+
 // Close unmaps the file. Views handed out must not be read any more.
 func (f *File) Close() error {
 	f.mu.Lock()

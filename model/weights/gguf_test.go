@@ -242,3 +242,31 @@ func FuzzGGUF(f *testing.F) {
 		}
 	})
 }
+
+// The canonical form says keys, types and values, in order, of one prefix alone.
+func TestEncodeMetadata(t *testing.T) {
+	meta := func(pairs map[string]value) *Metadata { return &Metadata{values: pairs} }
+	base := func() map[string]value {
+		return map[string]value{"t.b": {kind: kindU32, raw: []byte{1, 0, 0, 0}}, "t.a": {kind: kindString, raw: []byte("xx")}, "other": {kind: kindBool, raw: []byte{1}}}
+	}
+	want := string(meta(base()).Encode("t."))
+	if want[8:11] != "t.a" || meta(map[string]value{"other": {}}).Encode("t.") != nil {
+		t.Errorf("%q", want)
+	}
+	for name, c := range map[string]struct {
+		change func(map[string]value)
+		same   bool
+	}{
+		"another key":    {func(m map[string]value) { m["t.c"] = m["t.b"]; delete(m, "t.b") }, false},
+		"another type":   {func(m map[string]value) { m["t.b"] = value{kind: kindI32, raw: []byte{1, 0, 0, 0}} }, false},
+		"another value":  {func(m map[string]value) { m["t.b"] = value{kind: kindU32, raw: []byte{2, 0, 0, 0}} }, false},
+		"of an array":    {func(m map[string]value) { m["t.b"] = value{kind: kindU32, count: 1, raw: []byte{1, 0, 0, 0}} }, false},
+		"outside prefix": {func(m map[string]value) { m["other"] = value{} }, true},
+	} {
+		m := base()
+		c.change(m)
+		if same := string(meta(m).Encode("t.")) == want; same != c.same {
+			t.Errorf("%s: the same: %t", name, same)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,30 @@ type mapping struct {
 	mapped bool
 	path   string
 	filler Filler // brings bytes that are not there; nil: all are
+	stamp  Stamp
+}
+
+// Stamp tells a file from what it becomes when anybody writes to it or puts another in its
+// place: as far as the system's own notes go.
+type Stamp struct {
+	Path    string `json:"path"` // absolute
+	Size    int64  `json:"size"`
+	Inode   uint64 `json:"inode"`
+	Changed int64  `json:"changed_ns"` // when its bytes were last written to, since 1970
+	Noted   int64  `json:"inode_ns"`   // when anything about it last changed
+}
+
+// stampOf reads the stamp of an open file.
+func stampOf(file *os.File) (Stamp, error) {
+	path, err := filepath.Abs(file.Name())
+	if err != nil {
+		return Stamp{}, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return Stamp{}, fmt.Errorf("stat %s: %w", path, err)
+	}
+	return Stamp{Path: path, Size: st.Size, Inode: uint64(st.Ino), Changed: st.Mtim.Nano(), Noted: st.Ctim.Nano()}, nil
 }
 
 // mapFile maps a whole regular file. A file that is cut short by another program while it
@@ -37,11 +62,15 @@ func mapFile(path string, filler Filler) (*mapping, error) {
 	if st.Size() != int64(int(st.Size())) {
 		return nil, fmt.Errorf("open %s: %d bytes do not fit this machine's address space", path, st.Size())
 	}
+	stamp, err := stampOf(file)
+	if err != nil {
+		return nil, err
+	}
 	data, err := unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return &mapping{data: data, mapped: true, path: path, filler: filler}, nil
+	return &mapping{data: data, mapped: true, path: path, filler: filler, stamp: stamp}, nil
 }
 
 // release drops the whole pages inside [offset, offset+n) from this process. The pages stay

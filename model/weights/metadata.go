@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // The value types of GGUF metadata.
@@ -144,6 +145,25 @@ func (m *Metadata) Keys() []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// Encode gives the pairs whose keys begin with prefix in one canonical form, sorted by key:
+// each key and each value behind its length as 8 little-endian bytes, between them the
+// value's type, and for arrays the type and the number of elements, 4 bytes each.
+func (m *Metadata) Encode(prefix string) []byte {
+	var b []byte
+	for _, k := range m.Keys() {
+		if !strings.HasPrefix(k, prefix) {
+			continue
+		}
+		v := m.values[k]
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(k))), k...)
+		for _, n := range []uint32{v.kind, v.elem, uint32(v.count)} {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(v.raw))), v.raw...)
+	}
+	return b
 }
 
 // Has tells whether a key is there, whatever its type.

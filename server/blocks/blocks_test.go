@@ -2,12 +2,15 @@ package blocks_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"whorl/content"
 	"whorl/model"
 	"whorl/model/families"
 	"whorl/server/blocks"
@@ -62,11 +65,7 @@ func TestLoad(t *testing.T) {
 			}
 			slices.Sort(heard)
 			for i, b := range s.Blocks() {
-				digest, err := ck.BlockDigest(i)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if b.Index != i || heard[i] != i || b.Digest != digest || b.Bytes <= 0 || b.Load <= 0 {
+				if b.Index != i || heard[i] != i || b.Root != "" || b.Bytes <= 0 || b.Load <= 0 {
 					t.Errorf("block %d: %+v, heard %v", i, b, heard)
 				}
 				if b.Bytes > l.Sizes().Block {
@@ -80,6 +79,53 @@ func TestLoad(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A span of other weights than the manifest's is not loaded, and the error says what differs,
+// from what, and what to do.
+func TestLoadChecksContents(t *testing.T) {
+	_, ck := open(t, "pair")
+	dev, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	want, err := ck.Contents(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(roots []content.Hash) (*blocks.Span, error) {
+		l, err := blocks.NewLoader(ck, dev, blocks.Options{KV: tensor.F32, StepRows: 8, Roots: roots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Load(t.Context(), 1, 2, 1, nil)
+	}
+	s, err := load(want.Blocks)
+	if err != nil || s.Blocks()[0].Root != want.Blocks[1].String() {
+		t.Fatalf("%+v %v", s, err)
+	}
+	s.Close()
+	other := slices.Clone(want.Blocks)
+	other[0][0]++ // not of the span
+	if s, err := load(other); err != nil {
+		t.Errorf("a block outside of the span is compared: %v", err)
+	} else {
+		s.Close()
+	}
+	other[1][0]++
+	if _, err := load(other); !errors.Is(err, model.ErrContents) {
+		t.Errorf("another root is taken: %v", err)
+	} else {
+		for _, part := range []string{"block 1", ck.Path, want.Blocks[1].String(), other[1].String(), "--model-name"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q is not in %q", part, err)
+			}
+		}
+	}
+	if _, err := blocks.NewLoader(ck, dev, blocks.Options{KV: tensor.F32, StepRows: 8, Roots: want.Blocks[1:]}); err == nil {
+		t.Error("roots of fewer blocks than the model has are taken")
 	}
 }
 

@@ -4,10 +4,10 @@ import "time"
 
 // Info describes one loaded block.
 type Info struct {
-	Index  int
-	Bytes  int64 // memory on the device
-	Load   time.Duration
-	Digest string // of its weights and their canonical form
+	Index int
+	Bytes int64 // memory on the device
+	Load  time.Duration
+	Root  string // of its weights, in hex, if it was compared with that of the manifest
 }
 
 // Rates are tokens per second through one block.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"whorl/content"
 	"whorl/model"
 	"whorl/model/lora"
 	"whorl/tensor"
@@ -16,7 +17,10 @@ import (
 
 // Options of a Loader.
 type Options struct {
-	Load     model.LoadOptions
+	Load model.LoadOptions
+	// Roots are what the blocks of the model must contain, as its manifest says; nil: the
+	// blocks may contain anything, and are not hashed.
+	Roots    []content.Hash
 	KV       tensor.DType    // of the KV cache: F32 or BF16
 	Adapters []*lora.Adapter // of distinct names; the caller closes them after the last Load
 	StepRows int             // most rows of one step
@@ -41,6 +45,9 @@ type Loader struct {
 // weights and pad them, so what a block takes is known only once one was loaded: it loads
 // the largest one and keeps it for the first Load.
 func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, error) {
+	if o.Roots != nil && len(o.Roots) != ck.Config.Layers {
+		return nil, fmt.Errorf("roots of %d blocks for the %d of %s", len(o.Roots), ck.Config.Layers, ck.Name)
+	}
 	if o.StepRows < 1 {
 		return nil, fmt.Errorf("steps of %d rows: want at least 1", o.StepRows)
 	}
@@ -154,7 +161,7 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 				return context.Cause(ctx)
 			}
 			began := time.Now()
-			digest, err := l.ck.BlockDigest(start + i)
+			root, err := l.checked(start + i)
 			if err != nil {
 				return err
 			}
@@ -170,7 +177,7 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 				return err
 			}
 			s.blocks[i] = b
-			s.infos[i] = Info{Index: start + i, Bytes: b.Bytes() + held, Load: time.Since(began) + took, Digest: digest}
+			s.infos[i] = Info{Index: start + i, Bytes: b.Bytes() + held, Load: time.Since(began) + took, Root: root}
 			if loaded != nil {
 				loaded(s.infos[i])
 			}
@@ -191,4 +198,13 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 		return nil, fmt.Errorf("KV cache of %d pages for %d blocks: %w", pages, n, err)
 	}
 	return s, nil
+}
+
+// checked compares a block with what it must contain and gives its root in hex.
+func (l *Loader) checked(block int) (string, error) {
+	if l.opt.Roots == nil {
+		return "", nil
+	}
+	want := l.opt.Roots[block]
+	return want.String(), l.ck.CheckBlock(block, want)
 }

@@ -46,13 +46,29 @@ func Adopt(own swarm.Manifest, views []swarm.View, can func(swarm.Class) bool) (
 	return swarm.Class{}, fmt.Errorf("the swarm serves %s in several classes and none by most of the networks that answer: %s", own.Name, strings.Join(names, ", "))
 }
 
+// SameModel tells whether two manifests are of models with one name, size and configuration,
+// in whatever class and with whatever weights.
+func SameModel(a, b swarm.Manifest) bool {
+	return a.Name == b.Name && a.Blocks == b.Blocks && a.Hidden == b.Hidden && a.Class.ConfigHash == b.Class.ConfigHash
+}
+
+// Reached counts the servers of a view that this node has had contact with.
+func Reached(v swarm.View) (n int) {
+	for i := range v.Servers {
+		if r := &v.Servers[i]; r.State >= swarm.Joining && !v.Hearsay(r.Peer) {
+			n++
+		}
+	}
+	return n
+}
+
 // Votes counts how many address prefixes serve the model in each class, in shares: see Adopt.
 func Votes(own swarm.Manifest, views []swarm.View) map[swarm.Class]float64 {
 	servers := map[string]map[swarm.Class]int{} // per prefix
 	all := map[string]int{}
 	for _, v := range views {
 		m := v.Manifest
-		if m.Name != own.Name || m.Blocks != own.Blocks || m.Hidden != own.Hidden || m.Class.ConfigHash != own.Class.ConfigHash {
+		if !SameModel(own, m) {
 			continue
 		}
 		for i := range v.Servers {

@@ -64,12 +64,9 @@ const usedFor = 10 * time.Minute
 // overhead of maps, strings and slices.
 func footprint(r *swarm.Record, signed []byte) int {
 	const fixed, text, mapped = 1 << 10, 24, 64
-	n := fixed + len(signed) + len(r.PublicName) + len(r.Version) + len(r.Manifest.Name) + len(r.Manifest.Revision)
+	n := fixed + len(signed) + len(r.PublicName) + len(r.Version) + len(r.UID)
 	for _, a := range r.Addrs {
 		n += text + 3*len(a) // here, and twice among the addresses of the host
-	}
-	for _, d := range r.Digests {
-		n += text + len(d)
 	}
 	for _, a := range r.Adapters {
 		n += 2*text + len(a.Name) + len(a.Digest)

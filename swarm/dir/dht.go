@@ -73,8 +73,8 @@ func (d *Directory) due(provided, found map[swarm.UID]time.Time) (own swarm.UID,
 	now := d.cfg.Clock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.own != nil && d.own.State >= swarm.Joining && now.Sub(provided[d.own.UID()]) > provideEvery {
-		own = d.own.UID()
+	if d.own != nil && d.own.State >= swarm.Joining && now.Sub(provided[d.own.UID]) > provideEvery {
+		own = d.own.UID
 	}
 	for uid, at := range d.wanted {
 		switch {

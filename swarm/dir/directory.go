@@ -31,6 +31,9 @@ type Directory struct {
 	turns   *budget.Pool      // pulls being answered
 	answers *budget.Pool      // bytes of answers
 	reading budget.Hold       // bytes of frames that are being read; our own hand in it
+	lacking chan struct{}     // asks for manifests that records name
+
+	fetching sync.Mutex // one at a time fetches manifests
 
 	mu      sync.Mutex // guards all below
 	heard   time.Time  // when an exchange last succeeded
@@ -60,7 +63,7 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 		cfg.Clock = time.Now
 	}
 	d := &Directory{
-		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1),
+		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1), lacking: make(chan struct{}, 1),
 		records: newRecords(h.ID()), changed: make(chan struct{}), first: make(chan struct{}),
 		wanted: map[swarm.UID]time.Time{}, warned: map[string]time.Time{},
 	}
@@ -127,7 +130,15 @@ func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
 	r.Addrs = p2p.Best(d.host.ListenAddrs(), swarm.MaxAddrs)
 	d.mu.Unlock()
 	r.Issued, r.Expires = now.UnixMilli(), now.Add(d.cfg.Expiration).UnixMilli()
-	if err := r.Validate(); err != nil {
+	err := errors.Join(r.Validate(), r.Manifest.Validate())
+	switch uid := r.Manifest.UID(); {
+	case err != nil:
+	case r.UID != uid:
+		err = fmt.Errorf("record of model %s with the manifest of %s", r.UID, uid)
+	case !r.Manifest.Pinned():
+		err = fmt.Errorf("the manifest of %s names no weights, so nobody could check them", r.Manifest.Name)
+	}
+	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
 	signed, err := seal(d.host.Sign, &r)
@@ -137,6 +148,7 @@ func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
 	d.mu.Lock()
 	before := d.own
 	d.own = &r
+	d.records.manifests.keep(r.Manifest)
 	_, err = d.records.put(&r, signed, source{named: true}, now)
 	d.touch()
 	d.mu.Unlock()
@@ -260,6 +272,9 @@ func (d *Directory) accept(signed []byte, from source, only swarm.PeerID) (*swar
 	}
 	d.host.AddAddrs(r.Peer, r.Addrs)
 	d.reached(r.Peer)
+	if news {
+		d.lack()
+	}
 	return r, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestSwarm(t *testing.T) {
 	c.until(t, "both servers", servers(2))
 	b.announce(t, 2, 4, swarm.Online)
 	c.until(t, "whole", whole)
-	if v := c.Views(); len(v) != 1 || v[0].Manifest != model {
+	if v := c.Views(); len(v) != 1 || !reflect.DeepEqual(v[0].Manifest, model) {
 		t.Errorf("views %+v", v)
 	}
 	id := b.host.ID()

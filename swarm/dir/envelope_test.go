@@ -51,7 +51,7 @@ func TestOpen(t *testing.T) {
 		{"a round trip", sealed(func(r *swarm.Record) { r.NextRTT = map[swarm.PeerID]float64{b.ID(): 1} }), nil, ""},
 		{"another version", sealed(func(r *swarm.Record) { r.Protocol = 1 }), ErrProtocol, "protocol"},
 		{"far-future expiry", sealed(func(r *swarm.Record) { r.Expires += (24 * time.Hour).Milliseconds() }), swarm.ErrBadRecord, "invalid"},
-		{"bad span", sealed(func(r *swarm.Record) { r.Span.End = 99 }), swarm.ErrBadRecord, "invalid"},
+		{"bad span", sealed(func(r *swarm.Record) { r.Span.End = swarm.MaxBlocks + 1 }), swarm.ErrBadRecord, "invalid"},
 		{"no JSON", []byte("x"), swarm.ErrBadRecord, "invalid"},
 		{"no record", []byte(`{"payload":"eA=="}`), swarm.ErrBadRecord, "invalid"},
 		{"huge", bytes.Repeat([]byte(" "), 2*swarm.MaxRecordBytes+1), swarm.ErrBadRecord, "invalid"},

@@ -139,7 +139,10 @@ func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
 		most = wire.MaxRecords
 	}
 	d.take(got.Records, most, from, "")
-	return s.Close()
+	err = s.Close()
+	r.Release()
+	d.fetchMissing(ctx, p)
+	return err
 }
 
 func (d *Directory) question() wire.Pull {

@@ -3,22 +3,23 @@ package dir
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"whorl/content"
 	"whorl/swarm"
 	"whorl/swarm/p2p"
 )
 
 var model = swarm.Manifest{Name: "tiny", Blocks: 4, Hidden: 8,
-	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "cpu1"}}
+	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "cpu1"},
+	Roots: make(swarm.Roots, 4), Head: content.Sum([]byte("head"))}
 
 func record(span swarm.Span, state swarm.State) swarm.Record {
 	return swarm.Record{
-		Manifest: model, Span: span, State: state, Digests: slices.Repeat([]string{"digest"}, span.Len()),
+		UID: model.UID(), Manifest: model, Span: span, State: state,
 		Version: "test", CacheTotal: 9, CacheLeft: 9,
 	}
 }

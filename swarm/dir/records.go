@@ -24,11 +24,12 @@ type records struct {
 	soonest time.Time // before it nothing expires
 	order   uint64
 	gone    []swarm.PeerID // left without a trace since evicted was called
+
+	manifests manifests
 }
 
 type entry struct {
 	record  *swarm.Record
-	uid     swarm.UID
 	signed  []byte
 	bytes   int       // what it takes in memory
 	key     string    // of the group that it counts for
@@ -65,7 +66,7 @@ func (e *entry) seen(now time.Time) bool { return now.Before(e.until) && !e.susp
 func (e *entry) told(now time.Time) bool { return e.seen(now) && !e.reached.IsZero() && e.proven }
 
 func newRecords(self swarm.PeerID) *records {
-	return &records{self: self, limits: defaultLimits, peers: map[swarm.PeerID]*entry{}, groups: map[string]*group{}}
+	return &records{self: self, limits: defaultLimits, peers: map[swarm.PeerID]*entry{}, groups: map[string]*group{}, manifests: newManifests()}
 }
 
 // put takes a verified record in; it tells whether anything changed. A peer's record is
@@ -90,7 +91,7 @@ func (s *records) put(r *swarm.Record, signed []byte, from source, now time.Time
 		e, kept.suspect = &kept, false
 		e.proven = old.proven && slices.Equal(old.record.Addrs, r.Addrs) || isAt(r, old.at)
 	}
-	e.record, e.uid, e.signed, e.until, e.bytes = r, r.UID(), slices.Clone(signed), until, footprint(r, signed)
+	e.record, e.signed, e.until, e.bytes = r, slices.Clone(signed), until, footprint(r, signed)
 	s.set(r.Peer, e)
 	s.soonest = earlier(s.soonest, until)
 	if old != nil {
@@ -198,7 +199,11 @@ func (s *records) prune(now time.Time) bool {
 			}
 		}
 	}
-	return len(s.peers) != before
+	if len(s.peers) == before {
+		return false
+	}
+	s.forget()
+	return true
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -222,11 +227,13 @@ func (s *records) known(now time.Time) map[swarm.PeerID]uint64 {
 // unknownTo lists the envelopes of what may be told and is newer than what the asker knows,
 // the newest first, up to the limits of an answer; the next pull brings the rest. The asker's
 // own record is told even under suspicion: after a restart it must know its last sequence.
+// Others are told once this node can give the manifest that they name as well.
 func (s *records) unknownTo(asker swarm.PeerID, known map[swarm.PeerID]uint64, now time.Time) [][]byte {
 	var news []*entry
 	for p, e := range s.peers {
 		seq, ok := known[p]
-		if told := e.told(now) || (p == asker || p == s.self) && now.Before(e.until); told && (!ok || seq < e.record.Seq) {
+		held := s.manifests.held[e.record.UID] != nil
+		if told := held && e.told(now) || (p == asker || p == s.self) && now.Before(e.until); told && (!ok || seq < e.record.Seq) {
 			news = append(news, e)
 		}
 	}
@@ -244,17 +251,22 @@ func (s *records) unknownTo(asker swarm.PeerID, known map[swarm.PeerID]uint64, n
 	return out
 }
 
-// view is the snapshot of one model; its manifest is zero if nobody serves it.
+// view is the snapshot of one model; its manifest is zero if nobody serves it, or if its
+// manifest is not known yet. Spans that the manifest does not have are left out.
 func (s *records) view(uid swarm.UID, now time.Time) swarm.View {
 	var m swarm.Manifest
 	var all []swarm.Record
 	reached := map[swarm.PeerID]string{}
-	for p, e := range s.peers {
-		if e.uid == uid && e.seen(now) {
-			m = e.record.Manifest
-			all = append(all, *e.record)
-			if p == s.self || !e.reached.IsZero() {
-				reached[p] = p2p.Prefix(e.at)
+	if h := s.manifests.held[uid]; h != nil {
+		for p, e := range s.peers {
+			if e.record.UID == uid && e.seen(now) && e.record.Span.End <= h.m.Blocks {
+				m = h.m
+				r := *e.record
+				r.Manifest = m
+				all = append(all, r)
+				if p == s.self || !e.reached.IsZero() {
+					reached[p] = p2p.Prefix(e.at)
+				}
 			}
 		}
 	}
@@ -265,18 +277,20 @@ func (s *records) view(uid swarm.UID, now time.Time) swarm.View {
 
 // views are the snapshots of all models, sorted by name and UID.
 func (s *records) views(now time.Time) []swarm.View {
-	uids := map[swarm.UID]swarm.Manifest{}
+	uids := map[swarm.UID]bool{}
 	for _, e := range s.peers {
 		if e.seen(now) {
-			uids[e.uid] = e.record.Manifest
+			uids[e.record.UID] = true
 		}
 	}
 	var out []swarm.View
 	for uid := range uids {
-		out = append(out, s.view(uid, now))
+		if v := s.view(uid, now); len(v.Servers) > 0 {
+			out = append(out, v)
+		}
 	}
 	slices.SortFunc(out, func(a, b swarm.View) int {
-		return cmp.Or(cmp.Compare(a.Manifest.Name, b.Manifest.Name), cmp.Compare(a.Manifest.UID(), b.Manifest.UID()))
+		return cmp.Or(cmp.Compare(a.Manifest.Name, b.Manifest.Name), cmp.Compare(a.Servers[0].UID, b.Servers[0].UID))
 	})
 	return out
 }

@@ -25,6 +25,7 @@ func told(p swarm.PeerID, seq uint64, issued, life time.Duration) *swarm.Record 
 func roomy() *records {
 	s := newRecords("self")
 	s.limits.teller, s.limits.prefix, s.limits.unseen = 8, 8, 8
+	s.manifests.keep(model)
 	return s
 }
 
@@ -163,6 +164,9 @@ func TestViews(t *testing.T) {
 	s := roomy()
 	other := told("q", 1, 0, time.Minute)
 	other.Manifest.Name = "another"
+	other.UID = other.Manifest.UID()
+	s.manifests.keep(model)
+	s.manifests.keep(other.Manifest)
 	s.put(told("p", 1, 0, time.Minute), nil, source{}, epoch)
 	s.put(told("o", 1, 0, time.Minute), nil, source{}, epoch)
 	s.put(other, nil, source{}, epoch)

@@ -30,7 +30,7 @@ func (s *records) fail(p swarm.PeerID, draw float64, now time.Time) bool {
 // reached before, it serves a model that is used here, or a teller that the operator named
 // told of it. Others are never dialled for the sake of whoever spreads their records.
 func (e *entry) needed(wanted map[swarm.UID]time.Time) bool {
-	_, used := wanted[e.uid]
+	_, used := wanted[e.record.UID]
 	return !e.reached.IsZero() || used || e.named
 }
 
@@ -71,7 +71,8 @@ func (s *records) due(n int, wanted map[swarm.UID]time.Time, now time.Time) []sw
 func (s *records) strangers(name string, n int, now time.Time) []swarm.PeerID {
 	var out []swarm.PeerID
 	for p, e := range s.peers {
-		if p != s.self && e.reached.IsZero() && e.record.Manifest.Name == name && e.record.State >= swarm.Joining && !now.Before(e.retry) {
+		h := s.manifests.held[e.record.UID]
+		if p != s.self && e.reached.IsZero() && h != nil && h.m.Name == name && e.record.State >= swarm.Joining && !now.Before(e.retry) {
 			out = append(out, p)
 		}
 	}

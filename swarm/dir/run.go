@@ -30,6 +30,7 @@ func (d *Directory) Run(ctx context.Context) error {
 	wg.Go(func() { d.pings(ctx) })
 	wg.Go(func() { d.provideAndFind(ctx) })
 	wg.Go(func() { d.rejoins(ctx) })
+	wg.Go(func() { d.fetches(ctx) })
 	<-ctx.Done()
 	return nil
 }
@@ -192,7 +193,7 @@ func (d *Directory) duePings() []swarm.PeerID {
 	d.records.use(used, time.Now()) // which is the clock of the host
 	wanted := maps.Clone(d.wanted)
 	if d.own != nil {
-		wanted[d.own.UID()] = now
+		wanted[d.own.UID] = now
 	}
 	return d.records.due(pingsPerRefresh, wanted, now)
 }
@@ -200,6 +201,7 @@ func (d *Directory) duePings() []swarm.PeerID {
 // Meet tries to reach servers of the models of a name that nobody here has had contact
 // with, some of every group of peers, and returns when each has answered or had its time.
 func (d *Directory) Meet(ctx context.Context, name string) {
+	d.complete(ctx) // records tell no names
 	now := d.cfg.Clock()
 	d.mu.Lock()
 	due := d.records.strangers(name, pingsPerRefresh, now)

@@ -22,7 +22,7 @@ const (
 	answerBytes  = 16 << 20
 )
 
-// serve answers one pull. A turn is taken when the pull is there and given back before the
+// serve answers one question. A turn is taken when it is there whole and given back before the
 // answer is written, so that neither who is silent nor who does not read holds any.
 func (d *Directory) serve(ctx context.Context, from swarm.PeerID, s wire.Stream) {
 	who := budget.Who{Peer: string(from), Net: wire.Net(s)}
@@ -35,11 +35,11 @@ func (d *Directory) serve(ctx context.Context, from swarm.PeerID, s wire.Stream)
 	r := wire.NewReader(in)
 	defer r.Release()
 	r.Charge(ctx, nil, budget.Hold{Pool: d.reading.Pool, Who: who})
-	payload, err := r.First(wire.TypePull)
+	t, payload, err := r.FirstOf(wire.TypePull, wire.TypeWant)
 	if err != nil {
 		return
 	}
-	frame, size := d.reply(from, who, payload)
+	frame, size := d.reply(from, who, t, payload)
 	if frame == nil { // the asker has other tellers
 		return
 	}
@@ -51,13 +51,16 @@ func (d *Directory) serve(ctx context.Context, from swarm.PeerID, s wire.Stream)
 	}
 }
 
-// reply makes the frame that answers a pull, nil if there is no turn or no room for it. Its
+// reply makes the frame that answers a question, nil if there is no turn or no room for it. Its
 // size is taken from the budget of answers.
-func (d *Directory) reply(from swarm.PeerID, who budget.Who, payload []byte) (frame []byte, size int64) {
+func (d *Directory) reply(from swarm.PeerID, who budget.Who, t wire.Type, payload []byte) (frame []byte, size int64) {
 	if d.turns.Take(1, who) != nil {
 		return nil, 0
 	}
 	defer d.turns.Give(1, who)
+	if t == wire.TypeWant {
+		return d.replyManifest(from, who, payload)
+	}
 	answer, err := d.answer(from, payload)
 	if err == nil {
 		for _, signed := range answer.Records {
@@ -75,19 +78,49 @@ func (d *Directory) reply(from swarm.PeerID, who budget.Who, payload []byte) (fr
 	return wire.AppendJSON(nil, wire.TypeRecords, answer), size
 }
 
+// replyManifest is reply to a want.
+func (d *Directory) replyManifest(from swarm.PeerID, who budget.Who, payload []byte) (frame []byte, size int64) {
+	raw, err := d.give(from, payload)
+	if err != nil && swarm.CodeOf(err) != swarm.CodeNotServed {
+		d.warn("serve "+string(from), "peer is left out", "peer", from, "reason", err)
+	}
+	if d.answers.Take(int64(len(raw)), who) != nil {
+		return nil, 0
+	}
+	if err != nil {
+		return wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(0, err)), 0
+	}
+	return wire.AppendFrame(nil, wire.TypeManifest, raw), int64(len(raw))
+}
+
+// readFirst reads the first frame of a stream.
+func (d *Directory) readFirst(t wire.Type, payload []byte, from swarm.PeerID, v any) error {
+	err := wire.DecodeFirst(t, payload, d.host.ID(), from, v)
+	if err == nil || swarm.CodeOf(err) == swarm.CodeVersion {
+		return err
+	}
+	return &swarm.Error{Code: swarm.CodeBadFrame, Verdict: swarm.Caller, Message: "a question to the directory cannot be read", Err: err}
+}
+
+// sameSwarm refuses nodes of another swarm.
+func (d *Directory) sameSwarm(from swarm.PeerID, name string) error {
+	if name == d.cfg.Swarm {
+		return nil
+	}
+	return swarm.Errorf(swarm.CodeWrongSwarm, swarm.Caller, "node %s is of swarm %q, %s of %q: give both the same --swarm",
+		d.host.ID().Short(), d.cfg.Swarm, from.Short(), name)
+}
+
 // answer takes in what the asker brings and gives the answer.
 func (d *Directory) answer(from swarm.PeerID, payload []byte) (*wire.Records, error) {
 	var pull wire.Pull
-	if err := wire.DecodeFirst(wire.TypePull, payload, d.host.ID(), from, &pull); swarm.CodeOf(err) == swarm.CodeVersion {
+	if err := d.readFirst(wire.TypePull, payload, from, &pull); err != nil {
 		return nil, err
-	} else if err != nil {
-		return nil, &swarm.Error{Code: swarm.CodeBadFrame, Verdict: swarm.Caller, Message: "pull cannot be read", Err: err}
 	}
-	switch {
-	case pull.Swarm != d.cfg.Swarm:
-		return nil, swarm.Errorf(swarm.CodeWrongSwarm, swarm.Caller, "node %s is of swarm %q, %s of %q: give both the same --swarm",
-			d.host.ID().Short(), d.cfg.Swarm, from.Short(), pull.Swarm)
-	case len(pull.Known) > wire.MaxKnown:
+	if err := d.sameSwarm(from, pull.Swarm); err != nil {
+		return nil, err
+	}
+	if len(pull.Known) > wire.MaxKnown {
 		return nil, swarm.Errorf(swarm.CodeBadFrame, swarm.Caller, "pull names %d records, at most %d", len(pull.Known), wire.MaxKnown)
 	}
 	now := d.cfg.Clock()

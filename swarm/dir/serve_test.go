@@ -30,7 +30,7 @@ func TestAnswersHaveABudget(t *testing.T) {
 	pull, _ := json.Marshal(wire.Pull{Version: wire.Version, Swarm: d.cfg.Swarm})
 	liar, held, count := budget.Who{Peer: "liar"}, int64(0), 0
 	for range 64 {
-		frame, size := d.reply("liar", liar, pull)
+		frame, size := d.reply("liar", liar, wire.TypePull, pull)
 		if frame == nil {
 			break
 		}
@@ -41,7 +41,7 @@ func TestAnswersHaveABudget(t *testing.T) {
 	if count == 0 || count == 64 || held > answerBytes/2 {
 		t.Errorf("%d answers of one asker hold %d bytes, of %d in all", count, held, answerBytes)
 	}
-	frame, size := d.reply("honest", budget.Who{Peer: "honest"}, pull)
+	frame, size := d.reply("honest", budget.Who{Peer: "honest"}, wire.TypePull, pull)
 	if frame == nil {
 		t.Fatal("another asker is not answered")
 	}

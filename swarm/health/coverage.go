@@ -16,7 +16,6 @@ import (
 type Coverage struct {
 	Counts        []int        // holders, per block
 	Missing       []swarm.Span // blocks without a holder
-	Disputed      []swarm.Span // blocks whose holders announce different digests: they are never mixed
 	MinRedundancy int          // the least of Counts
 	Servers       int
 	// Bottleneck is the least, over the blocks, of the summed throughput of the holders, in
@@ -33,7 +32,6 @@ func Measure(v swarm.View) Coverage {
 	n := v.Manifest.Blocks
 	c := Coverage{Counts: v.Counts(swarm.Online)}
 	sum, best, cache := make([]float64, n), make([]float64, n), make([]int64, n)
-	digest, disputed := make([]string, n), make([]bool, n)
 	for i := range v.Servers {
 		if v.Servers[i].State == swarm.Online {
 			c.Servers++
@@ -45,16 +43,8 @@ func Measure(v swarm.View) Coverage {
 		if r.Rates.InferenceRPS != nil {
 			best[b] = max(best[b], *r.Rates.InferenceRPS)
 		}
-		switch d := r.Digest(b); {
-		case d == "":
-		case digest[b] == "":
-			digest[b] = d
-		case digest[b] != d:
-			disputed[b] = true
-		}
 	}
 	c.Missing = c.Thin(1)
-	c.Disputed = swarm.SpansWhere(n, func(b int) bool { return disputed[b] })
 	if n == 0 {
 		return c
 	}
@@ -97,7 +87,7 @@ type Condition string
 // The conditions. Broken means that a block has no live holder, at once and without smoothing.
 const (
 	Healthy  Condition = "healthy"  // every block has as many holders as wanted
-	Degraded Condition = "degraded" // usable, but spare holders are lacking or holders disagree
+	Degraded Condition = "degraded" // usable, but spare holders are lacking
 	Broken   Condition = "broken"
 	Unknown  Condition = "unknown" // not asked yet, or the last refresh failed
 )
@@ -115,7 +105,7 @@ func (c *Coverage) Condition(wanted int) Condition {
 		return Unknown
 	case c.MinRedundancy == 0:
 		return Broken
-	case c.MinRedundancy < wanted || len(c.Disputed) > 0:
+	case c.MinRedundancy < wanted:
 		return Degraded
 	}
 	return Healthy

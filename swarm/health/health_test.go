@@ -8,16 +8,11 @@ import (
 	"whorl/swarm"
 )
 
-// server makes a record; digests are those of an honest server unless given.
-func server(peer swarm.PeerID, start, end int, state swarm.State, rps, throughput float64, cache int64, digests ...string) swarm.Record {
-	r := swarm.Record{Peer: peer, Span: swarm.Span{Start: start, End: end}, State: state, Throughput: throughput, CacheTotal: cache, CacheLeft: cache, Digests: digests}
+// server makes a record.
+func server(peer swarm.PeerID, start, end int, state swarm.State, rps, throughput float64, cache int64) swarm.Record {
+	r := swarm.Record{Peer: peer, Span: swarm.Span{Start: start, End: end}, State: state, Throughput: throughput, CacheTotal: cache, CacheLeft: cache}
 	if rps > 0 {
 		r.Rates.InferenceRPS = &rps
-	}
-	if len(digests) == 0 {
-		for b := start; b < end; b++ {
-			r.Digests = append(r.Digests, fmt.Sprint("d", b))
-		}
 	}
 	return r
 }
@@ -35,28 +30,26 @@ func TestMeasure(t *testing.T) {
 		wanted  int
 		want    string
 	}{
-		{"nobody", nil, 1, "[0 0 0 0] broken missing 0-3 disputed  servers 0 bottleneck not measured session not measured cache 0"},
+		{"nobody", nil, 1, "[0 0 0 0] broken missing 0-3 servers 0 bottleneck not measured session not measured cache 0"},
 		{"case 040: half of the blocks", []swarm.Record{server("a", 0, 2, swarm.Online, 100, 20, 50)}, 1,
-			"[1 1 0 0] broken missing 2-3 disputed  servers 1 bottleneck not measured session not measured cache 0"},
+			"[1 1 0 0] broken missing 2-3 servers 1 bottleneck not measured session not measured cache 0"},
 		{"case 040: both halves", []swarm.Record{server("a", 0, 2, swarm.Online, 100, 20, 50), server("b", 2, 4, swarm.Online, 200, 30, 40)}, 1,
-			"[1 1 1 1] healthy missing  disputed  servers 2 bottleneck 20 session 33.3 cache 40"},
+			"[1 1 1 1] healthy missing  servers 2 bottleneck 20 session 33.3 cache 40"},
 		{"spare holders wanted", []swarm.Record{server("a", 0, 4, swarm.Online, 100, 20, 50)}, 2,
-			"[1 1 1 1] degraded missing  disputed  servers 1 bottleneck 20 session 25 cache 50"},
+			"[1 1 1 1] degraded missing  servers 1 bottleneck 20 session 25 cache 50"},
 		{"joining and draining do not count", []swarm.Record{server("a", 0, 4, swarm.Joining, 1, 1, 1), server("b", 0, 4, swarm.Draining, 1, 1, 1)}, 1,
-			"[0 0 0 0] broken missing 0-3 disputed  servers 0 bottleneck not measured session not measured cache 0"},
+			"[0 0 0 0] broken missing 0-3 servers 0 bottleneck not measured session not measured cache 0"},
 		{"throughput adds up, speed is the best", []swarm.Record{server("a", 0, 4, swarm.Online, 100, 20, 50), server("b", 0, 4, swarm.Online, 400, 30, 10)}, 1,
-			"[2 2 2 2] healthy missing  disputed  servers 2 bottleneck 50 session 100 cache 60"},
+			"[2 2 2 2] healthy missing  servers 2 bottleneck 50 session 100 cache 60"},
 		{"what is not measured is not guessed", []swarm.Record{server("a", 0, 2, swarm.Online, 100, 20, 50), server("b", 2, 4, swarm.Online, 0, 0, 40)}, 1,
-			"[1 1 1 1] healthy missing  disputed  servers 2 bottleneck not measured session not measured cache 40"},
+			"[1 1 1 1] healthy missing  servers 2 bottleneck not measured session not measured cache 40"},
 		{"claims beyond all numbers", []swarm.Record{server("a", 0, 4, swarm.Online, 100, 1.7e308, 50), server("b", 0, 4, swarm.Online, 100, 1.7e308, 50)}, 1,
-			"[2 2 2 2] healthy missing  disputed  servers 2 bottleneck 1.8e+308 session 25 cache 100"},
-		{"holders disagree", []swarm.Record{server("a", 0, 4, swarm.Online, 100, 20, 50), server("b", 0, 4, swarm.Online, 100, 20, 50, "d0", "evil", "d2", "d3")}, 1,
-			"[2 2 2 2] degraded missing  disputed 1 servers 2 bottleneck 40 session 25 cache 100"},
+			"[2 2 2 2] healthy missing  servers 2 bottleneck 1.8e+308 session 25 cache 100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := Measure(swarm.NewView(swarm.Manifest{Name: "m", Blocks: 4}, time.Time{}, c.servers))
-			got := fmt.Sprintf("%v %s missing %s disputed %s servers %d bottleneck %s session %s cache %d", m.Counts, m.Condition(c.wanted),
-				swarm.FormatSpans(m.Missing), swarm.FormatSpans(m.Disputed), m.Servers, number(m.Bottleneck), number(m.SessionTPS), m.CacheLeft)
+			got := fmt.Sprintf("%v %s missing %s servers %d bottleneck %s session %s cache %d", m.Counts, m.Condition(c.wanted),
+				swarm.FormatSpans(m.Missing), m.Servers, number(m.Bottleneck), number(m.SessionTPS), m.CacheLeft)
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}

@@ -18,9 +18,6 @@ func (c *Coverage) Text(wanted int) string {
 	case Broken:
 		return "Nobody holds " + Blocks(c.Missing)
 	case Degraded:
-		if len(c.Disputed) > 0 {
-			return "It answers, but the holders of " + Blocks(c.Disputed) + " disagree on the content"
-		}
 		return fmt.Sprintf("It answers, but %s %s fewer than %d holders", Blocks(c.Thin(wanted)), have(c.Thin(wanted)), wanted)
 	}
 	alone := c.Thin(2)

@@ -20,9 +20,6 @@ type Query struct {
 	Sequences int
 	// Avoid holds peers that failed, with the time of the last failure.
 	Avoid map[swarm.PeerID]time.Time
-	// Digests are those of blocks that the session has used: whoever holds one of them
-	// must agree.
-	Digests map[int]string
 	// RTT is the client's round trip to a peer, false if unknown; nil knows none.
 	RTT func(swarm.PeerID) (time.Duration, bool)
 	// Observed is the rate at which the client saw a server compute, in tokens per second
@@ -57,9 +54,8 @@ func (c Chain) String() string {
 
 // Plan finds the cheapest chain. A server once entered is used to the end of its span or
 // of the range. Servers that failed lately are considered only for blocks that nobody else
-// holds, and of several such the least recently failed. Servers that disagree on a block's
-// digest are never mixed (see agreeing). The error is a *swarm.Error that names the blocks
-// nobody can serve, or a plain one for a query that makes no sense.
+// holds, and of several such the least recently failed. The error is a *swarm.Error that
+// names the blocks nobody can serve, or a plain one for a query that makes no sense.
 func Plan(q Query) (Chain, error) {
 	if err := q.Params.Validate(); err != nil {
 		return Chain{}, err
@@ -68,11 +64,10 @@ func Plan(q Query) (Chain, error) {
 		return Chain{}, fmt.Errorf("route: blocks %v of a model with %d", q.Range, q.View.Manifest.Blocks)
 	}
 	online, fitting := q.online()
-	agreed := q.agreeing(fitting)
-	if missing := q.uncovered(agreed); len(missing) > 0 {
-		return Chain{}, q.missing(missing, online, fitting)
+	if missing := q.uncovered(fitting); len(missing) > 0 {
+		return Chain{}, q.missing(missing, online)
 	}
-	return q.cheapest(q.notBanned(agreed)), nil
+	return q.cheapest(q.notBanned(fitting)), nil
 }
 
 // cache is how many tokens of cache the session reserves.
@@ -92,67 +87,6 @@ func (q *Query) online() (online, fitting []*swarm.Record) {
 		}
 	}
 	return online, fitting
-}
-
-// agreeing drops servers until no two of the rest disagree on a block. Blocks are looked
-// at in order; a digest that the session has used stands. Otherwise the digest with the
-// most holders wins, the smaller text on a tie, unless choosing it would leave blocks
-// uncovered that another choice covers. (The best choice over all blocks at once is a hard
-// problem; disagreement is rare, and this answer is good and the same for everybody.)
-func (q *Query) agreeing(servers []*swarm.Record) []*swarm.Record {
-	for b := q.Range.Start; b < q.Range.End; b++ {
-		if fixed, ok := q.Digests[b]; ok {
-			servers = holding(servers, b, fixed)
-			continue
-		}
-		digests := digestsOf(servers, b)
-		if len(digests) < 2 {
-			continue
-		}
-		var best []*swarm.Record
-		fewest := q.Range.End
-		for _, d := range digests {
-			rest := holding(servers, b, d)
-			if n := swarm.Total(q.uncovered(rest)); n < fewest {
-				best, fewest = rest, n
-			}
-		}
-		servers = best
-	}
-	return servers
-}
-
-// holding keeps the servers that have this digest of a block, or not the block.
-func holding(servers []*swarm.Record, block int, digest string) []*swarm.Record {
-	var out []*swarm.Record
-	for _, r := range servers {
-		if !r.Span.Holds(block) || r.Digest(block) == digest {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// digestsOf lists the digests of a block, those with the most holders first.
-func digestsOf(servers []*swarm.Record, block int) []string {
-	var out []string
-	holders := map[string]int{}
-	for _, r := range servers {
-		if !r.Span.Holds(block) {
-			continue
-		}
-		d := r.Digest(block)
-		if holders[d]++; holders[d] == 1 {
-			out = append(out, d)
-		}
-	}
-	slices.SortFunc(out, func(a, b string) int {
-		if holders[a] != holders[b] {
-			return holders[b] - holders[a]
-		}
-		return strings.Compare(a, b)
-	})
-	return out
 }
 
 // notBanned drops servers that failed lately, but for those that blocks depend on.
@@ -190,20 +124,15 @@ func (q *Query) uncovered(servers []*swarm.Record) []swarm.Span {
 
 // missing says which blocks nobody can serve, why, and what helps. Chat clients of Petals
 // look for the first four words.
-func (q *Query) missing(spans []swarm.Span, online, fitting []*swarm.Record) error {
+func (q *Query) missing(spans []swarm.Span, online []*swarm.Record) error {
 	model, blocks := q.View.Manifest.Name, swarm.FormatSpans(spans)
-	all := func(servers []*swarm.Record) bool { return len(q.uncovered(servers)) == 0 }
 	var text string
-	switch {
-	case !all(online):
+	if len(q.uncovered(online)) > 0 {
 		text = fmt.Sprintf("No servers holding blocks %s of %s are online: start one with `whorl serve %s --block-indices %v` in this swarm, or try again later",
 			blocks, model, model, spans[0])
-	case !all(fitting):
+	} else {
 		text = fmt.Sprintf("No servers holding blocks %s of %s have room for a session of %d tokens: ask for fewer, or start a server with a larger --attn-cache-tokens",
 			blocks, model, q.cache())
-	default:
-		text = fmt.Sprintf("No servers holding blocks %s of %s agree with the session's other servers on the weights: start one with the same files, or begin a new session",
-			blocks, model)
 	}
 	return &swarm.Error{Code: swarm.CodeBlocksMissing, Verdict: swarm.Elsewhere, Missing: spans, Message: text}
 }

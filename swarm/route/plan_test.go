@@ -86,7 +86,7 @@ func answer(q Query) string {
 
 // parse reads the part above the dashes.
 func parse(text string) (Query, error) {
-	q := Query{Params: DefaultParams(), Avoid: map[swarm.PeerID]time.Time{}, Digests: map[int]string{}}
+	q := Query{Params: DefaultParams(), Avoid: map[swarm.PeerID]time.Time{}}
 	q.View.Manifest = swarm.Manifest{Name: "toy", Blocks: 12}
 	rtt := map[swarm.PeerID]time.Duration{}
 	q.RTT = func(p swarm.PeerID) (time.Duration, bool) { d, ok := rtt[p]; return d, ok }
@@ -149,9 +149,6 @@ func peer(words []string, rtt map[swarm.PeerID]time.Duration, avoid map[swarm.Pe
 	if r.Span, err = swarm.ParseSpan(words[1]); err != nil {
 		return r, err
 	}
-	for b := r.Span.Start; b < r.Span.End; b++ {
-		r.Digests = append(r.Digests, "ok")
-	}
 	for _, w := range words[2:] {
 		name, value, _ := strings.Cut(w, "=")
 		var d time.Duration
@@ -172,12 +169,6 @@ func peer(words []string, rtt map[swarm.PeerID]time.Duration, avoid map[swarm.Pe
 			_, err = fmt.Sscanf(value, "%d/%d", &r.CacheLeft, &r.CacheTotal)
 		case "max":
 			r.MaxLength, err = strconv.Atoi(value)
-		case "digest": // BLOCK:TEXT
-			var block int
-			var text string
-			if _, err = fmt.Sscanf(value, "%d:%s", &block, &text); err == nil {
-				r.Digests[block-r.Span.Start] = text
-			}
 		default:
 			err = fmt.Errorf("unknown word %q", w)
 		}
@@ -203,11 +194,6 @@ func plan(words []string, q *Query) (err error) {
 			q.Tokens, err = strconv.Atoi(value)
 		case "sequences":
 			q.Sequences, err = strconv.Atoi(value)
-		case "used": // BLOCK:TEXT
-			var block int
-			var text string
-			_, err = fmt.Sscanf(value, "%d:%s", &block, &text)
-			q.Digests[block] = text
 		default:
 			err = fmt.Errorf("unknown word %q", w)
 		}
@@ -339,9 +325,6 @@ func randomQuery(rng *rand.Rand, blocks, servers int) Query {
 			Span: swarm.Span{Start: start, End: start + 1 + rng.IntN(blocks-start)}, NextRTT: map[swarm.PeerID]float64{},
 		}
 		r.Rates.InferenceRPS = &rps
-		for range r.Span.Len() {
-			r.Digests = append(r.Digests, "ok")
-		}
 		for range min(5, servers) {
 			r.NextRTT[swarm.PeerID(fmt.Sprintf("p%04d", rng.IntN(servers)))] = 60 * rng.Float64()
 		}

@@ -2,9 +2,9 @@ package wire
 
 import "whorl/swarm"
 
-// Pull asks a node for the signed records it knows, and offers one's own. It is the only
-// message of [ProtoDirectory]; the answer is one Records frame, or Fail for a node of
-// another swarm or version.
+// Pull asks a node for the signed records it knows, and offers one's own. The answer is one
+// Records frame, or Fail for a node of another swarm or version. With Want it is all that
+// [ProtoDirectory] has.
 type Pull struct {
 	Version  int            `json:"version"`
 	Features swarm.Features `json:"features,omitempty"` // of the asker
@@ -19,6 +19,14 @@ type Pull struct {
 type Records struct {
 	Now     int64    `json:"now_ms"` // the teller's clock, unix milliseconds; 0 if not said
 	Records [][]byte `json:"records"`
+}
+
+// Want asks a node for what a UID names. The answer is a Manifest frame, or Fail.
+type Want struct {
+	Version  int            `json:"version"`
+	Features swarm.Features `json:"features,omitempty"` // of the asker
+	Swarm    string         `json:"swarm"`              // its name
+	UID      swarm.UID      `json:"uid"`
 }
 
 // Limits of the directory's messages.

@@ -52,19 +52,21 @@ type Type uint8
 
 // The frame types. Zero is none.
 const (
-	TypeOpen    Type = iota + 1 // JSON Open
-	TypeAccept                  // JSON Status
-	TypeCommit                  // empty
-	TypeRows                    // RowsHeader + payload
-	TypeDone                    // Done, 16 bytes
-	TypeJournal                 // RowsHeader + payload
-	TypeRoute                   // JSON Route
-	TypeAsk                     // empty
-	TypeStatus                  // JSON Status
-	TypeFail                    // JSON Fail
-	TypeHello                   // JSON Hello, first on a push stream
-	TypePull                    // JSON, directory
-	TypeRecords                 // JSON, directory
+	TypeOpen     Type = iota + 1 // JSON Open
+	TypeAccept                   // JSON Status
+	TypeCommit                   // empty
+	TypeRows                     // RowsHeader + payload
+	TypeDone                     // Done, 16 bytes
+	TypeJournal                  // RowsHeader + payload
+	TypeRoute                    // JSON Route
+	TypeAsk                      // empty
+	TypeStatus                   // JSON Status
+	TypeFail                     // JSON Fail
+	TypeHello                    // JSON Hello, first on a push stream
+	TypePull                     // JSON, directory
+	TypeRecords                  // JSON, directory
+	TypeWant                     // JSON Want, directory
+	TypeManifest                 // a manifest in its canonical form, directory
 	numTypes
 )
 

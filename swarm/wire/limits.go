@@ -1,10 +1,12 @@
 package wire
 
+import "whorl/swarm"
+
 // Limits on what a peer may send, in bytes of payload. Whatever a stranger can send before it
 // is known to belong to a session is small; rows have the limit that their model gives them.
 const (
 	MaxOpen   = 128 << 10 // Open and Route, which carry a signed record
-	MaxHello  = 4 << 10
+	MaxHello  = 4 << 10   // Want too
 	MaxStatus = 4 << 10
 	MaxFail   = 16 << 10
 	MaxPull   = 1 << 20 // the sequence numbers of MaxKnown peers
@@ -25,8 +27,10 @@ func (t Type) limit() int {
 		return DoneSize
 	case TypeOpen, TypeRoute:
 		return MaxOpen
-	case TypeHello:
+	case TypeHello, TypeWant:
 		return MaxHello
+	case TypeManifest:
+		return swarm.MaxManifestBytes
 	case TypePull:
 		return MaxPull
 	case TypeRecords:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -64,14 +65,21 @@ func (r *Reader) AskRows(ask func() (rowBytes int)) { r.ask = ask }
 
 // First reads the first frame of a stream, which must be of the given type.
 func (r *Reader) First(want Type) ([]byte, error) {
+	_, p, err := r.FirstOf(want)
+	return p, err
+}
+
+// FirstOf reads the first frame of a stream, which must be of one of the given types.
+func (r *Reader) FirstOf(want ...Type) (Type, []byte, error) {
 	t, size, err := r.head()
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	if t != want {
-		return nil, fmt.Errorf("%w: type %d instead of %d at the start of a stream", ErrFrame, t, want)
+	if !slices.Contains(want, t) {
+		return 0, nil, fmt.Errorf("%w: type %d instead of %d at the start of a stream", ErrFrame, t, want)
 	}
-	return r.body(size)
+	p, err := r.body(size)
+	return t, p, err
 }
 
 // Next reads one frame. The payload is valid until the next call. A clean end of the

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"whorl/content"
+	"whorl/model"
+	"whorl/model/tokenizer"
+	"whorl/model/weights"
+	"whorl/swarm"
+	"whorl/swarm/balance"
+	"whorl/swarm/dir"
+	"whorl/tensor"
+)
+
+// describe makes the manifest that the model's files and flags give, but for the names of
+// its weights.
+func (m *openModel) describe() error {
+	class, err := m.ck.Class(m.load)
+	if err != nil {
+		return usage(err)
+	}
+	tok, err := m.tokenizerHash()
+	if err != nil {
+		return usage(err)
+	}
+	m.man = swarm.Manifest{
+		Name: m.name, Blocks: m.ck.Config.Layers, Hidden: m.ck.Config.Hidden, Tokenizer: tok,
+		Class: swarm.Class{
+			ConfigHash: m.ck.Config.Hash(), DType: class.DType, Quant: class.Quant,
+			KVDType: m.kv.String(), Arithmetic: m.dev.Info().Arithmetic,
+		},
+	}
+	return usage(m.man.Validate())
+}
+
+func (m *openModel) tokenizerHash() (content.Hash, error) {
+	if m.ck.Source == weights.GGUF {
+		return tokenizer.HashGGUF(m.ck.Metadata().Encode("tokenizer.")), nil
+	}
+	return tokenizer.HashFolder(m.ck.TokenizerDir)
+}
+
+// settling says how a node comes to the manifest of its model.
+type settling struct {
+	// choosable: no flag asks for a class, so that the swarm's may be taken.
+	choosable bool
+	// found: where the swarm serves no such model, name all weights of the files and so found
+	// it. Otherwise the manifest stays without them, and nobody serves it.
+	found bool
+	// block is compared with a manifest before it is taken; -1 for the head.
+	block int
+	// cache remembers what files contain.
+	cache model.ContentsCache
+}
+
+// settle fixes what the model is served as: the manifest under which the swarm serves it
+// already, if the files hold what that says, so that volunteers complete each other, else one
+// made of the files. Manifests of strangers count only as far as balance.Adopt says, and none
+// is taken whose contents are not those of the files.
+func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) error {
+	known, cached, err := how.cache.Load(m.ck)
+	if err != nil {
+		slog.Warn("what is known of the model's files cannot be read", "reason", err)
+	}
+	d.Meet(ctx, m.man.Name)
+	var same []swarm.View // of this model, with the contents of the files as far as compared
+	var refused []error
+	for _, v := range d.Views() {
+		if !balance.SameModel(m.man, v.Manifest) {
+			continue
+		}
+		if err := m.compare(v.Manifest, how.block, known, cached); err == nil {
+			same = append(same, v)
+		} else if errors.Is(err, model.ErrContents) && balance.Reached(v) > 0 {
+			refused = append(refused, fmt.Errorf("the swarm's model %.12s: %w", v.Manifest.UID(), err))
+		} else if !errors.Is(err, model.ErrContents) {
+			return err
+		}
+	}
+	if len(refused) > 0 && len(same) == 0 {
+		return usage(errors.Join(refused...))
+	}
+	if err := m.adopt(same, how.choosable); err != nil {
+		return err
+	}
+	if m.man.Pinned() {
+		return nil
+	}
+	if !cached {
+		if !how.found {
+			return nil
+		}
+		if known, err = m.hash(ctx); err != nil {
+			return err
+		}
+		if err := how.cache.Save(m.ck, known); err != nil {
+			slog.Warn("what the model's files contain cannot be kept, and is hashed again at the next start", "reason", err)
+		}
+	}
+	m.man.Roots, m.man.Head = known.Blocks, known.Head
+	return usage(m.man.Validate())
+}
+
+// adopt takes over the class in which the swarm serves the files' model, and the manifest
+// with it: choosable says that no flag asks for another one.
+func (m *openModel) adopt(views []swarm.View, choosable bool) error {
+	own := m.man
+	log := slog.With("model", m.name, "class", own.Class)
+	votes, class := balance.Votes(own, views), own.Class
+	if choosable {
+		var err error
+		class, err = balance.Adopt(own, views, func(c swarm.Class) bool {
+			_, _, ok := m.inClass(c)
+			return ok
+		})
+		if err != nil {
+			return usagef("%w: say which with --dtype, --quant and --kv-dtype", err)
+		}
+	}
+	most := 0
+	for _, v := range views {
+		if n := balance.Reached(v); v.Manifest.Class == class && n > most {
+			m.man, most = v.Manifest, n
+		}
+	}
+	switch apart := votes[own.Class] == 0 && len(votes) > 0; {
+	case class != own.Class:
+		m.load, m.kv, _ = m.inClass(class)
+		log.Info("adopted the class in which the swarm serves this model", "adopted", class)
+	case apart && choosable:
+		log.Warn("the swarm serves this model in a class that these files or this device cannot give, so this node stands apart from it", "swarm", slices.Collect(maps.Keys(votes)))
+	case apart:
+		log.Warn("the swarm serves this model in another class, and servers of two classes do not complete each other", "swarm", slices.Collect(maps.Keys(votes)))
+	}
+	return nil
+}
+
+// inClass is how the model must be loaded to be of a class; false if these files or this
+// device cannot give it.
+func (m *openModel) inClass(c swarm.Class) (model.LoadOptions, tensor.DType, bool) {
+	load := model.LoadOptions{DType: c.DType, Quant: c.Quant}
+	class, err := m.ck.Class(load)
+	kv, kvErr := parseKVDType(c.KVDType)
+	return load, kv, err == nil && kvErr == nil && class.DType == c.DType && class.Quant == c.Quant && c.Arithmetic == m.man.Class.Arithmetic
+}
+
+// compare tells whether the files are those that a manifest names: of weights that were not
+// hashed yet it looks at one part, and whoever loads others compares those.
+func (m *openModel) compare(man swarm.Manifest, block int, known model.Contents, cached bool) error {
+	switch {
+	case m.man.Tokenizer != man.Tokenizer && !m.man.Tokenizer.IsZero() && !man.Tokenizer.IsZero(): // a server needs none
+		return fmt.Errorf("%w: the tokenizer of %s is %s, and the manifest says %s. Fetch the files that the swarm serves, or serve yours under another --model-name",
+			model.ErrContents, m.ck.Path, m.man.Tokenizer, man.Tokenizer)
+	case cached:
+		return m.ck.Compare(known, model.Contents{Blocks: man.Roots, Head: man.Head})
+	case block < 0:
+		return m.ck.CheckHead(man.Head)
+	}
+	return m.ck.CheckBlock(block, man.Roots[block])
+}
+
+// hashLine is how often a long hashing tells how far it is.
+const hashLine = 5 * time.Second
+
+// hash names all weights of the files.
+func (m *openModel) hash(ctx context.Context) (model.Contents, error) {
+	began := time.Now()
+	var mu sync.Mutex // guards told
+	told := began
+	c, err := m.ck.Contents(ctx, func(done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(told) >= hashLine {
+			told = now
+			slog.Info("hashing the model's files", "mib", done>>20, "of", total>>20)
+		}
+	})
+	if err == nil {
+		took := time.Since(began)
+		slog.Info("hashed the model's files: nobody in the swarm serves them yet", "mib", m.ck.BytesRead()>>20, "took", took.Round(time.Millisecond).String())
+	}
+	return c, err
+}
+
+// contentsCache is where a node remembers what files contain; nowhere without a folder.
+func (f *nodeFlags) contentsCache() model.ContentsCache {
+	if f.cacheDir == "" {
+		return ""
+	}
+	return model.ContentsCache(filepath.Join(f.cacheDir, "contents"))
+}
