@@ -27,8 +27,6 @@ func (s *Session) take(e chain.Event, rows []float32) {
 				s.journals[a.Block] = &journal{hidden: hidden}
 			}
 			s.journals[a.Block].put(a.From, rows[(a.From-e.From)*hidden:(a.To-e.From)*hidden])
-		case chain.Forget:
-			s.journals[a.Block].cut(a.From)
 		case chain.Finish:
 			s.done, s.err = true, a.Err
 			s.notify()
@@ -135,6 +133,13 @@ func (s *Session) ended(ctx context.Context) error {
 func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, done bool) chain.Event {
 	log := s.e.cfg.Log
 	switch a.Kind {
+	case chain.Forget:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.why == nil {
+			s.journals[a.Block].cut(a.From)
+		}
+		return chain.Event{}
 	case chain.Drop:
 		if st != nil {
 			s.mu.Lock()

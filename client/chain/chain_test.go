@@ -234,14 +234,18 @@ func TestLate(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		journal bool          // the client knows the row
+		pages   int           // for journals
 		takes   time.Duration // after it was sent again
 		seen    string
+		steps   int
 	}{
-		{"the sender keeps it", true, 10 * time.Millisecond, "a withheld"},
-		{"it is slow", true, 5 * time.Second, "b slow"},
-		{"nobody knows", false, 5 * time.Second, "b slow"},
+		{"the sender keeps it", true, 100, 10 * time.Millisecond, "a withheld", lateSteps},
+		{"it is slow", true, 100, 5 * time.Second, "b slow", lateSteps},
+		{"there are no journals", false, 0, 5 * time.Second, "b slow", lateSteps},
+		{"nobody knows", false, 100, 5 * time.Second, "", 8},
 	} {
 		r := wholeRig(t)
+		r.m.p.Pages = c.pages
 		r.pass(1, 10, 11)
 		r.pass(2, 10, 11)
 		r.pass(3, 10, 11)
@@ -276,8 +280,8 @@ func TestLate(t *testing.T) {
 			}
 			steps++
 		}
-		if seen := strings.Join(r.log, ", "); seen != c.seen || steps != lateSteps {
-			t.Errorf("%s: %q after %d steps, want %q after %d", c.name, seen, steps, c.seen, lateSteps)
+		if seen := strings.Join(r.log, ", "); seen != c.seen || steps != c.steps {
+			t.Errorf("%s: %q after %d steps, want %q after %d", c.name, seen, steps, c.seen, c.steps)
 		}
 	}
 }
@@ -292,7 +296,8 @@ func TestNoBetterServer(t *testing.T) {
 	for row := 12; row < 32; row++ {
 		r.rows(row)
 		r.pass(1, row-1, row)
-		r.now = r.now.Add(1900 * time.Millisecond)
+		r.wait(1100 * time.Millisecond)
+		r.now = r.now.Add(1100 * time.Millisecond)
 		r.pass(2, row-1, row)
 		for _, a := range slices.Clone(r.acts) {
 			if a.Kind == Compare {
@@ -303,7 +308,7 @@ func TestNoBetterServer(t *testing.T) {
 		r.pass(3, row-1, row)
 	}
 	if len(r.log) > 0 || r.alive() != "abc" || searches != 2 {
-		t.Errorf("observed %v, left %s, searched %d times in 38 s", r.log, r.alive(), searches)
+		t.Errorf("observed %v, left %s, searched %d times in 44 s", r.log, r.alive(), searches)
 	}
 }
 

@@ -55,8 +55,8 @@ type Hop struct {
 // ActionKind says what is to be done.
 type ActionKind uint8
 
-// The actions. Take and Keep are about the rows of the event that they answer, and are done
-// at once; all others in order.
+// The actions. Take, Keep and Finish are done at once; all others in order, so that rows which
+// are to be sent are there until then.
 const (
 	_       ActionKind = iota
 	Take               // copy rows From to To to the outputs

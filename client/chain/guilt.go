@@ -54,9 +54,8 @@ func (m *Machine) lose(st *stage, what swarm.Observation, err error) {
 	m.act(Action{Kind: Drop, Stage: st.id})
 	if what != 0 {
 		m.act(Action{Kind: Observe, What: what, Stage: st.id, Peer: st.hop.Peer, Err: err})
-		if !slices.Contains(m.failing, st.hop.Peer) {
-			m.failing = append(m.failing, st.hop.Peer)
-		}
+		m.news = m.news || m.failing[st.hop.Peer].at.Before(m.begun)
+		m.failing[st.hop.Peer] = failure{m.now, what == swarm.Refused}
 	}
 	if what == swarm.Wrong || what == swarm.Withheld || what == swarm.Accused {
 		m.taint(st)

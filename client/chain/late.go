@@ -24,11 +24,14 @@ type lag struct {
 	since   time.Time // zero: it lacks none
 	rows    int       // so many
 	fed     time.Time // when the client sent it the rows itself; zero if it did not
+	fedTo   int       // the rows before this one came from the client on the present route
 	checked bool      // that was tried: the timer need not look again
 
 	slow int // steps in a row that it computed late
 	held int // steps in a row whose rows it passed on late
 	took time.Duration
+
+	compared time.Time // when a better server was last looked for in vain
 }
 
 func (l *lag) waits() bool { return !l.since.IsZero() && !l.checked }
@@ -65,25 +68,26 @@ func (m *Machine) look(st *stage) {
 }
 
 // timed judges a step of a stage by the time since it lacked the rows. Where the client fed
-// the rows itself, and they were computed in time, it was the sender that kept them.
+// the rows itself, and they were computed in time, it was the sender that kept them. Where it
+// could not, since it did not know them yet, nobody knows who is late.
 func (m *Machine) timed(st *stage, rows int) {
 	l := &st.lag
 	if l.since.IsZero() {
 		return
 	}
 	took := m.now.Sub(l.since)
-	late, fed := took > st.allowance(rows), !l.fed.IsZero()
+	late := took > st.allowance(rows)
 	switch {
 	case !late:
 		l.slow = 0
-		if st.index > 0 && !fed {
+		if st.index > 0 && st.position > l.fedTo {
 			m.chain[st.index-1].lag.held = 0
 		}
-	case fed && m.now.Sub(l.fed) <= st.allowance(rows):
+	case !l.fed.IsZero() && m.now.Sub(l.fed) <= st.allowance(rows):
 		sender := &m.chain[st.index-1].lag
 		sender.held++
 		sender.took = took
-	default:
+	case !l.fed.IsZero() || st.index == 0 || m.p.Pages == 0:
 		l.slow++
 		l.took = took
 	}
@@ -93,12 +97,12 @@ func (m *Machine) timed(st *stage, rows int) {
 
 // leave looks for a better server than one that was late in several steps in a row.
 func (m *Machine) leave() {
-	if !m.active || !m.compared.IsZero() && m.now.Sub(m.compared) < compareEvery {
+	if !m.active {
 		return
 	}
 	for _, st := range m.chain {
-		if max(st.lag.slow, st.lag.held) >= m.strikes {
-			m.compared = m.now
+		if l := &st.lag; max(l.slow, l.held) >= m.strikes && (l.compared.IsZero() || m.now.Sub(l.compared) >= compareEvery) {
+			l.compared = m.now
 			m.act(Action{Kind: Compare, Stage: st.id, Took: st.lag.took})
 			return
 		}
@@ -114,7 +118,6 @@ func (m *Machine) compare(st *stage, better bool) {
 		st.lag.slow, st.lag.held = 0, 0
 		return
 	}
-	m.compared = time.Time{}
 	what, said := swarm.Slow, "takes many times what it announces"
 	if st.lag.held > st.lag.slow {
 		what, said = swarm.Withheld, "does not pass on what it computes"
@@ -137,7 +140,7 @@ func (m *Machine) late() {
 		}
 		to := min(m.borders[st.hop.Span.Start].known.KnownFrom(st.position), m.has(st))
 		if to > st.position {
-			l.fed = m.now
+			l.fed, l.fedTo = m.now, to
 			st.sent = st.position
 			m.send(st, to)
 		}

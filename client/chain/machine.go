@@ -98,29 +98,28 @@ type Machine struct {
 	begun    time.Time
 	first    bool
 	attempt  int
-	failing  []swarm.PeerID // servers that failed in it
-	seen     int            // of those, before the present attempt
-	lostOnes int            // stages lost since the chain was whole
-	spare    []Hop          // the plan around the stages that live, while one for the whole chain is made
-	lacking  error          // or why there is none
-	last     error          // why the last stage was lost
-	cause    error          // why the last attempt failed
+	failing  map[swarm.PeerID]failure // of servers, in this session
+	news     bool                     // another one failed in the present attempt
+	lostOnes int                      // stages lost since the chain was whole
+	spare    []Hop                    // the plan around the stages that live, while one for the whole chain is made
+	lacking  error                    // or why there is none
+	last     error                    // why the last stage was lost
+	cause    error                    // why the last attempt failed
 	stall    stall
 	reroutes int
 
 	// Guilt (guilt.go, late.go).
-	doubts   map[swarm.PeerID]int
-	doubted  int                  // outputs when doubts last grew
-	replays  map[swarm.PeerID]int // times that a server lost a session without guilt
-	strikes  int                  // late steps in a row after which a better server is looked for
-	compared time.Time            // when none was found
+	doubts  map[swarm.PeerID]int
+	doubted int                  // outputs when doubts last grew
+	replays map[swarm.PeerID]int // times that a server lost a session without guilt
+	strikes int                  // late steps in a row after which a better server is looked for
 }
 
 // New makes the machine of a session that has no chain yet.
 func New(p Params) *Machine {
 	return &Machine{
 		p: p, borders: make([]border, p.Blocks), strikes: lateSteps,
-		doubts: map[swarm.PeerID]int{}, replays: map[swarm.PeerID]int{},
+		failing: map[swarm.PeerID]failure{}, doubts: map[swarm.PeerID]int{}, replays: map[swarm.PeerID]int{},
 	}
 }
 

@@ -39,7 +39,7 @@ func (m *Machine) begin() {
 		}
 		wait = m.backoff(u.tries - 2)
 	}
-	m.begun, m.first, m.attempt, m.failing, m.seen = m.now, m.epoch == 0, 0, m.failing[:0], 0
+	m.begun, m.first, m.attempt, m.news = m.now, m.epoch == 0, 0, false
 	m.release()
 	m.phase, m.until = pausing, m.now.Add(wait)
 }
@@ -63,10 +63,10 @@ func (m *Machine) again(cause error, wait time.Duration) {
 	m.release()
 	m.cause = cause
 	patience := m.p.Recover
-	if m.first && len(m.failing) == m.seen {
+	if m.first && !m.news {
 		patience = m.p.First
 	}
-	m.seen = len(m.failing)
+	m.news = false
 	if swarm.AsError(cause).Verdict == swarm.Caller || m.now.After(m.begun.Add(patience)) {
 		m.phase = broken
 		m.finish(cause)

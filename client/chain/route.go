@@ -18,19 +18,18 @@ func (m *Machine) planned(hops []Hop) {
 	if m.phase != planning {
 		return
 	}
-	failed := slices.ContainsFunc(hops, func(h Hop) bool { return h.Stage == 0 && slices.Contains(m.failing, h.Peer) })
 	spare, lacking := m.spare, m.lacking
 	m.spare, m.lacking = nil, nil
-	switch {
+	switch failed := m.failedAt(hops); {
 	case spare == nil && lacking == nil:
-		if failed && m.keeps() {
+		if !failed.IsZero() && m.keeps() {
 			m.spare = slices.Clone(hops)
 			m.act(Action{Kind: Plan, Whole: true})
 			return
 		}
-	case failed && spare != nil:
+	case spare != nil && !failed.Before(m.failedAt(spare)):
 		hops = spare
-	case failed:
+	case lacking != nil && !failed.Before(m.begun):
 		m.retry(lacking)
 		return
 	default:
@@ -42,6 +41,28 @@ func (m *Machine) planned(hops []Hop) {
 		}
 	}
 	m.dial(hops)
+}
+
+// failure is when a server failed last, and whether it merely refused.
+type failure struct {
+	at      time.Time
+	refused bool
+}
+
+// lately is how long a server that failed in a session is its last resort. One that refused
+// is that only for the present re-route.
+const lately = time.Minute
+
+// failedAt is when one of the new servers of a chain failed last; zero if none did lately.
+func (m *Machine) failedAt(hops []Hop) time.Time {
+	var last time.Time
+	for _, h := range hops {
+		f := m.failing[h.Peer]
+		if h.Stage == 0 && f.at.After(last) && m.now.Sub(f.at) < lately && !(f.refused && f.at.Before(m.begun)) {
+			last = f.at
+		}
+	}
+	return last
 }
 
 // unplanned takes in that there is no chain.
@@ -118,7 +139,7 @@ func (m *Machine) place() {
 	for i, st := range m.chain {
 		v := moves[i]
 		st.index, st.move, st.answered = i, v, false
-		st.position, st.sent, st.lag = v.Truncate, v.Truncate, lag{slow: st.lag.slow, held: st.lag.held}
+		st.position, st.sent, st.lag = v.Truncate, v.Truncate, lag{slow: st.lag.slow, held: st.lag.held, compared: st.lag.compared}
 		st.accuser, st.asked, st.silent = 0, time.Time{}, false
 		if st.joined < 0 {
 			st.joined = v.Skip

@@ -34,6 +34,7 @@ func (m *Machine) progress(st *stage, position int) {
 	m.moved = m.now
 	if m.phase == whole {
 		m.timed(st, rows)
+		m.send(st, max(st.lag.fedTo, st.sent)) // what is left of rows that it is fed
 		m.look(st)
 		if st.index+1 < len(m.chain) {
 			m.look(m.chain[st.index+1])

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"whorl/swarm"
 	"whorl/swarm/wire"
@@ -24,6 +25,7 @@ type Net struct {
 	nodes  map[swarm.PeerID]*Node
 	counts map[Count]int
 	dials  []Dialled
+	delay  func(from, to swarm.PeerID) time.Duration // nil for none
 }
 
 // Count names a kind of message: who sent what to whom.
@@ -59,6 +61,14 @@ func (n *Net) Dials() []Dialled {
 	return d
 }
 
+// SetDelay has bytes, ends of streams and dials take time on their way from one peer to
+// another, from now on.
+func (n *Net) SetDelay(d func(from, to swarm.PeerID) time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delay = d
+}
+
 // Node is one peer of the network.
 type Node struct {
 	net *Net
@@ -73,6 +83,7 @@ type Node struct {
 	dead     bool
 	paused   bool
 	streams  map[*link]struct{}
+	wrap     func(proto string, s wire.Stream) wire.Stream // nil for none
 }
 
 // Node adds a peer.
@@ -93,12 +104,27 @@ func (x *Node) Handle(proto string, h Handler) {
 	x.handlers[proto] = h
 }
 
+// Wrap has the node use what f makes of its ends of streams, so that it can lie.
+func (x *Node) Wrap(f func(proto string, s wire.Stream) wire.Stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.wrap = f
+}
+
 // Dial opens a stream to a peer.
 func (x *Node) Dial(ctx context.Context, to swarm.PeerID, proto string) (wire.Stream, error) {
 	x.net.mu.Lock()
 	peer := x.net.nodes[to]
 	x.net.dials = append(x.net.dials, Dialled{x.id, to, proto})
+	delay := x.net.delay
 	x.net.mu.Unlock()
+	if delay != nil {
+		select {
+		case <-time.After(delay(x.id, to) + delay(to, x.id)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	if peer == nil {
 		return nil, fmt.Errorf("dial %s: no such node", to)
 	}
@@ -112,7 +138,15 @@ func (x *Node) Dial(ctx context.Context, to swarm.PeerID, proto string) (wire.St
 		return nil, err
 	}
 	a, b := wire.Pipe()
-	mine, theirs := x.add(a, to), peer.add(b, x.id)
+	if delay != nil {
+		far, near := wire.Pipe()
+		mid := b
+		x.wg.Add(2)
+		peer.wg.Go(func() { defer x.wg.Done(); carry(near, mid, func() time.Duration { return delay(x.id, to) }) })
+		peer.wg.Go(func() { defer x.wg.Done(); carry(mid, near, func() time.Duration { return delay(to, x.id) }) })
+		b = far
+	}
+	mine, theirs := x.add(a, to, proto), peer.add(b, x.id, proto)
 	peer.wg.Add(1)
 	go func() {
 		defer peer.wg.Done()
@@ -124,7 +158,7 @@ func (x *Node) Dial(ctx context.Context, to swarm.PeerID, proto string) (wire.St
 	return mine, nil
 }
 
-func (x *Node) add(s wire.Stream, to swarm.PeerID) *link {
+func (x *Node) add(s wire.Stream, to swarm.PeerID, proto string) wire.Stream {
 	l := &link{Stream: s, node: x, to: to}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -132,7 +166,48 @@ func (x *Node) add(s wire.Stream, to swarm.PeerID) *link {
 	if x.dead {
 		s.Reset()
 	}
+	if x.wrap != nil {
+		return x.wrap(proto, l)
+	}
 	return l
+}
+
+// carry takes what comes out of one stream to another, each piece after its delay, and at
+// last the end.
+func carry(to, from wire.Stream, delay func() time.Duration) {
+	type piece struct {
+		at   time.Time
+		data []byte
+		end  error
+	}
+	way := make(chan piece, 1<<16)
+	go func() {
+		defer close(way)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buf)
+			way <- piece{time.Now().Add(delay()), append([]byte(nil), buf[:n]...), err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for p := range way {
+		if d := time.Until(p.at); d > 0 {
+			<-time.After(d)
+		}
+		if len(p.data) > 0 {
+			if _, err := to.Write(p.data); err != nil {
+				from.Reset()
+			}
+		}
+		switch {
+		case p.end == io.EOF:
+			to.Close()
+		case p.end != nil:
+			to.Reset()
+		}
+	}
 }
 
 // gate waits while the node is paused.
