@@ -225,6 +225,63 @@ func TestGuilt(t *testing.T) {
 	}
 }
 
+// Only what continues the outputs of the present epoch is taken, once.
+func TestResults(t *testing.T) {
+	r := wholeRig(t)
+	r.step(Event{Kind: Gone, Err: lostErr})
+	r.step(Event{Kind: Cut, To: 10})
+	r.step(Event{Kind: Advance, From: 10, To: 16, Chunk: 100})
+	r.chain("a", "b", "c")
+	for _, c := range []struct {
+		stage    int
+		epoch    uint32
+		from, to int
+		take     string
+	}{
+		{3, 1, 10, 11, "-"}, {2, 2, 10, 11, "-"}, {3, 3, 10, 11, "-"}, {3, 2, 10, 12, "10:12"}, {3, 2, 10, 11, "-"}, {3, 2, 10, 12, "-"},
+		{3, 2, 11, 14, "12:14"}, {3, 2, 14, 17, "-"}, {3, 2, 14, 16, "14:16"},
+	} {
+		got := "-"
+		for _, a := range r.step(Event{Kind: Results, Stage: c.stage, Epoch: c.epoch, From: c.from, To: c.to}) {
+			if a.Kind == Take {
+				got = fmt.Sprintf("%d:%d", a.From, a.To)
+			}
+		}
+		if got != c.take {
+			t.Errorf("%+v: took %s", c, got)
+		}
+	}
+	if len(r.log) > 0 || !r.has(Finish) {
+		t.Errorf("observed %v, at the end %+v", r.log, r.acts)
+	}
+}
+
+// What a server may have made up is forgotten with it: the stages behind it begin where it
+// joined. One that died or refused has made nothing up.
+func TestTaint(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(r *rig)
+		keep int // rows of the last stage
+	}{
+		{"accused", func(r *rig) { r.fail(3, swarm.Elsewhere, swarm.CodeBadOutput, "b") }, 0},
+		{"died", func(r *rig) { r.step(Event{Kind: Lost, Stage: 2, What: swarm.Vanished, Err: lostErr}) }, 10},
+	} {
+		r := wholeRig(t)
+		c.do(r)
+		hops := r.m.Alive()
+		d := Hop{Hop: swarm.Hop{Peer: "d", Span: swarm.Span{Start: 2, End: 4}}}
+		r.step(Event{Kind: Planned, Hops: []Hop{hops[0], d, hops[1]}})
+		for _, a := range r.step(Event{Kind: Dialled, Stage: 4}) {
+			if want := map[int]int{1: 10, 3: c.keep, 4: 0}; a.Kind == Open || a.Kind == Route {
+				if a.Place.Truncate != want[a.Stage] {
+					t.Errorf("%s: stage %d is cut to %d rows, want %d", c.name, a.Stage, a.Place.Truncate, want[a.Stage])
+				}
+			}
+		}
+	}
+}
+
 // A stage that lacks a row for too long is sent it by the client, and what it then does
 // shows who held it up.
 func TestLate(t *testing.T) {

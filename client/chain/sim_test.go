@@ -109,6 +109,9 @@ func compute(s swarm.Span, inputs []uint64) []uint64 {
 // tell hands an event to the machine and carries out what it says.
 func (w *world) tell(e Event, rows []uint64) {
 	for _, a := range slices.Clone(w.m.Step(e, w.now)) {
+		if (a.Kind == Take || a.Kind == Keep) && (e.Epoch != w.m.epoch || w.m.find(e.Stage) == nil) {
+			w.t.Fatalf("rows of epoch %d and stage %d are accepted in epoch %d", e.Epoch, e.Stage, w.m.epoch)
+		}
 		switch a.Kind {
 		case Take:
 			if a.From != w.next {
@@ -501,6 +504,11 @@ func TestCallersLeave(t *testing.T) {
 			w.run(time.Duration(w.r.IntN(120)) * time.Millisecond)
 			if !w.done {
 				w.tell(Event{Kind: Gone, Err: errors.New("left")}, nil)
+				for id, p := range w.posts {
+					if !p.over && !slices.ContainsFunc(w.m.Alive(), func(h Hop) bool { return h.Stage == id }) {
+						t.Errorf("seed %d: the stream to %s stays open", seed, p.peer)
+					}
+				}
 				keep := w.r.IntN(len(w.rows))
 				w.rows = w.rows[:keep]
 				w.tell(Event{Kind: Cut, To: keep}, nil)
