@@ -60,9 +60,9 @@ func (s *Session) drive(ctx context.Context, begin chain.Event) error {
 		case i < len(s.todo):
 			a := s.todo[i]
 			i++
-			st, done := s.stages[a.Stage], s.done
+			st, failed := s.stages[a.Stage], s.done && s.err != nil
 			s.mu.Unlock()
-			e := s.do(ctx, &a, st, done)
+			e := s.do(ctx, &a, st, failed)
 			s.mu.Lock()
 			if e.Kind != 0 {
 				s.take(e, nil)
@@ -129,8 +129,8 @@ func (s *Session) ended(ctx context.Context) error {
 }
 
 // do carries out one action and returns what came of it, if that is known at once. When the
-// call is over only what ends things is done.
-func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, done bool) chain.Event {
+// call has failed only what ends things is done.
+func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, failed bool) chain.Event {
 	log := s.e.cfg.Log
 	switch a.Kind {
 	case chain.Forget:
@@ -156,7 +156,7 @@ func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, done bool)
 		log.Info("session re-routes again", "session", s.String(), "attempt", a.From, "reason", a.Err)
 		return chain.Event{}
 	}
-	if done && a.Kind != chain.Commit { // a chain may be whole and the call over at once
+	if failed {
 		return chain.Event{}
 	}
 	switch a.Kind {

@@ -33,8 +33,8 @@ const (
 	maxDoubts = 2
 	// forgive is the number of outputs in a row after which complaints are forgotten.
 	forgive = 32
-	// replaysMost is how often a server may lose a session without guilt before forgive.
-	replaysMost = 3
+	// replaysMost is how often a server may lose a session without guilt before an output.
+	replaysMost = 10
 )
 
 // errorf is a failure of a stage, in our words.
@@ -62,6 +62,10 @@ func (m *Machine) lose(st *stage, what swarm.Observation, err error) {
 	}
 	switch m.phase {
 	case dialling, placing, feeding:
+		if what == 0 { // nothing to wait for: meanwhile others would give the session up too
+			m.again(err, m.p.Backoff)
+			return
+		}
 		m.retry(err)
 	case whole:
 		m.phase = broken
@@ -75,6 +79,7 @@ func (m *Machine) taint(liar *stage) {
 	if at < 0 || liar.joined < 0 {
 		return
 	}
+	m.stale = true
 	for _, st := range m.chain[at+1:] {
 		st.position = min(st.position, liar.joined)
 		st.joined = min(st.joined, liar.joined)
@@ -190,9 +195,8 @@ func (m *Machine) doubt(p swarm.PeerID) int {
 
 // relax forgets complaints.
 func (m *Machine) relax() {
-	if len(m.doubts)+len(m.replays) > 0 && m.got-m.doubted >= forgive {
+	if len(m.doubts) > 0 && m.got-m.doubted >= forgive {
 		clear(m.doubts)
-		clear(m.replays)
 	}
 	m.doubted = min(m.doubted, m.got)
 }

@@ -79,6 +79,7 @@ type Machine struct {
 	phase phase
 
 	epoch   uint32
+	stale   bool      // stages hold rows that do not count any more
 	chain   []*stage  // of the present epoch, in order; with those lost since, until the next
 	coming  []*stage  // of the attempt under way, in order
 	row     []*stage  // as told to the stages of the present epoch
@@ -199,12 +200,16 @@ func (m *Machine) proceed() {
 	for m.active {
 		switch m.phase {
 		case broken:
-			if m.want < m.rows && m.got == m.rows { // what broke is the next call's
+			if m.complete() { // what broke is the next call's
 				m.finish(nil)
 				return
 			}
 			m.begin()
 		case pausing:
+			if m.complete() {
+				m.phase = broken
+				continue
+			}
 			if m.now.Before(m.until) {
 				return
 			}
@@ -228,10 +233,11 @@ func (m *Machine) proceed() {
 				return
 			}
 		case whole:
-			m.send(m.chain[0], m.rows)
-			if m.got == m.rows && (m.want < m.rows || m.end().position >= m.rows) {
+			if m.complete() || m.want == m.rows && m.end().position >= m.rows {
 				m.finish(nil)
+				return
 			}
+			m.send(m.chain[0], m.rows)
 			return
 		default:
 			return
@@ -265,9 +271,8 @@ func (m *Machine) cut(to int) {
 		return
 	}
 	m.rows = to
-	if m.epoch > 0 {
-		m.phase = broken
-	}
+	m.stale = true
+	m.phase = broken
 	for _, st := range m.chain {
 		st.position, st.joined = min(st.position, to), min(st.joined, to)
 	}

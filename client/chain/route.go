@@ -118,7 +118,7 @@ func (m *Machine) dial(hops []Hop) {
 // place begins a new epoch and tells every stage its place in it, all at once: reserve, then
 // commit.
 func (m *Machine) place() {
-	m.phase = placing
+	m.phase, m.stale = placing, false
 	m.epoch++
 	m.chain, m.row, m.coming = m.coming, slices.Clone(m.coming), nil
 	snapshot := make([]plan.Stage, len(m.chain))
@@ -168,7 +168,7 @@ func (m *Machine) place() {
 
 // answered takes a stage's position in.
 func (m *Machine) answered(st *stage, epoch uint32, position int) {
-	if epoch != m.epoch || st.index >= len(m.chain) || m.chain[st.index] != st {
+	if epoch != m.epoch || !m.member(st) {
 		return
 	}
 	if m.phase == placing && !st.answered {

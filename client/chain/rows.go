@@ -1,13 +1,25 @@
 package chain
 
 import (
+	"slices"
+
 	"whorl/swarm"
 )
 
-// current tells whether an event of an epoch is about the chain as it stands now.
+// current tells whether an event of an epoch is about rows as they stand now. That a
+// neighbour was lost since does not alter what a stage has computed.
 func (m *Machine) current(st *stage, epoch uint32) bool {
-	return epoch == m.epoch && (m.phase == feeding || m.phase == whole) && st.index < len(m.chain) && m.chain[st.index] == st
+	return epoch == m.epoch && !m.stale && st.answered && m.member(st)
 }
+
+// member tells whether a stage is on the present chain.
+func (m *Machine) member(st *stage) bool { return slices.Contains(m.chain, st) }
+
+// ends tells whether a stage is the last one of the present route.
+func (m *Machine) ends(st *stage) bool { return m.row[len(m.row)-1] == st }
+
+// complete tells whether all outputs that are wanted are here.
+func (m *Machine) complete() bool { return m.want < m.rows && m.got == m.rows }
 
 // computed takes a report in. Results come before the report of their rows on the same
 // stream: a last stage whose reports are ahead of them has kept them.
@@ -15,7 +27,7 @@ func (m *Machine) computed(st *stage, epoch uint32, position int) {
 	if !m.current(st, epoch) || position > m.rows { // rows that nobody sent: they were cut, or a server lies
 		return
 	}
-	if m.active && st == m.end() && position > m.got {
+	if m.active && m.ends(st) && position > m.got {
 		m.lose(st, swarm.Withheld, m.errorf(st, swarm.CodeBadOutput, "computed rows up to %d and sent none from %d on", position, m.got))
 		return
 	}
@@ -44,7 +56,7 @@ func (m *Machine) progress(st *stage, position int) {
 
 // results takes outputs of the last stage in: in order, of this epoch, or not at all.
 func (m *Machine) results(st *stage, epoch uint32, from, to int) {
-	if !m.current(st, epoch) || !m.active || st != m.end() || to > m.rows {
+	if !m.current(st, epoch) || !m.active || !m.ends(st) || to > m.rows {
 		return
 	}
 	switch {
@@ -57,6 +69,7 @@ func (m *Machine) results(st *stage, epoch uint32, from, to int) {
 	m.act(Action{Kind: Take, From: m.got, To: to})
 	m.got = to
 	m.moved = m.now
+	clear(m.replays)
 	if m.got-m.doubted >= forgive {
 		m.relax()
 	}
@@ -66,7 +79,7 @@ func (m *Machine) results(st *stage, epoch uint32, from, to int) {
 // are known stay what they are; those without room are a gap, which costs recomputing on a
 // fail-over and never correctness.
 func (m *Machine) journalled(st *stage, epoch uint32, from, to int) {
-	if !m.current(st, epoch) || st == m.end() || to > m.rows {
+	if !m.current(st, epoch) || m.ends(st) || to > m.rows {
 		return
 	}
 	block := st.hop.Span.End

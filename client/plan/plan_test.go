@@ -70,6 +70,16 @@ func TestRecover(t *testing.T) {
 			[]Stage{{Position: 100}, {Known: full}, {}, {Position: 99}}, 100, 99,
 			[]Move{{100, Range{100, 100}, 100}, {0, Range{0, 100}, 0}, {0, Range{0, 0}, 99}, {99, Range{99, 99}, 99}},
 		},
+		{
+			"all died: the history is computed by all at the same time",
+			[]Stage{{}, {Known: full}, {Known: full}}, 100, 99,
+			[]Move{{0, Range{0, 100}, 0}, {0, Range{0, 0}, 0}, {0, Range{0, 0}, 99}},
+		},
+		{
+			"the first two died: the second has it from the first",
+			[]Stage{{}, {Known: full}, {Position: 99, Known: full}}, 100, 99,
+			[]Move{{0, Range{0, 100}, 0}, {0, Range{0, 0}, 100}, {99, Range{99, 100}, 99}},
+		},
 	} {
 		if got := Recover(c.stages, c.target, c.want); !reflect.DeepEqual(got, c.moves) {
 			t.Errorf("%s:\n got %v\nwant %v", c.name, got, c.moves)

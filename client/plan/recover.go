@@ -31,7 +31,9 @@ type Move struct {
 // Seen from the end: a stage needs the rows from its position on. The client feeds what
 // it knows of them; the first row it does not know must be made by the stage before, which
 // therefore rolls back to it, and needs its own inputs from there on, and so forth. Stage
-// 0 can always be fed. Feeds must be carried out from the last stage to the first, each
+// 0 can always be fed. Where the stage before has to make most of these rows again anyway,
+// since it is new as well, nothing is fed: its outputs come by themselves, and both compute
+// at the same time. Feeds must be carried out from the last stage to the first, each
 // complete before the next begins, so that no stage sees a gap. The Feed of stage 0 is the
 // ordinary sending of the session.
 func Recover(stages []Stage, target, want int) []Move {
@@ -50,6 +52,9 @@ func Recover(stages []Stage, target, want int) []Move {
 		known := target
 		if i > 0 {
 			known = min(stages[i].Known.KnownFrom(m.Truncate), target)
+			if again := known - stages[i-1].Position; 2*(known-m.Truncate) > again && again >= known-m.Truncate {
+				known = m.Truncate
+			}
 		}
 		m.Feed = Range{m.Truncate, known}
 		need = known
