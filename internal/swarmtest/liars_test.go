@@ -70,17 +70,12 @@ func scene(t *testing.T, seed uint64, loader FakeLoader, change func(*client.Con
 // begin starts a server, named "name start:end", and waits until it is online.
 func begin(t *testing.T, w *World, s string, loader FakeLoader) {
 	t.Helper()
-	<-launch(t, w, s, loader).Ready()
-}
-
-func launch(t *testing.T, w *World, s string, loader FakeLoader) *Server {
-	t.Helper()
 	name, text, _ := strings.Cut(s, " ")
 	span, err := swarm.ParseSpan(text)
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
-	return w.Launch(swarm.PeerID(name), span, loader, nil)
+	w.Start(swarm.PeerID(name), span, loader, nil)
 }
 
 var quick = FakeLoader{Delay: 300 * time.Microsecond}
@@ -141,17 +136,23 @@ func TestLiarInTheMiddle(t *testing.T) {
 				// The honest holder of the same blocks comes when the liar is on the route, or
 				// when one that lies at the open has been asked.
 				opening := strings.Contains(c.name, "open")
+				var s *client.Session
+				var err error
+				opened := make(chan struct{})
+				go func() {
+					defer close(opened)
+					s, err = e.Open(t.Context(), client.SessionOptions{MaxLength: 200, PrefillChunk: chunk})
+				}()
 				if opening {
-					time.AfterFunc(200*time.Millisecond, func() { launch(t, w, "honest 2:4", quick) })
+					<-time.After(200 * time.Millisecond)
+				} else {
+					<-opened
 				}
-				s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 200, PrefillChunk: chunk})
-				if err != nil {
+				begin(t, w, "honest 2:4", quick)
+				if <-opened; err != nil {
 					t.Fatalf("%s: %v", c.name, err)
 				}
 				defer s.Close()
-				if !opening {
-					begin(t, w, "honest 2:4", quick)
-				}
 				got, took := turn(t, s, prompt(40, 3), 20, nil)
 				if !slices.Equal(got.IDs, want.IDs) || got.LogitsHash != want.LogitsHash {
 					t.Errorf("%s, chunk %d: ids %v, logits %s, want %v, %s", c.name, chunk, got.IDs, got.LogitsHash, want.IDs, want.LogitsHash)
