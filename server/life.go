@@ -180,7 +180,10 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	loops.Go(func() { s.newComputer(e).run(work) })
 	loops.Go(func() { s.announcer(work) })
 	loops.Go(func() { s.sweeper(work) })
-	s.log.Info("online", "model", s.cfg.Manifest.Name, "blocks", s.span.String(), "cache_tokens", s.cache.Stats().TotalTokens)
+	s.mu.Lock()
+	total := s.cache.Stats().TotalTokens // a client may have been quick
+	s.mu.Unlock()
+	s.log.Info("online", "model", s.cfg.Manifest.Name, "blocks", s.span.String(), "cache_tokens", total)
 	close(s.ready)
 	<-ctx.Done()
 
