@@ -6,7 +6,6 @@ package swarmtest
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"sync"
@@ -311,13 +310,14 @@ func (l *link) count(p []byte) {
 			p = p[n:]
 			continue
 		}
-		n := min(5-len(l.head), len(p))
+		n := min(wire.HeadSize-len(l.head), len(p))
 		l.head = append(l.head, p[:n]...)
 		p = p[n:]
-		if len(l.head) == 5 {
-			l.left = int(binary.LittleEndian.Uint32(l.head))
+		if len(l.head) == wire.HeadSize {
+			t, left := wire.ParseHead([wire.HeadSize]byte(l.head))
+			l.left = int(left)
 			l.node.net.mu.Lock()
-			l.node.net.counts[Count{l.node.id, l.to, wire.Type(l.head[4])}]++
+			l.node.net.counts[Count{l.node.id, l.to, t}]++
 			l.node.net.mu.Unlock()
 			l.head = l.head[:0]
 		}

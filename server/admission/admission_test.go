@@ -348,6 +348,10 @@ func TestParking(t *testing.T) {
 			again := d.claim("x again", claim)
 			d.after(2 * time.Second)
 			d.want() // though it asks for more than its share and would not wait
+			d.after(time.Second)
+			d.want("x again: cannot reserve cache for 512 tokens: the cache is full (384 tokens free) after waiting 3.0 s")
+			again = d.claim("x again", claim)
+			d.after(2 * time.Second)
 			d.leave(y)
 			d.want("grant x again")
 			d.rows(0, again)

@@ -31,7 +31,7 @@ type entry struct {
 	last    time.Time     // when rows were last computed; zero: never
 	took    time.Duration // what was spent on its rows since the grant
 	replay  time.Duration // the part of it that prompts and replays took
-	owed    time.Duration // what was spent on its rows here before it was parked
+	owed    parked        // what was spent on its rows here before it was parked, if it was
 }
 
 // waits tells whether it holds no pages yet.
@@ -138,7 +138,7 @@ func (c *Controller) Next(now time.Time, doing func(ID) Activity) Decision {
 				victims, l = c.room(now, e, needs, doing)
 			}
 			wait := min(e.claim.Wait, c.cfg.Wait)
-			if l.bound == ofAll && (first || e.owed > 0) {
+			if l.bound == ofAll && (first || e.owed.took > 0) {
 				wait = max(wait, c.cfg.Patience)
 			}
 			switch {
@@ -203,6 +203,9 @@ func (c *Controller) Computed(now time.Time, id ID, took time.Duration, many boo
 
 // Leave forgets a session: its pages and its place are free.
 func (c *Controller) Leave(id ID) {
+	if e := c.find(id); e != nil && e.owed.took > 0 && e.took == 0 {
+		c.parked[e.key()] = e.owed // it will ask again: it got no further than asking
+	}
 	c.entries = slices.DeleteFunc(c.entries, func(e *entry) bool { return e.id == id })
 	c.changed()
 }
@@ -251,7 +254,7 @@ func (c *Controller) park(now time.Time, victims []*entry) []ID {
 	var out []ID
 	for _, e := range victims {
 		out = append(out, e.id)
-		if took := max(e.took, e.owed); took > 0 {
+		if took := max(e.took, e.owed.took); took > 0 {
 			if len(c.parked) >= parkedMost {
 				maps.DeleteFunc(c.parked, func(_ string, p parked) bool { return now.Sub(p.at) > parkedFor })
 			}
@@ -263,13 +266,12 @@ func (c *Controller) park(now time.Time, victims []*entry) []ID {
 	return out
 }
 
-// comesBack is what was spent here on the rows of a session before it was parked, 0 if it
-// was not.
-func (c *Controller) comesBack(now time.Time, e *entry) time.Duration {
+// comesBack is what was spent here on the rows of a session before it was parked, if it was.
+func (c *Controller) comesBack(now time.Time, e *entry) parked {
 	p, ok := c.parked[e.key()]
 	delete(c.parked, e.key())
 	if !ok || now.Sub(p.at) > parkedFor {
-		return 0
+		return parked{}
 	}
-	return p.took
+	return p
 }

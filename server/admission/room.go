@@ -242,7 +242,7 @@ const (
 )
 
 func (e *entry) needs() time.Duration {
-	return min(max(replayFactor*e.replay, returnFactor*e.owed), maxReplay)
+	return min(max(replayFactor*e.replay, returnFactor*e.owed.took), maxReplay)
 }
 
 // groundsOf tells why a session may be parked for another; over says that it holds more than

@@ -5,7 +5,7 @@ package wire
 type RowsFrame []byte
 
 // RowsFrameSize is the size of a frame with a payload of n bytes.
-func RowsFrameSize(h *RowsHeader, n int) int { return headerSize + h.Size() + n }
+func RowsFrameSize(h *RowsHeader, n int) int { return HeadSize + h.Size() + n }
 
 // BeginRows appends all of a frame but its payload, which is to follow: n bytes of rows.
 func BeginRows(dst []byte, t Type, h *RowsHeader, n int) RowsFrame {
@@ -13,7 +13,7 @@ func BeginRows(dst []byte, t Type, h *RowsHeader, n int) RowsFrame {
 }
 
 // Type is that of the frame.
-func (f RowsFrame) Type() Type { return Type(f[headerSize-1]) }
+func (f RowsFrame) Type() Type { return Type(f[HeadSize-1]) }
 
 // Restamp makes it a frame of another epoch.
-func (f RowsFrame) Restamp(epoch uint32) { putEpoch(f[headerSize:], epoch) }
+func (f RowsFrame) Restamp(epoch uint32) { putEpoch(f[HeadSize:], epoch) }

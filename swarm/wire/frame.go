@@ -25,7 +25,8 @@ const (
 	ProtoDirectory = "/whorl/directory"
 )
 
-const headerSize = 5
+// HeadSize is the size of a frame's head: length and type.
+const HeadSize = 5
 
 // Stream is a reliable two-way byte stream between two nodes. Reset ends both directions
 // at once and makes pending reads and writes of both ends fail; Close ends writing
@@ -84,6 +85,11 @@ func AppendFrame(dst []byte, t Type, parts ...[]byte) []byte {
 		dst = append(dst, p...)
 	}
 	return dst
+}
+
+// ParseHead reads the head of a frame: its type, and how many bytes of payload follow.
+func ParseHead(b [HeadSize]byte) (t Type, n uint32) {
+	return Type(b[4]), binary.LittleEndian.Uint32(b[:4])
 }
 
 // AppendHeader appends the head of a frame whose payload of n bytes follows.

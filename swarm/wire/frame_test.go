@@ -234,7 +234,7 @@ func TestMessages(t *testing.T) {
 // features that are not known do no harm.
 func TestDecodeFirst(t *testing.T) {
 	var o Open
-	ok := AppendJSON(nil, TypeOpen, Open{Version: Version, Features: 1 << 63})[headerSize:]
+	ok := AppendJSON(nil, TypeOpen, Open{Version: Version, Features: 1 << 63})[HeadSize:]
 	if err := DecodeFirst(TypeOpen, ok, "server", "client", &o); err != nil || o.Features != 1<<63 {
 		t.Errorf("%+v %v", o, err)
 	}
@@ -282,7 +282,7 @@ func TestFail(t *testing.T) {
 	cause := errors.New("page 7")
 	f := NewFail(3, &swarm.Error{Code: swarm.CodeCacheFull, Verdict: swarm.Again, Message: "full", Err: cause})
 	var got Fail
-	if err := Decode(TypeFail, AppendJSON(nil, TypeFail, f)[headerSize:], &got); err != nil {
+	if err := Decode(TypeFail, AppendJSON(nil, TypeFail, f)[HeadSize:], &got); err != nil {
 		t.Fatal(err)
 	}
 	e := got.Err("sender")

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +36,7 @@ const (
 // before the next one.
 type Reader struct {
 	r      io.Reader
-	hdr    [headerSize]byte
+	hdr    [HeadSize]byte
 	buf    []byte // of small frames
 	large  *[]byte
 	rows   int // largest frame of rows; 0: none may come
@@ -102,7 +101,7 @@ func (r *Reader) head() (Type, int, error) {
 	if _, err := io.ReadFull(r.r, r.hdr[:]); err != nil {
 		return 0, 0, err
 	}
-	size, t := binary.LittleEndian.Uint32(r.hdr[:4]), Type(r.hdr[4])
+	t, size := ParseHead(r.hdr)
 	if t == 0 || t >= numTypes {
 		return 0, 0, fmt.Errorf("%w: unknown type %d", ErrFrame, t)
 	}
