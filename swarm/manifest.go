@@ -29,7 +29,7 @@ type Class struct {
 	DType      string `json:"dtype"`       // "f32", "bf16", "f16": of the float weights
 	Quant      string `json:"quant"`       // "none" or the block format, such as "q4_1"
 	KVDType    string `json:"kv_dtype"`    // "f32" or "bf16"
-	Arithmetic string `json:"arithmetic"`  // how the kind of device rounds, such as "cpu1"
+	Arithmetic string `json:"arithmetic"`  // how the kind of device rounds, such as "exact1"
 }
 
 // String is the class as logs show it, without the hash of the configuration.

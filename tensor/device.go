@@ -35,7 +35,7 @@ type (
 type Info struct {
 	Name       string // "cpu"
 	Tier       string // "avx512", "avx2", "generic", ...
-	Arithmetic string // "cpu1": equal names round equally
+	Arithmetic string // "exact1": equal names round equally
 	Threads    int
 }
 

@@ -8,7 +8,7 @@
 // # One arithmetic
 //
 // Devices of one [Info.Arithmetic] give the same bits for the same weights and modes at
-// every batch composition, chunking, thread count and tier. The rules of "cpu1":
+// every batch composition, chunking, thread count and tier. The rules of "exact1":
 //
 //   - Every value is float32 with IEEE rounding, no flush to zero, no approximate
 //     reciprocal. "fma(a, b, c)" below is one fused multiply-add with one rounding; any

@@ -64,7 +64,7 @@ func demoRecord(i int, m swarm.Manifest, start, end int, state swarm.State) swar
 }
 
 func (d demoDirectory) Views() []swarm.View {
-	class := swarm.Class{ConfigHash: "c0ffee00c0ffee00", DType: "f32", Quant: "q4_1", KVDType: "f32", Arithmetic: "cpu1"}
+	class := swarm.Class{ConfigHash: "c0ffee00c0ffee00", DType: "f32", Quant: "q4_1", KVDType: "f32", Arithmetic: "exact1"}
 	small := swarm.Manifest{Name: "smollm2-135m-instruct", Blocks: 30, Hidden: 576, Class: class}
 	large := swarm.Manifest{Name: "llama-3.1-70b-instruct", Blocks: 80, Hidden: 8192, Class: class}
 	view := func(m swarm.Manifest, r ...swarm.Record) swarm.View { return swarm.NewView(m, time.Now(), r) }

@@ -102,7 +102,7 @@ func (s *fakeStore) Coverage(ctx context.Context, uid swarm.UID, w store.Window)
 
 // manifest is that of a model of so many blocks.
 func manifest(name string, blocks int) swarm.Manifest {
-	return swarm.Manifest{Name: name, Blocks: blocks, Hidden: 64, Class: swarm.Class{ConfigHash: "c0ffee", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "cpu1"}}
+	return swarm.Manifest{Name: name, Blocks: blocks, Hidden: 64, Class: swarm.Class{ConfigHash: "c0ffee", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "exact1"}}
 }
 
 // record is that of an honest server; change adjusts it.

@@ -55,7 +55,7 @@ func TestPagesShowTheSwarm(t *testing.T) {
 	_, body := r.get(t, "/")
 	wantText(t, body, "tiny cannot answer now.", "Nobody holds block 11, since ", "Servers are loading all of them.", `href="/models/`+string(m.UID())+`"`, "Ann", `href="/play?model=tiny"`)
 	_, body = r.get(t, "/models/"+string(m.UID()))
-	wantText(t, body, "alpha", "beta", "gamma", "0:10", "not measured", "through a relay", "11 of 12 blocks are held; missing: 11.", "sessions to 2048", "of 4.1k tokens", "cpu1", "Older")
+	wantText(t, body, "alpha", "beta", "gamma", "0:10", "not measured", "through a relay", "11 of 12 blocks are held; missing: 11.", "sessions to 2048", "of 4.1k tokens", "exact1", "Older")
 	_, body = r.get(t, "/models/"+string(m.UID())+"?block=9&sort=cache&range=1h&evil=%22%3E")
 	wantText(t, body, "Servers of block 9.", "alpha", "beta", "sort=cache", "range=1h")
 	wantNot(t, body, `data-peer="gamma"`, "evil")

@@ -8,7 +8,7 @@ import (
 	"whorl/swarm"
 )
 
-var manifest = swarm.Manifest{Name: "org/toy", Blocks: 8, Hidden: 4, Class: swarm.Class{ConfigHash: "c", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "cpu1"}}
+var manifest = swarm.Manifest{Name: "org/toy", Blocks: 8, Hidden: 4, Class: swarm.Class{ConfigHash: "c", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "exact1"}}
 
 func record(peer string, from, to int, state swarm.State) swarm.Record {
 	return swarm.Record{Peer: swarm.PeerID(peer), Manifest: manifest, Span: swarm.Span{Start: from, End: to}, State: state, Seq: 1, Throughput: 10, CacheTotal: 1000, CacheLeft: 600}

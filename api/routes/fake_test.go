@@ -36,7 +36,7 @@ const (
 
 var fakeManifest = swarm.Manifest{
 	Name: "org/toy", Blocks: 8, Hidden: 4,
-	Class: swarm.Class{ConfigHash: "c", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "cpu1"},
+	Class: swarm.Class{ConfigHash: "c", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "exact1"},
 }
 
 // fakeEngine is an Engine whose behaviour tests bend. Safe for concurrent use once made.

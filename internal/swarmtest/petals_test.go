@@ -69,7 +69,7 @@ func TestPetalsBlocksThroughAServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := NewWorld(t, swarm.Manifest{Name: r.ck.Name, Blocks: r.ck.Config.Layers, Hidden: r.ck.Config.Hidden, Class: swarm.Class{
-			ConfigHash: r.ck.Config.Hash(), DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "cpu1"}})
+			ConfigHash: r.ck.Config.Hash(), DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "exact1"}})
 		w.Start("server", span, server.FromBlocks(l), nil)
 		stream, err := w.Net.Node("client").Dial(t.Context(), "server", wire.ProtoSession)
 		if err != nil {

@@ -76,7 +76,7 @@ func (r *real) world(n, copies, threads int) *World {
 	}
 	layers := r.ck.Config.Layers
 	w := NewWorld(r.t, swarm.Manifest{Name: r.ck.Name, Blocks: layers, Hidden: r.ck.Config.Hidden, Class: swarm.Class{
-		ConfigHash: r.ck.Config.Hash(), DType: class.DType, Quant: class.Quant, KVDType: r.kv.String(), Arithmetic: "cpu1"}})
+		ConfigHash: r.ck.Config.Hash(), DType: class.DType, Quant: class.Quant, KVDType: r.kv.String(), Arithmetic: "exact1"}})
 	for i := range n * copies {
 		span := swarm.Span{Start: i % n * layers / n, End: (i%n + 1) * layers / n}
 		l, err := blocks.NewLoader(r.ck, r.device(threads), blocks.Options{StepRows: 512, KV: r.kv})

@@ -14,7 +14,7 @@ import (
 )
 
 var model = swarm.Manifest{Name: "tiny", Blocks: 4, Hidden: 8,
-	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "cpu1"},
+	Class: swarm.Class{ConfigHash: "h", DType: "f32", Quant: "none", KVDType: "f32", Arithmetic: "exact1"},
 	Roots: make(swarm.Roots, 4), Head: content.Sum([]byte("head"))}
 
 func record(span swarm.Span, state swarm.State) swarm.Record {

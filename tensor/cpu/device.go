@@ -11,7 +11,7 @@ import (
 )
 
 // Arithmetic is the name of the rules by which this device rounds.
-const Arithmetic = "cpu1"
+const Arithmetic = "exact1"
 
 // Options says how to open the device.
 type Options struct {

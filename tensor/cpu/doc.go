@@ -1,4 +1,4 @@
-// Package cpu computes on the processor: the fast device of the arithmetic "cpu1".
+// Package cpu computes on the processor: the fast device of the arithmetic "exact1".
 //
 // A [Device] drives a table of inner loops, the kernels of one tier: "generic" is plain Go
 // and always there, "avx512" and "avx2" are assembly made by the program in asm. All tiers

@@ -2,7 +2,7 @@ package cpu
 
 import "math"
 
-// This file is the pointwise arithmetic of cpu1. Every step is one rounded float32
+// This file is the pointwise arithmetic of exact1. Every step is one rounded float32
 // operation or one fma32, so that a vector tier can follow it operation by operation.
 // Products that feed a sum are converted explicitly: the compiler may fuse x*y+z
 // otherwise, and does so on arm64 and at GOAMD64=v3.

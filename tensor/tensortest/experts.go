@@ -163,7 +163,7 @@ func expertsPoison(t *testing.T, d tensor.Device) {
 	}
 }
 
-// expertsRules: a device of the arithmetic "cpu1" chooses, weighs and adds as its rules say,
+// expertsRules: a device of the arithmetic "exact1" chooses, weighs and adds as its rules say,
 // and an expert's output has the bits of MatMul.
 func expertsRules(t *testing.T, d tensor.Device) {
 	for _, e := range expertsCases() {

@@ -82,7 +82,7 @@ func outliers(t *testing.T, d tensor.Device) {
 			t.Errorf("output %d of row %d differs beside a gate of another format", k, r)
 		}
 	}
-	if d.Info().Arithmetic != "cpu1" {
+	if d.Info().Arithmetic != "exact1" {
 		return
 	}
 	m := matrix(tensor.INT8, rows, cols, 52)

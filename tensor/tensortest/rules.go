@@ -10,7 +10,7 @@ import (
 	"whorl/tensor/quant"
 )
 
-// rules checks products and norms of a device of the arithmetic "cpu1" against its rules
+// rules checks products and norms of a device of the arithmetic "exact1" against its rules
 // written out word by word (package tensor), with fma by arbitrary precision. It is what
 // the goldens rest on: tiers that agree could still be wrong together.
 func rules(t *testing.T, d tensor.Device) {

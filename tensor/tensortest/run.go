@@ -50,7 +50,7 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("outliers", func(t *testing.T) { outliers(t, d) })
 	t.Run("concurrent", func(t *testing.T) { concurrent(t, d) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
-	if d.Info().Arithmetic == "cpu1" {
+	if d.Info().Arithmetic == "exact1" {
 		t.Run("unfused", func(t *testing.T) { unfused(t, d) })
 		t.Run("rules", func(t *testing.T) {
 			rules(t, d)
