@@ -43,12 +43,18 @@ type Event struct {
 	Result *client.Result // its end; or, if both are nil, nothing came for a while
 }
 
+// maxAnswers is how many answers one request may ask for, over all of its prompts.
+const maxAnswers = 4096
+
 // Turns checks a request, so that what is wrong with it is found before a session is opened,
 // and makes its turns. Answers to one prompt differ by their seed, or are those of one beam
 // search.
 func (a *API) Turns(ctx context.Context, q Ask) ([]Turn, error) {
-	if n := q.Answers * len(q.Prompts); n > a.Limits.Choices {
-		return nil, Unsupported("n", "%d answers are asked for: this gateway gives at most %d in one request", n, a.Limits.Choices)
+	if q.Answers > a.Limits.Answers {
+		return nil, Unsupported("n", "n is %d: this gateway gives at most %d answers to a prompt", q.Answers, a.Limits.Answers)
+	}
+	if n := q.Answers * len(q.Prompts); n > maxAnswers {
+		return nil, Unsupported(q.Param, "%d answers are asked for: one request may have %d", n, maxAnswers)
 	}
 	if err := a.FinishSampling(q.Engine, &q.Request, q.BadWords); err != nil {
 		return nil, err
@@ -113,13 +119,17 @@ func (a *API) Continue(ctx context.Context, e Engine, s Session, r client.Reques
 	return res, err
 }
 
-// Answers runs turns side by side and returns what all choices came to; the first failure ends
-// all.
+// Answers runs turns, a few at a time, and returns what all choices came to; the first failure
+// ends all.
 func (a *API) Answers(ctx context.Context, turns []Turn) ([]client.Result, error) {
 	parts := make([][]client.Result, len(turns))
 	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(a.Limits.Choices)
 	for i, t := range turns {
 		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return contextError(ctx) // another one failed, or the time is over, before its turn came
+			}
 			res, err := a.run(ctx, t, nil)
 			parts[i] = t.choices(res)
 			return err
@@ -142,7 +152,7 @@ type ending struct {
 	err    error
 }
 
-// Stream runs turns side by side and tells hear what becomes of each choice, from this
+// Stream runs turns, a few at a time, and tells hear what becomes of each choice, from this
 // goroutine: pieces as they come, then its end, and an empty event each time that nothing came
 // for KeepAlive. It returns when all turns have ended, however that came. An error of a turn or
 // of hear ends all.
@@ -151,8 +161,16 @@ func (a *API) Stream(ctx context.Context, turns []Turn, hear func(Event) error) 
 	defer cancel()
 	news := make(chan Event) // unbuffered: a slow reader slows the turn, not our memory
 	ends := make(chan ending, len(turns))
+	places := make(chan struct{}, a.Limits.Choices)
 	for _, t := range turns {
 		go func() {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			case <-ctx.Done():
+				ends <- ending{&t, client.Result{}, contextError(ctx)}
+				return
+			}
 			res, err := a.run(ctx, t, func(d client.Delta) error {
 				select {
 				case news <- Event{Choice: t.Choice, Delta: &d}:

@@ -22,6 +22,7 @@ type Engine interface {
 	Encode(text string, special bool) ([]int32, error)
 	EncodeChat(messages []client.Message, x client.ChatExtras) ([]int32, error)
 	BadWords(texts []string) ([][]int32, error)
+	Decode(ids []int32) string
 	TokenText(id int32) string
 	TokenBytes(id int32, first bool) []byte
 	Room(ctx context.Context, o client.SessionOptions) int
@@ -89,7 +90,8 @@ type Limits struct {
 	Body         time.Duration // that a body may take to come
 	FrameBytes   int64         // of a WebSocket frame
 	Queue        int           // WebSocket frames waiting to be worked on
-	Choices      int           // answers of one request
+	Choices      int           // answers of one request that are worked on at a time
+	Answers      int           // to one prompt
 	Beams        int           // of one search: servers reserve cache for each
 	AnswerTokens int           // of a chat answer whose request sets no limit
 	Timeout      time.Duration // of a request that sets none
@@ -105,7 +107,7 @@ type Limits struct {
 // client libraries (10 min) otherwise.
 func DefaultLimits() Limits {
 	return Limits{
-		BodyBytes: 8 << 20, Body: time.Minute, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
+		BodyBytes: 8 << 20, Body: time.Minute, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Answers: 16, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
 		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second, Sockets: 32, UserCache: 0.5,
 	}
 }
@@ -117,6 +119,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.FrameBytes, d.FrameBytes)
 	fill(&l.Queue, d.Queue)
 	fill(&l.Choices, d.Choices)
+	fill(&l.Answers, d.Answers)
 	fill(&l.Beams, d.Beams)
 	fill(&l.AnswerTokens, d.AnswerTokens)
 	fill(&l.Timeout, d.Timeout)

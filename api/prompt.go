@@ -11,17 +11,25 @@ import (
 // checkPrompt refuses what can be refused before a session is opened: a prompt that says
 // nothing, ids that are none, and more positions than there is room for.
 func checkPrompt(e Engine, room int, param string, prompt []int32, asked int) error {
-	m := e.Model()
 	if len(prompt) == 0 {
 		return Invalid(param, "%s is empty: there is nothing to continue", param)
 	}
-	for _, id := range prompt {
-		if id < 0 || int(id) >= m.Vocab {
-			return Invalid(param, "%s has the id %d, which is outside the vocabulary of %d", param, id, m.Vocab)
-		}
+	if err := CheckIDs(e, param, prompt); err != nil {
+		return err
 	}
 	if len(prompt)+asked > room {
 		return overflow(param, room, len(prompt)+asked, fmt.Sprintf("%d in the %s, %d in the completion", len(prompt), param, asked))
+	}
+	return nil
+}
+
+// CheckIDs refuses ids that a model does not have.
+func CheckIDs(e Engine, param string, ids []int32) error {
+	vocab := e.Model().Vocab
+	for _, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return Invalid(param, "%s has the id %d, which is outside the vocabulary of %d", param, id, vocab)
+		}
 	}
 	return nil
 }

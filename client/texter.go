@@ -145,10 +145,15 @@ func (e *Engine) TokenBytes(id int32, first bool) []byte {
 	return e.cfg.Tokenizer.TokenBytes(id, first)
 }
 
-// TokenText is the text of one id on its own, control tokens included.
-func (e *Engine) TokenText(id int32) string {
+// Decode is the text of ids, control tokens included; "" without a tokenizer.
+func (e *Engine) Decode(ids []int32) string {
 	if e.cfg.Tokenizer == nil {
 		return ""
 	}
-	return e.cfg.Tokenizer.Decode([]int32{id}, false)
+	return e.cfg.Tokenizer.Decode(ids, false)
+}
+
+// TokenText is the text of one id on its own, control tokens included.
+func (e *Engine) TokenText(id int32) string {
+	return e.Decode([]int32{id})
 }

@@ -928,7 +928,7 @@ type ChatRequest struct {
 	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
 	Model *string `json:"model,omitempty"`
 
-	// N Answers; this gateway refuses more than 4.
+	// N Answers; more than the gateway allows (16, --max-answers) are refused.
 	N *int `json:"n,omitempty"`
 
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
@@ -1137,7 +1137,7 @@ type CompletionRequest struct {
 	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
 	Model *string `json:"model,omitempty"`
 
-	// N Answers; n times the prompts is at most 4.
+	// N Answers to each prompt; more than the gateway allows (16, --max-answers) are refused. A few run at a time, the rest wait.
 	N *int `json:"n,omitempty"`
 
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
@@ -1235,6 +1235,17 @@ type Coverage struct {
 	// State broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
 	State     ModelState `json:"state"`
 	UpdatedAt time.Time  `json:"updated_at"`
+}
+
+// DetokenizeRequest defines model for DetokenizeRequest.
+type DetokenizeRequest struct {
+	Model  *string `json:"model,omitempty"`
+	Tokens IDs     `json:"tokens"`
+}
+
+// Detokenized defines model for Detokenized.
+type Detokenized struct {
+	Prompt string `json:"prompt"`
 }
 
 // DrainRequest defines model for DrainRequest.
@@ -2005,6 +2016,45 @@ type TokenLogprob struct {
 	Token   string  `json:"token"`
 }
 
+// TokenizeRequest defines model for TokenizeRequest.
+type TokenizeRequest struct {
+	// AddGenerationPrompt Refused unless true.
+	AddGenerationPrompt interface{} `json:"add_generation_prompt,omitempty"`
+
+	// AddSpecialTokens What the model puts around a text, such as a begin token; true by default. A conversation has what its template writes.
+	AddSpecialTokens *bool `json:"add_special_tokens,omitempty"`
+
+	// ChatTemplate Refused: a template comes with its model.
+	ChatTemplate interface{} `json:"chat_template,omitempty"`
+
+	// ChatTemplateKwargs Of the conversation.
+	ChatTemplateKwargs Variables `json:"chat_template_kwargs,omitempty"`
+
+	// ContinueFinalMessage Refused unless false.
+	ContinueFinalMessage interface{} `json:"continue_final_message,omitempty"`
+
+	// Messages a conversation, ready for the assistant's answer.
+	Messages []ChatMessage `json:"messages,omitempty"`
+	Model    *string       `json:"model,omitempty"`
+
+	// Prompt A text; or
+	Prompt          *string `json:"prompt,omitempty"`
+	ReturnTokenStrs *bool   `json:"return_token_strs,omitempty"`
+
+	// Tools Of the conversation.
+	Tools RawJSON `json:"tools,omitempty"`
+}
+
+// Tokenized defines model for Tokenized.
+type Tokenized struct {
+	Count int `json:"count"`
+
+	// MaxModelLen See context_length of OpenAIModel.
+	MaxModelLen int      `json:"max_model_len"`
+	TokenStrs   []string `json:"token_strs,omitempty"`
+	Tokens      []int32  `json:"tokens"`
+}
+
 // ToolCall defines model for ToolCall.
 type ToolCall struct {
 	Function FunctionCall  `json:"function"`
@@ -2090,6 +2140,12 @@ type GenerateFormdataRequestBody = GenerateRequest
 // DrainNodeJSONRequestBody defines body for DrainNode for application/json ContentType.
 type DrainNodeJSONRequestBody = DrainRequest
 
+// DetokenizeJSONRequestBody defines body for Detokenize for application/json ContentType.
+type DetokenizeJSONRequestBody = DetokenizeRequest
+
+// TokenizeJSONRequestBody defines body for Tokenize for application/json ContentType.
+type TokenizeJSONRequestBody = TokenizeRequest
+
 // CreateChatCompletionJSONRequestBody defines body for CreateChatCompletion for application/json ContentType.
 type CreateChatCompletionJSONRequestBody = ChatRequest
 
@@ -2149,6 +2205,9 @@ type ServerInterface interface {
 	// GenerateSocket Inference sessions over a WebSocket
 	// (GET /api/v2/generate)
 	GenerateSocket(w http.ResponseWriter, r *http.Request)
+	// Detokenize The text of token ids, as vLLM has it
+	// (POST /detokenize)
+	Detokenize(w http.ResponseWriter, r *http.Request)
 	// GetLivez Whether the process runs
 	// (GET /livez)
 	GetLivez(w http.ResponseWriter, r *http.Request)
@@ -2164,6 +2223,9 @@ type ServerInterface interface {
 	// GetReadyz Whether the node can be used
 	// (GET /readyz)
 	GetReadyz(w http.ResponseWriter, r *http.Request, params GetReadyzParams)
+	// Tokenize Turn a text or a conversation into token ids, as vLLM has it
+	// (POST /tokenize)
+	Tokenize(w http.ResponseWriter, r *http.Request)
 	// CreateChatCompletion Answer a conversation
 	// (POST /v1/chat/completions)
 	CreateChatCompletion(w http.ResponseWriter, r *http.Request, params CreateChatCompletionParams)
@@ -2287,6 +2349,12 @@ func (_ Unimplemented) GenerateSocket(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// Detokenize The text of token ids, as vLLM has it
+// (POST /detokenize)
+func (_ Unimplemented) Detokenize(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // GetLivez Whether the process runs
 // (GET /livez)
 func (_ Unimplemented) GetLivez(w http.ResponseWriter, r *http.Request) {
@@ -2314,6 +2382,12 @@ func (_ Unimplemented) GetOpenapi(w http.ResponseWriter, r *http.Request) {
 // GetReadyz Whether the node can be used
 // (GET /readyz)
 func (_ Unimplemented) GetReadyz(w http.ResponseWriter, r *http.Request, params GetReadyzParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// Tokenize Turn a text or a conversation into token ids, as vLLM has it
+// (POST /tokenize)
+func (_ Unimplemented) Tokenize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2688,6 +2762,20 @@ func (siw *ServerInterfaceWrapper) GenerateSocket(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// Detokenize operation middleware
+func (siw *ServerInterfaceWrapper) Detokenize(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Detokenize(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetLivez operation middleware
 func (siw *ServerInterfaceWrapper) GetLivez(w http.ResponseWriter, r *http.Request) {
 
@@ -2768,6 +2856,20 @@ func (siw *ServerInterfaceWrapper) GetReadyz(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetReadyz(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Tokenize operation middleware
+func (siw *ServerInterfaceWrapper) Tokenize(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Tokenize(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3037,6 +3139,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/models/{id}", wrapper.GetOpenAIModel)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/tokenize", wrapper.Tokenize)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/detokenize", wrapper.Detokenize)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/generate", wrapper.Generate)

@@ -52,11 +52,11 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// idList are ids; JSON does not tell 2 from 2.0.
-type idList []int32
+// IDs are token ids; JSON does not tell 2 from 2.0 (schema DetokenizeRequest).
+type IDs []int32
 
 // UnmarshalJSON takes a list of whole numbers.
-func (l *idList) UnmarshalJSON(b []byte) error {
+func (l *IDs) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, (*[]int32)(l)) == nil {
 		return nil
 	}
@@ -93,12 +93,12 @@ func (p *Prompts) UnmarshalJSON(b []byte) error {
 		p.Texts = texts
 		return nil
 	}
-	var ids idList
+	var ids IDs
 	if json.Unmarshal(b, &ids) == nil && len(ids) > 0 {
 		p.IDs = [][]int32{ids}
 		return nil
 	}
-	var lists []idList
+	var lists []IDs
 	if json.Unmarshal(b, &lists) == nil && len(lists) > 0 {
 		for _, ids := range lists {
 			p.IDs = append(p.IDs, ids)

@@ -64,18 +64,18 @@ func chatPrompt(e api.Engine, req *gen.ChatRequest) ([]int32, error) {
 		}
 	}
 	if req.ToolChoice != "none" {
-		extras.Tools = tools(req)
+		extras.Tools = tools(req.Tools)
 	}
 	return api.EncodeMessages(e, req.Messages, extras)
 }
 
 // tools are the tools of a request, nil for none: templates tell an empty list from that.
-func tools(req *gen.ChatRequest) json.RawMessage {
+func tools(given json.RawMessage) json.RawMessage {
 	var list []json.RawMessage
-	if json.Unmarshal(req.Tools, &list) != nil || len(list) == 0 {
+	if json.Unmarshal(given, &list) != nil || len(list) == 0 {
 		return nil
 	}
-	return req.Tools
+	return given
 }
 
 // chatSupported refuses what would have to be ignored in silence.

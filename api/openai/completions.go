@@ -47,9 +47,6 @@ func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask,
 		return ask, err
 	}
 	ask.Param, ask.Default, ask.Request.TopLogprobs = "prompt", completionTokens, api.Value(req.Logprobs, -1)
-	if n := max(len(req.Prompt.Texts), len(req.Prompt.IDs)) * o.N; n > a.Limits.Choices { // before the work of encoding
-		return ask, api.Unsupported("prompt", "%d answers are asked for: this gateway gives at most %d in one request", n, a.Limits.Choices)
-	}
 	ask.Prompts = req.Prompt.IDs
 	for _, text := range req.Prompt.Texts {
 		ids, err := e.Encode(text, true)

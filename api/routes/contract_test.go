@@ -107,6 +107,8 @@ var trials = map[string]trial{
 		badBody: `{"messages":[]}`, badStatus: 400},
 	"POST /v1/completions": {path: "/v1/completions", body: `{"prompt":"x","max_tokens":3,"logprobs":2,"return_token_ids":true}`, status: 200,
 		badBody: `{"prompt":"x","temperature":-1}`, badStatus: 400},
+	"POST /tokenize":                         {path: "/tokenize", body: `{"prompt":"x","return_token_strs":true}`, status: 200, badBody: `{}`, badStatus: 400},
+	"POST /detokenize":                       {path: "/detokenize", body: `{"tokens":[97,98]}`, status: 200, badBody: `{"tokens":[256]}`, badStatus: 400},
 	"GET /v1/models":                         {path: "/v1/models", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /v1/models/{id}":                    {path: "/v1/models/org%2Ftoy", status: 200, badPath: "/v1/models/other", badStatus: 404},
 	"POST /api/v1/generate":                  {path: "/api/v1/generate", body: `{"inputs":"x","max_new_tokens":3}`, status: 200, badBody: `{"inputs":"x"}`, badStatus: 200},

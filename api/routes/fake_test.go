@@ -53,6 +53,7 @@ type fakeEngine struct {
 	opened []client.SessionOptions
 	turns  []client.Request
 	closed int
+	atOnce int // most sessions that were open at a time
 }
 
 func (e *fakeEngine) Model() client.Model {
@@ -105,6 +106,14 @@ func (e *fakeEngine) EncodeChat(ms []client.Message, x client.ChatExtras) ([]int
 	return e.Encode(sb.String()+"<a>", true)
 }
 
+func (e *fakeEngine) Decode(ids []int32) string {
+	var sb strings.Builder
+	for _, id := range ids {
+		sb.WriteString(e.TokenText(id))
+	}
+	return sb.String()
+}
+
 func (e *fakeEngine) TokenText(id int32) string {
 	switch id {
 	case fakeEOS:
@@ -133,6 +142,7 @@ func (e *fakeEngine) Open(ctx context.Context, o client.SessionOptions) (api.Ses
 	if e.openErr != nil {
 		return nil, e.openErr
 	}
+	e.atOnce = max(e.atOnce, len(e.opened)-e.closed)
 	return &fakeSession{e: e, limit: o.MaxLength}, nil
 }
 

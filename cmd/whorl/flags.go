@@ -157,6 +157,7 @@ type httpFlags struct {
 	userCache             float64
 	allowAdapters         []string
 	adapters              []swarm.Adapter // that users may ask for by name, after check
+	answers               int
 }
 
 const off = "off"
@@ -172,6 +173,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.IntVar(&f.userSockets, "max-user-sockets", def.Sockets, "most WebSockets from one address")
 	fs.Float64Var(&f.userCache, "user-cache", def.UserCache, "share of a model's KV cache that the WebSockets from one address may hold, above 0 to 1; a first session may hold more")
 	fs.StringSliceVar(&f.allowAdapters, "allow-adapters", nil, "`NAME[@DIGEST]`s of LoRA adapters on other servers that users may ask for as MODEL:NAME")
+	fs.IntVar(&f.answers, "max-answers", def.Answers, "most answers to one prompt of a request (n)")
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 
@@ -188,6 +190,9 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 	}
 	if f.userSockets < 1 {
 		return usagef("--max-user-sockets %d: want at least 1", f.userSockets)
+	}
+	if f.answers < 1 {
+		return usagef("--max-answers %d: want at least 1", f.answers)
 	}
 	if !(f.userCache > 0 && f.userCache <= 1) {
 		return usagef("--user-cache %v: want above 0 and at most 1, such as 0.5 for half", f.userCache)

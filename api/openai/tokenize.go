@@ -1,0 +1,74 @@
+package openai
+
+import (
+	"net/http"
+
+	"whorl/api"
+	"whorl/api/gen"
+	"whorl/client"
+)
+
+// Tokenize turns a text or a conversation into ids.
+func (a Dialect) Tokenize(w http.ResponseWriter, r *http.Request) {
+	var req gen.TokenizeRequest
+	err := a.ReadJSON(w, r, "TokenizeRequest", &req)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	e, ids, err := a.tokens(&req)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	out := gen.Tokenized{Count: len(ids), MaxModelLen: e.Room(r.Context(), client.SessionOptions{}), Tokens: ids}
+	if api.Value(req.ReturnTokenStrs, false) {
+		names := tokenNames{e, map[string]int32{}}
+		for _, id := range ids {
+			out.TokenStrs = append(out.TokenStrs, names.of(id))
+			clear(names.taken) // only a piece of a character needs another name here
+		}
+	}
+	api.Reply(w, out)
+}
+
+func (a Dialect) tokens(req *gen.TokenizeRequest) (api.Engine, []int32, error) {
+	e, err := a.Engine(api.Value(req.Model, ""))
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case (req.Prompt == nil) == (req.Messages == nil):
+		return nil, nil, api.Invalid("prompt", "give either prompt or messages")
+	case req.Messages != nil:
+		ids, err := api.EncodeMessages(e, req.Messages, client.ChatExtras{Tools: tools(req.Tools), Vars: req.ChatTemplateKwargs})
+		return e, ids, err
+	}
+	ids, err := e.Encode(*req.Prompt, api.Value(req.AddSpecialTokens, true))
+	if err != nil {
+		return nil, nil, api.EncodeError(e, "prompt", err)
+	}
+	if ids == nil {
+		ids = []int32{}
+	}
+	return e, ids, nil
+}
+
+// Detokenize is the text of ids.
+func (a Dialect) Detokenize(w http.ResponseWriter, r *http.Request) {
+	var req gen.DetokenizeRequest
+	if err := a.ReadJSON(w, r, "DetokenizeRequest", &req); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	e, err := a.Engine(api.Value(req.Model, ""))
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	if err := api.CheckIDs(e, "tokens", req.Tokens); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	api.Reply(w, gen.Detokenized{Prompt: e.Decode(req.Tokens)})
+}
