@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ type Ask struct {
 	Prompts  [][]int32
 	Param    string // the field of the prompts, for errors
 	Answers  int    // of each prompt
-	Tokens   int    // most of an answer; 0: Default, or what room is left
+	Tokens   *int   // most of an answer; nil: Default, or what room is left
 	Default  int
 }
 
@@ -63,7 +62,7 @@ func (a *API) Turns(ctx context.Context, q Ask) ([]Turn, error) {
 	for _, p := range q.Prompts {
 		longest = max(longest, len(p))
 	}
-	q.Request.MaxNewTokens = cmp.Or(q.Tokens, max(1, min(q.Default, room-longest)))
+	q.Request.MaxNewTokens = Value(q.Tokens, max(1, min(q.Default, room-longest)))
 	turns, each := q.Answers, 1
 	if q.Request.Beams.Beams > 1 {
 		turns, each = 1, q.Answers
@@ -226,6 +225,11 @@ func (a *API) pump(ctx context.Context, hear func(Event) error, news <-chan Even
 func hearEnd(e ending, hear func(Event) error) error {
 	for i, r := range e.turn.choices(e.result) {
 		if i > 0 {
+			if r.Echo != nil {
+				if err := hear(Event{Choice: e.turn.Choice + i, Delta: &client.Delta{Text: r.Echo.Text, Echo: true}}); err != nil {
+					return err
+				}
+			}
 			if err := hear(Event{Choice: e.turn.Choice + i, Delta: &client.Delta{Text: r.Text, IDs: r.IDs}}); err != nil {
 				return err
 			}

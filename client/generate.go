@@ -143,6 +143,14 @@ func (t *turn) run(ctx context.Context) error {
 // prefill computes what is pending and the prompt. It returns the hidden row of the last
 // position, nil if no token is asked for.
 func (t *turn) prefill(ctx context.Context) ([]float32, error) {
+	if t.r.Echo && t.r.TopLogprobs >= 0 {
+		return t.scored(ctx)
+	}
+	if t.r.Echo {
+		if err := t.echo(nil); err != nil {
+			return nil, err
+		}
+	}
 	s := t.s
 	s.mu.Lock()
 	before := s.pending

@@ -49,6 +49,9 @@ type Request struct {
 	TopLogprobs int
 	// Hash asks for Result.LogitsHash.
 	Hash bool
+	// Echo asks for the prompt's text before the answer, with log-probabilities if those of
+	// the answer are asked for: then the session must be empty.
+	Echo bool
 }
 
 // Validate refuses what no session can answer, given the size of the vocabulary; the error is a
@@ -84,6 +87,17 @@ type Delta struct {
 	Text     string
 	IDs      []int32
 	Logprobs []Logprob // one per id if asked for
+	// Echo says that this is the prompt, which comes before the answer: Logprobs are of its
+	// ids, which IDs does not hold.
+	Echo bool
+}
+
+// Echo is a prompt as the model reads it.
+type Echo struct {
+	Text string // without control tokens
+	// Logprobs are those of the prompt's ids, each after the ones before it. The first id is
+	// after nothing: its entry has no alternatives, and Logprob means nothing.
+	Logprobs []Logprob
 }
 
 // Logprob is how likely an id of an answer was.
@@ -128,6 +142,7 @@ type Result struct {
 	IDs          []int32
 	Text         string
 	Logprobs     []Logprob
+	Echo         *Echo    // if asked for
 	Answers      []Answer // of a beam search, best first: the first one is IDs and Text
 	Finish       Finish
 	StopMatch    string // the stop text that matched

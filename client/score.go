@@ -16,40 +16,67 @@ type Score struct {
 	Next []float32
 }
 
-// scoreRows is how many rows of logits are held at a time.
-const scoreRows = 16
+const (
+	// scoreRows is how many rows of logits are held at a time.
+	scoreRows = 16
+	// scoreChunk is how many hidden rows are.
+	scoreChunk = 512
+)
 
 // Score runs ids through an empty session and measures each of them.
 func (s *Session) Score(ctx context.Context, ids []int32) (Score, error) {
 	if err := s.accepts(Request{Prompt: ids, TopLogprobs: -1}); err != nil {
 		return Score{}, err
 	}
-	if s.Position() > 0 {
-		return Score{}, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "scoring needs an empty session, this one is at position %d", s.Position())
-	}
-	rows, err := s.advance(ctx, ids, 0)
+	out := Score{Logprobs: make([]float64, len(ids))}
+	_, err := s.eachLogits(ctx, ids, func(i int, logits []float32) {
+		if i+1 < len(ids) {
+			out.Logprobs[i+1] = sample.Logprobs(logits, ids[i+1], 0).Logprob
+		} else {
+			out.Next = append([]float32(nil), logits...)
+		}
+	})
 	if err != nil {
 		return Score{}, err
 	}
+	return out, nil
+}
+
+// eachLogits runs ids through an empty session and shows the logits after each of them, in
+// bounded memory however many there are. It returns the hidden row of the last one, which the
+// next advance overwrites. On an error the session is empty again.
+func (s *Session) eachLogits(ctx context.Context, ids []int32, visit func(i int, logits []float32)) (last []float32, err error) {
+	if n := s.Position(); n > 0 {
+		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "scoring needs an empty session, this one is at position %d", n)
+	}
 	hidden, vocab := s.e.cfg.Manifest.Hidden, s.e.cfg.Vocab
-	out := Score{Logprobs: make([]float64, len(ids))}
 	logits := make([]float32, scoreRows*vocab)
-	for at := 0; at < len(ids); at += scoreRows {
-		if err := s.ended(ctx); err != nil {
-			return Score{}, err
+	defer func() {
+		if err != nil {
+			s.mu.Lock()
+			s.cut(0)
+			s.mu.Unlock()
 		}
-		n := min(scoreRows, len(ids)-at)
-		if err := s.e.cfg.Head.Logits(logits[:n*vocab], rows[at*hidden:(at+n)*hidden], n, s.opt.Activations); err != nil {
-			return Score{}, err
+	}()
+	for from := 0; from < len(ids); from += scoreChunk {
+		to := min(from+scoreChunk, len(ids))
+		rows, err := s.advance(ctx, ids[from:to], from)
+		if err != nil {
+			return nil, err
 		}
-		for i := range n {
-			row := logits[i*vocab : (i+1)*vocab]
-			if at+i+1 < len(ids) {
-				out.Logprobs[at+i+1] = sample.Logprobs(row, ids[at+i+1], 0).Logprob
-			} else {
-				out.Next = append([]float32(nil), row...)
+		for at := from; at < to; at += scoreRows {
+			if err := s.ended(ctx); err != nil {
+				return nil, err
+			}
+			n := min(scoreRows, to-at)
+			if err := s.e.cfg.Head.Logits(logits[:n*vocab], rows[(at-from)*hidden:(at-from+n)*hidden], n, s.opt.Activations); err != nil {
+				return nil, err
+			}
+			for i := range n {
+				visit(at+i, logits[i*vocab:(i+1)*vocab])
 			}
 		}
+		last = rows[(to-from-1)*hidden:]
 	}
-	return out, nil
+	return last, nil
 }

@@ -1060,12 +1060,14 @@ type CompletionChoiceFinishReason string
 // CompletionLogprobs defines model for CompletionLogprobs.
 type CompletionLogprobs struct {
 	// TextOffset Where each begins in the text, in characters; a piece of a character where that does.
-	TextOffset    []int     `json:"text_offset"`
-	TokenLogprobs []float64 `json:"token_logprobs"`
+	TextOffset []int `json:"text_offset"`
+
+	// TokenLogprobs null for the first token of a prompt.
+	TokenLogprobs []*float64 `json:"token_logprobs"`
 
 	// Tokens Named as the tokens of ContentLogprob.
-	Tokens      []string             `json:"tokens"`
-	TopLogprobs []map[string]float64 `json:"top_logprobs"`
+	Tokens      []string              `json:"tokens"`
+	TopLogprobs []*map[string]float64 `json:"top_logprobs"`
 }
 
 // CompletionRequest defines model for CompletionRequest.
@@ -1082,7 +1084,7 @@ type CompletionRequest struct {
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
 
-	// Echo Only false is supported.
+	// Echo The prompt comes before the answer, as the model reads it, without control tokens; with logprobs those of its tokens too, of at most 131072 tokens in one request.
 	Echo *bool `json:"echo,omitempty"`
 
 	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
@@ -1122,7 +1124,7 @@ type CompletionRequest struct {
 	// MaxCompletionTokens Wins over max_tokens.
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
 
-	// MaxTokens 16 by default, or what is left of context_length.
+	// MaxTokens 16 by default, or what is left of context_length. 0 with echo and logprobs gives the scores of the prompt.
 	MaxTokens *int `json:"max_tokens,omitempty"`
 
 	// MinNewTokens Extension: min_tokens by another name.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"net/http"
+	"unicode/utf8"
 
 	"whorl/api"
 	"whorl/api/gen"
@@ -11,6 +12,9 @@ import (
 // completionTokens is how many tokens a completion has if the request does not say: the
 // default of the API this route follows.
 const completionTokens = 16
+
+// maxScored is how many tokens of prompts one request may have log-probabilities of.
+const maxScored = 1 << 17
 
 // CreateCompletion continues a text.
 func (a Dialect) CreateCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateCompletionParams) {
@@ -25,14 +29,14 @@ func (a Dialect) CreateCompletion(w http.ResponseWriter, r *http.Request, params
 		a.fail(w, r, err)
 		return
 	}
-	a.answer(w, r, &o, ask, &completion{newEnvelope("cmpl-", &ask, &o)})
+	c := &completion{envelope: newEnvelope("cmpl-", &ask, &o)}
+	c.behind = make([]int, c.choices())
+	a.answer(w, r, &o, ask, c)
 }
 
 // completionAsk reads what a request asks for.
 func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask, error) {
 	switch {
-	case api.Value(req.Echo, false):
-		return api.Ask{}, api.Unsupported("echo", "echo is not supported")
 	case api.Value(req.Suffix, "") != "":
 		return api.Ask{}, api.Unsupported("suffix", "suffix is not supported")
 	case api.Value(req.BestOf, o.N) != o.N:
@@ -55,11 +59,22 @@ func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask,
 		}
 		ask.Prompts = append(ask.Prompts, ids)
 	}
+	ask.Request.Echo = api.Value(req.Echo, false)
+	scored := 0
+	for _, p := range ask.Prompts {
+		scored += len(p) * o.N
+	}
+	if ask.Request.Echo && req.Logprobs != nil && scored > maxScored {
+		return ask, api.Unsupported("logprobs", "logprobs of %d tokens of prompts are asked for: one request may have %d", scored, maxScored)
+	}
 	return ask, nil
 }
 
 // completion shapes answers of the completions route.
-type completion struct{ envelope }
+type completion struct {
+	envelope
+	behind []int // by choice: characters of the prompt, where it was echoed
+}
 
 func (c *completion) object(choices ...gen.CompletionChoice) gen.Completion {
 	if choices == nil {
@@ -75,8 +90,14 @@ func (c *completion) whole(results []client.Result) any {
 	for i, r := range results {
 		c.tokens += len(r.IDs)
 		reason := gen.CompletionChoiceFinishReason(finishReason(r.Finish))
+		lps, text := completionLogprobs{e: c.engine}, r.Text
+		if r.Echo != nil {
+			lps.add(r.Echo.Logprobs, 0, true)
+			c.behind[i], text = utf8.RuneCountInString(r.Echo.Text), r.Echo.Text+text
+		}
+		lps.add(r.Logprobs, c.behind[i], false)
 		choices = append(choices, gen.CompletionChoice{
-			Index: i, Text: r.Text, FinishReason: &reason, Logprobs: completionLogprobs(c.engine, r.Logprobs), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.promptIDs(i),
+			Index: i, Text: text, FinishReason: &reason, Logprobs: lps.CompletionLogprobs, TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.promptIDs(i),
 		})
 	}
 	out, usage := c.object(choices...), c.sum()
@@ -90,7 +111,12 @@ func (c *completion) delta(index int, d client.Delta) any {
 	if d.Text == "" && !c.ids && d.Logprobs == nil {
 		return nil
 	}
-	return c.object(gen.CompletionChoice{Index: index, Text: d.Text, Logprobs: completionLogprobs(c.engine, d.Logprobs), TokenIds: c.tokenIDs(d.IDs)})
+	lps := completionLogprobs{e: c.engine}
+	lps.add(d.Logprobs, c.behind[index], d.Echo)
+	if d.Echo {
+		c.behind[index] = utf8.RuneCountInString(d.Text)
+	}
+	return c.object(gen.CompletionChoice{Index: index, Text: d.Text, Logprobs: lps.CompletionLogprobs, TokenIds: c.tokenIDs(d.IDs)})
 }
 
 func (c *completion) finish(index int, r client.Result) any {

@@ -82,21 +82,32 @@ func tokenBytes(e api.Engine, id int32, first bool) []int {
 	return out
 }
 
-// completionLogprobs is the form of completions, nil if there are none.
-func completionLogprobs(e api.Engine, lps []client.Logprob) *gen.CompletionLogprobs {
+// completionLogprobs is the form of completions. nil is none.
+type completionLogprobs struct {
+	*gen.CompletionLogprobs
+	e api.Engine
+}
+
+// add appends tokens that stand behind so many characters of the text. unmeasured says that
+// the first one is after nothing.
+func (c *completionLogprobs) add(lps []client.Logprob, behind int, unmeasured bool) {
 	if lps == nil {
-		return nil
+		return
 	}
-	out := &gen.CompletionLogprobs{Tokens: []string{}, TokenLogprobs: []float64{}, TopLogprobs: []map[string]float64{}, TextOffset: []int{}}
-	for _, lp := range lps {
-		names, top := tokenNames{e, map[string]int32{}}, map[string]float64{}
-		out.Tokens = append(out.Tokens, names.of(lp.ID))
+	if c.CompletionLogprobs == nil {
+		c.CompletionLogprobs = &gen.CompletionLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{}, TopLogprobs: []*map[string]float64{}, TextOffset: []int{}}
+	}
+	for i, lp := range lps {
+		names, top := tokenNames{c.e, map[string]int32{}}, map[string]float64{}
+		c.Tokens = append(c.Tokens, names.of(lp.ID))
+		c.TextOffset = append(c.TextOffset, behind+lp.Offset)
+		if i == 0 && unmeasured {
+			c.TokenLogprobs, c.TopLogprobs = append(c.TokenLogprobs, nil), append(c.TopLogprobs, nil)
+			continue
+		}
 		for _, alt := range lp.Top {
 			top[names.of(alt.ID)] = alt.Logprob
 		}
-		out.TokenLogprobs = append(out.TokenLogprobs, lp.Logprob)
-		out.TopLogprobs = append(out.TopLogprobs, top)
-		out.TextOffset = append(out.TextOffset, lp.Offset)
+		c.TokenLogprobs, c.TopLogprobs = append(c.TokenLogprobs, &lp.Logprob), append(c.TopLogprobs, &top)
 	}
-	return out
 }

@@ -40,9 +40,10 @@ func TestNamesOfTokens(t *testing.T) {
 		return out
 	}
 	lps := []client.Logprob{lp(0xf0, 0xf0, 0xe2, 0xf1), lp(0x9f, 0x9f, 'a'), lp(0x98), lp(0x80), lp(0)}
-	text := completionLogprobs(e, lps)
+	text := completionLogprobs{e: e}
+	text.add(lps, 0, false)
 	want := []string{`bytes:\xf0`, `bytes:\x9f`, `bytes:\x98`, `bytes:\x80`, "</s>"}
-	if !slices.Equal(text.Tokens, want) || len(text.TopLogprobs[0]) != 3 || text.TopLogprobs[0][`bytes:\xe2`] != -2 {
+	if !slices.Equal(text.Tokens, want) || len(*text.TopLogprobs[0]) != 3 || (*text.TopLogprobs[0])[`bytes:\xe2`] != -2 {
 		t.Errorf("%q, %v", text.Tokens, text.TopLogprobs)
 	}
 	chat, joined := chatLogprobs(e, lps, true), []byte{}

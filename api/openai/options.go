@@ -19,8 +19,8 @@ type options struct {
 	Temperature         *float64           `json:"temperature"` // its default depends on num_beams
 	MinTokens           *int               `json:"min_tokens"`  // min_new_tokens by another name
 	Model               string             `json:"model"`
-	MaxTokens           int                `json:"max_tokens"` // 0: not said
-	MaxCompletionTokens int                `json:"max_completion_tokens"`
+	MaxTokens           *int               `json:"max_tokens"`
+	MaxCompletionTokens *int               `json:"max_completion_tokens"`
 	N                   int                `json:"n"`
 	Stream              bool               `json:"stream"`
 	StreamOptions       gen.StreamOptions  `json:"stream_options"`

@@ -232,7 +232,7 @@ func (a Dialect) generateOnce(r *http.Request, f *fields, header *string) (gen.G
 		return none, err
 	}
 	defer cancel()
-	turns, err := a.Turns(ctx, api.Ask{Engine: e, Request: t.req, BadWords: t.badWords, Prompts: [][]int32{prompt}, Param: "inputs", Answers: 1, Tokens: tokens})
+	turns, err := a.Turns(ctx, api.Ask{Engine: e, Request: t.req, BadWords: t.badWords, Prompts: [][]int32{prompt}, Param: "inputs", Answers: 1, Tokens: &tokens})
 	if err != nil {
 		return none, api.FieldError(err, nil)
 	}

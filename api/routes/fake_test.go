@@ -189,6 +189,19 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 	s.e.mu.Unlock()
 	s.ids = append(s.ids, r.Prompt...)
 	res := client.Result{PromptTokens: len(r.Prompt), Finish: client.FinishLength, Route: []swarm.Hop{{Peer: "12D3KooWabcdef", Span: swarm.Span{Start: 0, End: 8}}}}
+	if r.Echo {
+		res.Echo = &client.Echo{Text: strings.TrimPrefix(s.e.Decode(r.Prompt), "<s>")}
+		for i, id := range r.Prompt {
+			if r.TopLogprobs >= 0 {
+				res.Echo.Logprobs = append(res.Echo.Logprobs, client.Logprob{ID: id, Logprob: -2, Top: []sample.Alternative{{ID: id, Logprob: -2}}[:min(1, r.TopLogprobs)], Offset: max(0, i-1)})
+			}
+		}
+		if emit != nil {
+			if err := emit(client.Delta{Text: res.Echo.Text, Logprobs: res.Echo.Logprobs, Echo: true}); err != nil {
+				return res, err
+			}
+		}
+	}
 	for len(res.IDs) < r.MaxNewTokens {
 		if err := s.wait(ctx); err != nil {
 			if len(res.IDs) > 0 && swarm.CodeOf(err) == swarm.CodeCancelled {
