@@ -1208,7 +1208,7 @@ type Content = Text
 
 // ContentLogprob defines model for ContentLogprob.
 type ContentLogprob struct {
-	// Bytes What the token adds to the text: those of all tokens, joined, are the text up to a stop text. null for a token that is not shown.
+	// Bytes What the token adds to the text: those of all tokens, joined, are the text up to a stop text. null for a token that is not shown. Bytes that are no UTF-8 show as U+FFFD in the text.
 	Bytes   []int   `json:"bytes"`
 	Logprob float64 `json:"logprob"`
 
