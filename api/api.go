@@ -23,6 +23,7 @@ type Engine interface {
 	EncodeChat(messages []client.Message, x client.ChatExtras) ([]int32, error)
 	BadWords(texts []string) ([][]int32, error)
 	Decode(ids []int32) string
+	Thinks() bool
 	TokenText(id int32) string
 	TokenBytes(id int32, first bool) []byte
 	Room(ctx context.Context, o client.SessionOptions) int

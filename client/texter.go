@@ -145,6 +145,10 @@ func (e *Engine) TokenBytes(id int32, first bool) []byte {
 	return e.cfg.Tokenizer.TokenBytes(id, first)
 }
 
+// Thinks tells whether the model's chat template knows of thoughts (<think>), which come before
+// an answer.
+func (e *Engine) Thinks() bool { return e.cfg.Tokenizer != nil && e.cfg.Tokenizer.Thinks() }
+
 // Decode is the text of ids, control tokens included; "" without a tokenizer.
 func (e *Engine) Decode(ids []int32) string {
 	if e.cfg.Tokenizer == nil {

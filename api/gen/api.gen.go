@@ -743,9 +743,12 @@ type CacheStatus struct {
 
 // ChatAnswer defines model for ChatAnswer.
 type ChatAnswer struct {
-	Content string         `json:"content"`
-	Refusal *string        `json:"refusal"`
-	Role    ChatAnswerRole `json:"role"`
+	Content string `json:"content"`
+
+	// ReasoningContent Extension: what a model thought before, where its template knows <think>. Its tokens are among those of logprobs, and count.
+	ReasoningContent *string        `json:"reasoning_content,omitempty"`
+	Refusal          *string        `json:"refusal"`
+	Role             ChatAnswerRole `json:"role"`
 }
 
 // ChatAnswerRole defines model for ChatAnswer.Role.
@@ -805,8 +808,11 @@ type ChatCompletionObject string
 
 // ChatDelta defines model for ChatDelta.
 type ChatDelta struct {
-	Content *string        `json:"content,omitempty"`
-	Role    *ChatDeltaRole `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+
+	// ReasoningContent Extension: a piece of the thought, which comes before content.
+	ReasoningContent *string        `json:"reasoning_content,omitempty"`
+	Role             *ChatDeltaRole `json:"role,omitempty"`
 }
 
 // ChatDeltaRole defines model for ChatDelta.Role.
@@ -1201,6 +1207,12 @@ type CompletionRequest struct {
 
 	// User Ignored.
 	User interface{} `json:"user,omitempty"`
+}
+
+// CompletionTokens Of a model that thinks.
+type CompletionTokens struct {
+	// ReasoningTokens Of completion_tokens, those of thoughts.
+	ReasoningTokens int `json:"reasoning_tokens"`
 }
 
 // Content Text, or text parts that are joined. Other parts are refused.
@@ -2070,8 +2082,11 @@ type ToolCallType string
 // Usage defines model for Usage.
 type Usage struct {
 	CompletionTokens int `json:"completion_tokens"`
-	PromptTokens     int `json:"prompt_tokens"`
-	TotalTokens      int `json:"total_tokens"`
+
+	// CompletionTokensDetails Of a model that thinks.
+	CompletionTokensDetails *CompletionTokens `json:"completion_tokens_details,omitempty"`
+	PromptTokens            int               `json:"prompt_tokens"`
+	TotalTokens             int               `json:"total_tokens"`
 }
 
 // Version defines model for Version.

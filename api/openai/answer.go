@@ -13,7 +13,7 @@ type shape interface {
 	whole(results []client.Result) any
 	begin() []any // before all others
 	delta(index int, d client.Delta) any
-	finish(index int, r client.Result) any
+	finish(index int, r client.Result) []any
 	end() []any // after all others
 }
 
@@ -64,7 +64,9 @@ func (a Dialect) stream(w http.ResponseWriter, r *http.Request, c shape, run fun
 		case e.Delta != nil:
 			out.Send(c.delta(e.Choice, *e.Delta))
 		case e.Result != nil:
-			out.Send(c.finish(e.Choice, *e.Result))
+			for _, v := range c.finish(e.Choice, *e.Result) {
+				out.Send(v)
+			}
 		default:
 			out.Comment()
 		}

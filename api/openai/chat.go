@@ -23,9 +23,7 @@ func (a Dialect) CreateChatCompletion(w http.ResponseWriter, r *http.Request, pa
 		a.fail(w, r, err)
 		return
 	}
-	c := &chat{envelope: newEnvelope("chatcmpl-", &ask, &o)}
-	c.told = make([]bool, c.choices())
-	a.answer(w, r, &o, ask, c)
+	a.answer(w, r, &o, ask, newChat(newEnvelope("chatcmpl-", &ask, &o)))
 }
 
 // chatAsk reads what a request asks for.
@@ -102,7 +100,27 @@ func chatSupported(req *gen.ChatRequest) error {
 // chat shapes answers of the chat route.
 type chat struct {
 	envelope
-	told []bool // by choice: some of it was streamed
+	answers []chatAnswer // by choice
+}
+
+// chatAnswer is how far an answer was streamed.
+type chatAnswer struct {
+	splitter
+	told bool // some of it was
+}
+
+func newChat(e envelope) *chat {
+	c := &chat{e, make([]chatAnswer, e.choices())}
+	for i := range c.answers {
+		c.answers[i].splitter = newSplitter(e.engine, e.prompts[i/e.n])
+	}
+	return c
+}
+
+// count notes what an answer used.
+func (c *chat) count(index int, ids []int32) {
+	c.tokens += len(ids)
+	c.thoughts += thoughtTokens(newSplitter(c.engine, c.prompts[index/c.n]), c.engine, ids)
 }
 
 func (c *chat) whole(results []client.Result) any {
@@ -111,12 +129,18 @@ func (c *chat) whole(results []client.Result) any {
 		Choices: []gen.ChatChoice{},
 	}
 	for i, r := range results {
-		c.tokens += len(r.IDs)
-		choice := gen.ChatChoice{
-			Index: i, Message: gen.ChatAnswer{Role: gen.ChatAnswerRoleAssistant, Content: r.Text}, FinishReason: finishReason(r.Finish),
-			Logprobs: chatLogprobs(c.engine, r.Logprobs, true), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.promptIDs(i),
+		c.count(i, r.IDs)
+		split := c.answers[i].splitter
+		thought, said := split.push(r.Text)
+		restThought, restSaid := split.flush()
+		message := gen.ChatAnswer{Role: gen.ChatAnswerRoleAssistant, Content: said + restSaid}
+		if thought += restThought; thought != "" {
+			message.ReasoningContent = &thought
 		}
-		out.Choices = append(out.Choices, choice)
+		out.Choices = append(out.Choices, gen.ChatChoice{
+			Index: i, Message: message, FinishReason: finishReason(r.Finish),
+			Logprobs: chatLogprobs(c.engine, r.Logprobs, true), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.promptIDs(i),
+		})
 	}
 	out.Usage = c.sum()
 	return out
@@ -141,18 +165,37 @@ func (c *chat) begin() []any {
 }
 
 func (c *chat) delta(index int, d client.Delta) any {
-	if d.Text == "" && !c.ids && d.Logprobs == nil {
-		return nil
-	}
-	lps := chatLogprobs(c.engine, d.Logprobs, !c.told[index])
-	c.told[index] = true
-	return c.chunk(gen.ChatChunkChoice{Index: index, Delta: gen.ChatDelta{Content: &d.Text}, Logprobs: lps, TokenIds: c.tokenIDs(d.IDs)})
+	answer := &c.answers[index]
+	thought, said := answer.push(d.Text)
+	return c.piece(index, thought, said, d)
 }
 
-func (c *chat) finish(index int, r client.Result) any {
-	c.tokens += len(r.IDs)
+// piece is a chunk of an answer's text and ids; nil if there is nothing to tell.
+func (c *chat) piece(index int, thought, said string, d client.Delta) any {
+	if thought == "" && said == "" && !c.ids && d.Logprobs == nil {
+		return nil
+	}
+	answer := &c.answers[index]
+	delta := gen.ChatDelta{}
+	if thought != "" {
+		delta.ReasoningContent = &thought
+	}
+	if said != "" || thought == "" {
+		delta.Content = &said
+	}
+	lps := chatLogprobs(c.engine, d.Logprobs, !answer.told)
+	answer.told = true
+	return c.chunk(gen.ChatChunkChoice{Index: index, Delta: delta, Logprobs: lps, TokenIds: c.tokenIDs(d.IDs)})
+}
+
+func (c *chat) finish(index int, r client.Result) []any {
+	c.count(index, r.IDs)
 	reason := gen.ChatChunkChoiceFinishReason(finishReason(r.Finish))
-	return c.chunk(gen.ChatChunkChoice{Index: index, FinishReason: &reason})
+	end := c.chunk(gen.ChatChunkChoice{Index: index, FinishReason: &reason})
+	if thought, said := c.answers[index].flush(); thought != "" || said != "" { // what was held back
+		return []any{c.piece(index, thought, said, client.Delta{}), end}
+	}
+	return []any{end}
 }
 
 func (c *chat) end() []any {

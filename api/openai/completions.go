@@ -119,10 +119,10 @@ func (c *completion) delta(index int, d client.Delta) any {
 	return c.object(gen.CompletionChoice{Index: index, Text: d.Text, Logprobs: lps.CompletionLogprobs, TokenIds: c.tokenIDs(d.IDs)})
 }
 
-func (c *completion) finish(index int, r client.Result) any {
+func (c *completion) finish(index int, r client.Result) []any {
 	c.tokens += len(r.IDs)
 	reason := gen.CompletionChoiceFinishReason(finishReason(r.Finish))
-	return c.object(gen.CompletionChoice{Index: index, FinishReason: &reason})
+	return []any{c.object(gen.CompletionChoice{Index: index, FinishReason: &reason})}
 }
 
 func (c *completion) end() []any {

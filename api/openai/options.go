@@ -74,6 +74,7 @@ type envelope struct {
 	prompts         [][]int32
 	n               int // choices of each prompt
 	tokens          int // of all choices, so far
+	thoughts        int // of them, those of thoughts
 }
 
 func newEnvelope(prefix string, ask *api.Ask, o *options) envelope {
@@ -103,7 +104,11 @@ func (e *envelope) sum() gen.Usage {
 	for _, p := range e.prompts {
 		prompt += len(p)
 	}
-	return gen.Usage{PromptTokens: prompt, CompletionTokens: e.tokens, TotalTokens: prompt + e.tokens}
+	u := gen.Usage{PromptTokens: prompt, CompletionTokens: e.tokens, TotalTokens: prompt + e.tokens}
+	if e.thoughts > 0 {
+		u.CompletionTokensDetails = &gen.CompletionTokens{ReasoningTokens: e.thoughts}
+	}
+	return u
 }
 
 func finishReason(f client.Finish) gen.FinishReason {

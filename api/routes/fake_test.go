@@ -47,6 +47,8 @@ type fakeEngine struct {
 	dieErr   error         //
 	eosAfter int           // tokens after which the end token comes; 0 never
 	room     int           // positions that servers hold; 0 for as many as the model takes
+	thinks   bool          // as a template that knows <think>
+	says     string        // what it answers, if not letters
 	step     chan struct{} // if not nil, each token waits for one
 
 	mu     sync.Mutex // guards below
@@ -106,6 +108,8 @@ func (e *fakeEngine) EncodeChat(ms []client.Message, x client.ChatExtras) ([]int
 	return e.Encode(sb.String()+"<a>", true)
 }
 
+func (e *fakeEngine) Thinks() bool { return e.thinks }
+
 func (e *fakeEngine) Decode(ids []int32) string {
 	var sb strings.Builder
 	for _, id := range ids {
@@ -159,9 +163,10 @@ func (e *fakeEngine) requests() []client.Request {
 }
 
 type fakeSession struct {
-	e     *fakeEngine
-	limit int
-	ids   []int32
+	e      *fakeEngine
+	limit  int
+	ids    []int32
+	prompt int // ids before the answer
 }
 
 func (s *fakeSession) ID() string   { return "00112233" }
@@ -188,6 +193,7 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 	s.e.turns = append(s.e.turns, r)
 	s.e.mu.Unlock()
 	s.ids = append(s.ids, r.Prompt...)
+	s.prompt = len(s.ids)
 	res := client.Result{PromptTokens: len(r.Prompt), Finish: client.FinishLength, Route: []swarm.Hop{{Peer: "12D3KooWabcdef", Span: swarm.Span{Start: 0, End: 8}}}}
 	if r.Echo {
 		res.Echo = &client.Echo{Text: strings.TrimPrefix(s.e.Decode(r.Prompt), "<s>")}
@@ -256,6 +262,12 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 }
 
 func (s *fakeSession) next() int32 {
+	if n := len(s.ids) - s.prompt; s.e.says != "" {
+		if n < len(s.e.says) {
+			return int32(s.e.says[n])
+		}
+		return fakeEOS
+	}
 	last := s.ids[len(s.ids)-1]
 	if last < 'a' || last >= 'z' {
 		return 'a'

@@ -42,6 +42,10 @@ func (t *Tokenizer) compile(source string) (*chatTemplate, error) {
 	return c, nil
 }
 
+// Thinks tells whether the template of the model knows the marks of thoughts, <think> and
+// </think>.
+func (t *Tokenizer) Thinks() bool { return strings.Contains(t.templateSource, "</think>") }
+
 // templateFor is the template that a conversation goes through.
 func (t *Tokenizer) templateFor(c *chatVariables) *chatTemplate {
 	if c.tools && t.toolTemplate != nil {

@@ -1,0 +1,71 @@
+package openai
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"whorl/api"
+)
+
+// thinker is a model whose tokens are bytes, and whose template knows thoughts.
+type thinker struct{ bytesEngine }
+
+func (thinker) Thinks() bool { return true }
+
+func (e thinker) Decode(ids []int32) string {
+	text := ""
+	for _, id := range ids {
+		text += e.TokenText(id)
+	}
+	return text
+}
+
+// plainModel knows no thoughts.
+type plainModel struct{ thinker }
+
+func (plainModel) Thinks() bool { return false }
+
+// A thought is taken apart from what is said, however the text comes in pieces.
+func TestSplitter(t *testing.T) {
+	for _, c := range []struct {
+		engine                      api.Engine
+		prompt, text, thought, said string
+		tokens                      int
+	}{
+		{thinker{}, "<a>", "<think>\nhm, so\n</think>\n\nYes.", "hm, so", "Yes.", 23},
+		{thinker{}, "<a>", "\n <think>hm</think>Yes", "hm", "Yes", 19},
+		{thinker{}, "<a><think>\n", "hm\n\nso\n</think>\n\nYes", "hm\n\nso", "Yes", 15},
+		{thinker{}, "<a><think>\n\n</think>\n\n", "Yes", "", "Yes", 0},
+		{thinker{}, "<a>", "Yes <think>no</think>", "", "Yes <think>no</think>", 0},
+		{thinker{}, "<a>", " \n<thin air", "", " \n<thin air", 0},
+		{thinker{}, "<a>", "<think>and on </thin and \non", "and on </thin and \non", "", 28},
+		{thinker{}, "<a>", "<think>cut </thi", "cut </thi", "", 16},
+		{thinker{}, "<a>", "<think></think>", "", "", 15},
+		{thinker{}, "<a>", "", "", "", 0},
+		{thinker{}, "<a>", "<th", "", "<th", 0},
+		{plainModel{}, "<a><think>", "<think>x</think>y", "", "<think>x</think>y", 0},
+	} {
+		ids := func(text string) (out []int32) {
+			for _, b := range []byte(text) {
+				out = append(out, int32(b))
+			}
+			return out
+		}
+		for seed := range uint64(50) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			s, thought, said := newSplitter(c.engine, ids(c.prompt)), "", ""
+			for rest := c.text; rest != ""; {
+				n := 1 + r.IntN(len(rest))
+				a, b := s.push(rest[:n])
+				thought, said, rest = thought+a, said+b, rest[n:]
+			}
+			a, b := s.flush()
+			if thought, said = thought+a, said+b; thought != c.thought || said != c.said {
+				t.Fatalf("%q in pieces: %q and %q, want %q and %q", c.text, thought, said, c.thought, c.said)
+			}
+		}
+		if got := thoughtTokens(newSplitter(c.engine, ids(c.prompt)), c.engine, ids(c.text)); got != c.tokens {
+			t.Errorf("%q: %d tokens of thought, want %d", c.text, got, c.tokens)
+		}
+	}
+}
