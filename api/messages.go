@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ func EncodeMessages(e Engine, in []gen.ChatMessage, x client.ChatExtras) ([]int3
 		return nil, err
 	}
 	ids, err := e.EncodeChat(messages, x)
-	if err != nil && wrapped != nil { // a template that wants objects
+	if err != nil && wrapped != nil && !errors.Is(err, client.ErrTooLong) { // a template that wants objects
 		messages = wrapped
 		ids, err = e.EncodeChat(messages, x)
 	}

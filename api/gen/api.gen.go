@@ -1090,7 +1090,7 @@ type CompletionRequest struct {
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
 
-	// Echo The prompt comes before the answer, as the model reads it, without control tokens; with logprobs those of its tokens too, of at most 131072 tokens in one request.
+	// Echo The prompt comes before the answer, as the model reads it, without control tokens; with logprobs those of its tokens too, of at most 65536 tokens in one request.
 	Echo *bool `json:"echo,omitempty"`
 
 	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.

@@ -14,7 +14,7 @@ import (
 const completionTokens = 16
 
 // maxScored is how many tokens of prompts one request may have log-probabilities of.
-const maxScored = 1 << 17
+const maxScored = 1 << 16
 
 // CreateCompletion continues a text.
 func (a Dialect) CreateCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateCompletionParams) {

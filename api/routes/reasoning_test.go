@@ -18,7 +18,7 @@ func TestReasoning(t *testing.T) {
 	}{
 		{true, "<think>\nhm\n</think>\n\nYes.", "", "hm", "Yes.", 19},
 		{true, "Yes.", "", "", "Yes.", 0},
-		{true, "<think>hm, and on", "", "hm, and on", "", 18}, // the end token too
+		{true, "<think>hm, and on", "", "hm, and on", "", 18},                                      // the end token too
 		{true, "hm</think>Yes", `,"chat_template_kwargs":{"x":"<think>"}`, "", "hm</think>Yes", 0}, // not the last of the prompt
 		{false, "<think>hm</think>Yes.", "", "", "<think>hm</think>Yes.", 0},
 	} {

@@ -65,7 +65,7 @@ func (t *Tokenizer) silentContent(template *chatTemplate) jinja.Value {
 		ToolCalls: json.RawMessage(`[{"id":"call00001","type":"function","function":{"name":"` + name + `","arguments":{"a":1}}}]`),
 	}
 	shows := func(content jinja.Value) bool {
-		c := &chatVariables{foreign: map[string]jinja.Value{}, own: t.ownVariables(true)}
+		c := &chatVariables{foreign: map[string]jinja.Value{"tools": nil, "documents": nil}, own: t.ownVariables(true)}
 		silent := func() jinja.Value { return content }
 		if c.addMessages([]Message{{Role: "user", Content: "a"}, call, {Role: "tool", Content: "b", ToolCallID: "call00001"}}, silent) != nil {
 			return false

@@ -154,6 +154,7 @@ func TestNoContent(t *testing.T) {
 	}
 	for _, c := range []struct{ template, want string }{
 		{"{% for m in messages %}{% if m.content is none %}{{ m.tool_calls[0].function.name }}{% else %}[{{ m.content }}]{% endif %}{% endfor %}", "f"},
+		{"{% if tools is not none %}{{ tools[0] }}{% endif %}{% for m in messages %}{% if m.content is none %}{{ m.tool_calls[0].function.name }}{% else %}[{{ m.content }}]{% endif %}{% endfor %}", "f"},
 		{"{% for m in messages %}{{ m.content + '|' }}{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}{% endfor %}", "|f"},
 		{"{% for m in messages %}{% if m.tool_calls is defined %}{{ m.tool_calls[0].function.name }}{% else %}{{ m.content }}{% endif %}{% endfor %}", "f"},
 	} {
