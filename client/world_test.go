@@ -23,7 +23,7 @@ type world struct {
 }
 
 // newWorld starts servers named by "name start:end".
-func newWorld(t *testing.T, change func(*client.Config), servers ...string) *world {
+func newWorld(t testing.TB, change func(*client.Config), servers ...string) *world {
 	t.Helper()
 	w := &world{net: swarmtest.NewNet(), dir: swarmtest.NewDirectory(), servers: map[swarm.PeerID]*fakeServer{}}
 	for _, s := range servers {

@@ -256,6 +256,37 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// A call that ends by the rows that the client fed the last stage leaves nothing unsent: the
+// first stage, which is new, gets all its rows with the next call.
+func TestCallEndsWhileFeeding(t *testing.T) {
+	r := wholeRig(t)
+	r.pass(1, 10, 11)
+	r.pass(2, 10, 11)
+	r.step(Event{Kind: Lost, Stage: 1, What: swarm.Vanished, Err: lostErr})
+	r.chain("d", "b", "c")
+	sent := 0
+	look := func() {
+		for _, a := range r.acts {
+			if a.Kind == Send && a.Stage == 4 {
+				if a.From != sent {
+					t.Errorf("rows %d:%d are sent where %d come next", a.From, a.To, sent)
+				}
+				sent = a.To
+			}
+		}
+	}
+	r.step(Event{Kind: Results, Stage: 3, Epoch: r.m.Epoch(), From: 10, To: 11})
+	look()
+	r.step(Event{Kind: Computed, Stage: 3, Epoch: r.m.Epoch(), To: 11})
+	if r.m.active || sent > 0 {
+		t.Fatalf("the call goes on: %+v", r.acts)
+	}
+	r.rows(12)
+	if look(); sent != 12 {
+		t.Errorf("%d rows are sent to the new stage, want 12: %+v", sent, r.acts)
+	}
+}
+
 // What a server may have made up is forgotten with it: the stages behind it begin where it
 // joined. One that died or refused has made nothing up.
 func TestTaint(t *testing.T) {
