@@ -2,8 +2,10 @@ package model
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"whorl/tensor"
 )
@@ -14,6 +16,39 @@ import (
 type logitsQueue struct {
 	mu    sync.Mutex
 	calls []*logitsCall // those next come first
+
+	// Whoever has the turn knows of the batch before:
+	many int           // calls in it, and those that came while it was computed
+	took time.Duration // to compute it
+}
+
+// gatherShare is the longest wait for calls that came together before, as a share of the time
+// that a batch takes: one more for those that come too late takes all of it.
+const gatherShare = 4
+
+// maxYields bounds how often the processor is offered to others meanwhile.
+const maxYields = 20_000
+
+// gather waits a moment for as many calls as there were the last time: sessions that shared
+// an iteration of a server ask for their logits within microseconds of each other. Where one
+// session asks alone it does not wait.
+func (q *logitsQueue) gather() {
+	if q.many < 2 {
+		return
+	}
+	start := time.Now()
+	for range maxYields { // a clock that stands still, as in tests, ends it too
+		if q.len() >= q.many || time.Since(start) >= q.took/gatherShare {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+func (q *logitsQueue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.calls)
 }
 
 // logitsCall is a call of Logits; what is left of it belongs to whoever has the turn.
@@ -79,6 +114,8 @@ func (h *Head) Logits(dst, hidden []float32, n int, mode tensor.Activations) err
 // logitsBatch computes rows of those who wait. Whose rows are not all done waits on, behind
 // the others. The caller has the turn.
 func (h *Head) logitsBatch() {
+	h.waiting.gather()
+	start := time.Now()
 	h.batch = h.waiting.next(h.batch[:0], h.rows)
 	rows := 0
 	for _, c := range h.batch {
@@ -98,6 +135,7 @@ func (h *Head) logitsBatch() {
 		at += c.take
 	}
 	err := h.dev.Sync()
+	h.waiting.many, h.waiting.took = len(h.batch)+h.waiting.len(), time.Since(start)
 	for _, c := range h.batch {
 		if err != nil {
 			c.err = fmt.Errorf("logits: %w", err)
