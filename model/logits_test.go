@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"whorl/tensor"
 	"whorl/tensor/quant"
@@ -192,4 +193,22 @@ type gated struct {
 func (d *gated) MatMul(a tensor.Act, p []tensor.Product) {
 	<-d.gate
 	d.Device.MatMul(a, p)
+}
+
+// Whoever has the turn waits for a call that came together with it the last time, and for
+// nobody where it was alone, or where the moment is over.
+func TestGather(t *testing.T) {
+	q := logitsQueue{many: 2, took: time.Hour}
+	q.add(&logitsCall{n: 1})
+	go q.add(&logitsCall{n: 1})
+	q.gather()
+	if n := q.len(); n != 2 {
+		t.Errorf("%d calls, want both", n)
+	}
+	for _, q := range []*logitsQueue{{many: 1, took: time.Hour}, {many: 9, took: 1}} {
+		start := time.Now()
+		if q.gather(); time.Since(start) > time.Minute {
+			t.Error("waits for nobody")
+		}
+	}
 }

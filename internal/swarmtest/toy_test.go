@@ -67,16 +67,21 @@ func (r *real) head(threads int) *model.Head {
 	return head
 }
 
-// world starts n equal spans, several servers for each, each with its own device.
-func (r *real) world(n, copies, threads int) *World {
+func (r *real) manifest() swarm.Manifest {
 	r.t.Helper()
 	class, err := r.ck.Class(model.LoadOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return swarm.Manifest{Name: r.ck.Name, Blocks: r.ck.Config.Layers, Hidden: r.ck.Config.Hidden, Class: swarm.Class{
+		ConfigHash: r.ck.Config.Hash(), DType: class.DType, Quant: class.Quant, KVDType: r.kv.String(), Arithmetic: "exact1"}}
+}
+
+// world starts n equal spans, several servers for each, each with its own device.
+func (r *real) world(n, copies, threads int) *World {
+	r.t.Helper()
 	layers := r.ck.Config.Layers
-	w := NewWorld(r.t, swarm.Manifest{Name: r.ck.Name, Blocks: layers, Hidden: r.ck.Config.Hidden, Class: swarm.Class{
-		ConfigHash: r.ck.Config.Hash(), DType: class.DType, Quant: class.Quant, KVDType: r.kv.String(), Arithmetic: "exact1"}})
+	w := NewWorld(r.t, r.manifest())
 	for i := range n * copies {
 		span := swarm.Span{Start: i % n * layers / n, End: (i%n + 1) * layers / n}
 		l, err := blocks.NewLoader(r.ck, r.device(threads), blocks.Options{StepRows: 512, KV: r.kv})
