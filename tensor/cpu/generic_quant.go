@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"math"
 )
 
@@ -94,19 +95,26 @@ func (l *groupLayout) expandGroup(p *panelGroup, data []byte, scale []uint16, g 
 	if l.form == plainPanel {
 		shift = byte(128 - l.offset)
 	}
-	lines := data[g*l.lineBytes():][:l.lineBytes()]
-	switch l.bits {
-	case 8:
-		copy(p.lines[:], lines)
-	case 4:
-		const half = len(p.lines) / 2
-		for i, v := range lines {
-			p.lines[i], p.lines[half+i] = v&15+shift, v>>4+shift
-		}
-	default:
-		for i := range group {
-			for j := range lanes {
-				p.lines[i/4*4*lanes+4*j+i%4] = l.at(lines, i, j) + shift
+	l.expandLines(&p.lines, data[g*l.lineBytes():][:l.lineBytes()], shift)
+}
+
+// expandLines makes a byte of each value, plus shift, 8 at a time: none overflows its byte.
+func (l *groupLayout) expandLines(to *[group * lanes]uint8, lines []byte, shift byte) {
+	if l.bits == 8 {
+		copy(to[:], lines)
+		return
+	}
+	const each, line = 0x0101010101010101, 4 * lanes
+	high, plus := l.bits-4, uint64(shift)*each
+	mask := uint64(1<<high-1) * each
+	for c := range 4 {
+		for half := range 2 {
+			at := high * (2*c + half)
+			low, above, out := lines[c*line:][:line], lines[(4+at/8)*line*min(high, 1):][:line], to[(4*half+c)*line:][:line]
+			for i := 0; i < line; i += 8 {
+				q := binary.LittleEndian.Uint64(low[i:]) >> (4 * half) & (15 * each)
+				q |= binary.LittleEndian.Uint64(above[i:]) >> (at % 8) & mask << 4
+				binary.LittleEndian.PutUint64(out[i:], q+plus)
 			}
 		}
 	}
