@@ -69,3 +69,35 @@ func TestSplitter(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSplitter: however an answer is cut, its parts are the same, and nothing of it is lost but
+// marks and line ends beside them.
+func FuzzSplitter(f *testing.F) {
+	for _, s := range []string{"<think>\nhm\n</think>\n\nYes", " <think>a</think", "<thi", "\n\n</think>x", "<think><think></think></think>"} {
+		f.Add(s, uint8(3), false)
+		f.Add(s, uint8(1), true)
+	}
+	f.Fuzz(func(t *testing.T, text string, step uint8, opened bool) {
+		begin := splitter{}
+		if opened {
+			begin = splitter{at: thinking, bare: true, thought: true}
+		}
+		split := func(n int) (thought, said string) {
+			s := begin
+			for rest := text; rest != ""; {
+				k := min(n, len(rest))
+				a, b := s.push(rest[:k])
+				thought, said, rest = thought+a, said+b, rest[k:]
+			}
+			a, b := s.flush()
+			return thought + a, said + b
+		}
+		thought, said := split(max(1, len(text)))
+		if a, b := split(1 + int(step)); a != thought || b != said {
+			t.Errorf("%q: %q and %q whole, %q and %q by %d", text, thought, said, a, b, 1+step)
+		}
+		if len(thought)+len(said) > len(text) {
+			t.Errorf("%q became %q and %q", text, thought, said)
+		}
+	})
+}
