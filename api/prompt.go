@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -49,8 +50,8 @@ func EncodeError(e Engine, param string, err error) error {
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, client.ErrTooLong):
-		limit := e.Model().MaxLength
-		return overflow(param, limit, 2*limit+1, fmt.Sprintf("that many or more in the %s", param))
+		room := e.Room(context.Background(), client.SessionOptions{}) // of the view that there is: this waits for nothing
+		return overflow(param, room, 2*e.Model().MaxLength+1, fmt.Sprintf("that many or more in the %s", param))
 	case errors.Is(err, client.ErrNoTemplate), errors.Is(err, client.ErrNoTokenizer):
 		return Unsupported(param, "%w", err)
 	}

@@ -170,8 +170,8 @@ func TestBadQuery(t *testing.T) {
 
 // A text that is not even encoded, for its length, is one that is too long.
 func TestFarTooLong(t *testing.T) {
-	f := api.Describe(api.EncodeError(&fakeEngine{}, "prompt", fmt.Errorf("encoding: %w", client.ErrTooLong)))
-	want := "This model's maximum context length is 256 tokens. However, you requested 513 tokens"
+	f := api.Describe(api.EncodeError(&fakeEngine{room: 100}, "prompt", fmt.Errorf("encoding: %w", client.ErrTooLong)))
+	want := "This model's maximum context length is 100 tokens. However, you requested 513 tokens"
 	_, body := openai.Error(f, "")
 	if got := body.(gen.OpenAIErrorReply).Error; f.Status != 400 || api.Value(got.Code, "") != "context_length_exceeded" || api.Value(got.Param, "") != "prompt" || !strings.HasPrefix(got.Message, want) {
 		t.Errorf("status %d, %+v", f.Status, got)
