@@ -65,7 +65,7 @@ func TestProvidesEverything(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Reset()
-			c.SetDeadline(time.Now().Add(20 * time.Second))
+			c.SetDeadline(time.Now().Add(time.Minute))
 			key := make([]byte, 80)
 			for i := range messages {
 				binary.LittleEndian.PutUint32(key, uint32(i))
@@ -106,7 +106,7 @@ func TestShortIdentities(t *testing.T) {
 				turns <- struct{}{}
 				all.Go(func() {
 					defer func() { <-turns }()
-					s := w.Stranger("127.0.7.7")
+					s := w.passing("127.0.7.7")
 					for j := range 6 {
 						if c, err := s.Open(at, protocols[j%3].id); err == nil {
 							c.Write(w.broken(newRand(i, j), w.Servers[0], protocols[j%3].first))

@@ -23,6 +23,14 @@ type Stranger struct {
 // and dials from, "" for 127.0.0.1.
 func (w *World) Stranger(from string) *Stranger {
 	w.t.Helper()
+	s := w.passing(from)
+	w.t.Cleanup(func() { s.Host.Close() })
+	return s
+}
+
+// passing is a stranger that the caller closes: of whom nothing is kept, not even here.
+func (w *World) passing(from string) *Stranger {
+	w.t.Helper()
 	if from == "" {
 		from = "127.0.0.1"
 	}
@@ -30,7 +38,6 @@ func (w *World) Stranger(from string) *Stranger {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { h.Close() })
 	return &Stranger{w.t, h}
 }
 

@@ -231,8 +231,10 @@ func (w *World) Honest(attack func()) int {
 			<-time.After(5 * time.Millisecond) // a user reads
 		}
 	})
-	attack()
-	over.Store(true)
-	wg.Wait()
+	func() {
+		defer wg.Wait() // also if the attack gives the test up
+		defer over.Store(true)
+		attack()
+	}()
 	return count
 }
