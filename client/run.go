@@ -53,6 +53,9 @@ func (s *Session) drive(ctx context.Context, begin chain.Event) error {
 	for i, left := 0, false; ; {
 		switch {
 		case s.why != nil:
+			for _, st := range s.stages {
+				st.end() // nobody waits for a dial that nobody wants
+			}
 			s.mu.Unlock()
 			s.tasks.Wait()
 			s.mu.Lock()

@@ -22,6 +22,7 @@ type stage struct {
 	hop   swarm.Hop
 	end   context.CancelFunc // ends the dial, and waits of the listener
 	epoch uint32             // of the present route; the session's goroutine only
+	fails int                // failures that it reported; its listener only
 	buf   []byte             // frame being written; the session's goroutine only
 
 	// Guarded by the session's lock.
@@ -153,6 +154,9 @@ func (st *stage) listen(live context.Context) {
 	}
 }
 
+// logFails is how many failures of a stage are logged: a liar may report any number.
+const logFails = 8
+
 // frame takes one frame in; rows is scratch space.
 func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error) {
 	e := chain.Event{Stage: st.id}
@@ -201,9 +205,12 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 		if err := wire.Decode(t, p, &f); err != nil {
 			return rows, err
 		}
+		e.Kind, e.Epoch, e.Code, e.Verdict, e.Peer = chain.Failed, f.Epoch, f.Code, f.Verdict, f.Peer
+		if st.fails++; st.fails > logFails {
+			break
+		}
 		st.s.e.cfg.Log.Info("a server reports a failure", "session", st.s.String(), "peer", st.hop.Peer, "blocks", st.hop.Span.String(),
 			"code", chain.Heard(string(f.Code)), "verdict", f.Verdict.String(), "text", chain.Heard(f.Message))
-		e.Kind, e.Epoch, e.Code, e.Verdict, e.Peer = chain.Failed, f.Epoch, f.Code, f.Verdict, f.Peer
 	default:
 		return rows, fmt.Errorf("%w: type %d is not for a client", wire.ErrFrame, t)
 	}

@@ -204,6 +204,18 @@ func TestGuilt(t *testing.T) {
 			r.step(Event{Kind: Answered, Stage: 3, Epoch: r.m.Epoch(), To: 10})
 			r.wait(2 * time.Second)
 		}, "ac", "b mute"},
+		{"a stage that is fed answers and computes nothing", func(r *rig) {
+			r.pass(1, 10, 11)
+			r.step(Event{Kind: Lost, Stage: 1, What: swarm.Vanished, Err: lostErr})
+			r.log = nil
+			r.chain("d", "b", "c")
+			for range 31 {
+				r.wait(time.Second)
+				for _, h := range r.m.Alive() {
+					r.step(Event{Kind: Answered, Stage: h.Stage, Epoch: r.m.Epoch(), To: map[swarm.PeerID]int{"b": 10, "c": 10}[h.Peer]})
+				}
+			}
+		}, "dc", "b stuck"},
 		{"an answer of more rows than were left", func(r *rig) {
 			r.step(Event{Kind: Gone, Err: lostErr})
 			r.step(Event{Kind: Cut, To: 5})

@@ -150,6 +150,11 @@ func (m *Machine) late() {
 // stuck drops whoever holds up a step for too long. Rows that the client sent itself are
 // there: the stage is stuck. Of others nobody knows whether they were sent.
 func (m *Machine) stuck() {
+	if m.phase == feeding {
+		st := m.chain[m.feedAt]
+		m.lose(st, swarm.Stuck, m.errorf(st, swarm.CodeTimeout, "made no progress for %v", m.p.Step))
+		return
+	}
 	for _, st := range m.chain {
 		if m.has(st) <= st.position && st != m.end() {
 			continue

@@ -24,7 +24,8 @@
 // input of the stage when they go down, output of the last stage when they come back. A
 // stage takes Rows only with its epoch and only if Start equals its length; lower is a
 // duplicate (dropped, with a Done of the present position), higher is a gap (Fail), an
-// older epoch is dropped silently.
+// older epoch is dropped silently. A push stream never goes back: its rows begin at Resume of
+// Open and Route, and each frame begins where the one before ended.
 // Want is the first position whose final output the client asks for; it travels along.
 // Skip of Open and Route is the first position the stage's successor lacks: outputs
 // before it are computed but not pushed. A stage that cannot cut its history at Truncate,
