@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -107,7 +108,6 @@ func (c *Checkpoint) list(text []byte, source, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contents of %s: %w", c.Name, err)
 	}
-	defer c.file.Release(source)
 	s, _ := storageOf(t.Info)
 	return fmt.Appendf(text, "%s %s %d %d %s\n", name, s.name, t.Shape, len(t.Data), content.Tree(t.Data)), nil
 }
@@ -147,49 +147,60 @@ func (c *Checkpoint) Contents(ctx context.Context, progress func(done, total int
 	total, done := c.storedBytes(), atomic.Int64{}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	add := func(at *content.Hash, bytes int64, root func() (content.Hash, error)) {
+	add := func(at *content.Hash, names []string, root func() (content.Hash, error)) {
 		g.Go(func() (err error) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			if *at, err = root(); err == nil && progress != nil {
-				progress(done.Add(bytes), total)
+				progress(done.Add(c.bytesOf(names)), total)
+			}
+			for _, name := range names {
+				c.file.Release(name) // most of them are of no further use here
 			}
 			return err
 		})
 	}
-	add(&out.Head, c.headStored(), c.HeadRoot) // first: it may hold the longest tensors
+	add(&out.Head, c.headNames(), c.HeadRoot) // first: it may hold the longest tensors
 	for i := range out.Blocks {
-		add(&out.Blocks[i], c.blockStored(i), func() (content.Hash, error) { return c.BlockRoot(i) })
+		add(&out.Blocks[i], c.blockNames(i), func() (content.Hash, error) { return c.BlockRoot(i) })
 	}
 	return out, g.Wait()
 }
 
 // storedBytes is what Contents reads.
 func (c *Checkpoint) storedBytes() int64 {
-	n := c.headStored()
+	n := c.bytesOf(c.headNames())
 	for i := range c.Config.Layers {
-		n += c.blockStored(i)
+		n += c.bytesOf(c.blockNames(i))
 	}
 	return n
 }
 
-func (c *Checkpoint) blockStored(i int) (n int64) {
-	seen := map[string]bool{}
-	for _, need := range c.Config.Block(i).Needs() {
-		if name := c.source(i, need).name; !seen[name] {
-			seen[name] = true
-			info, _ := c.file.Info(name)
-			n += info.Bytes
-		}
-	}
-	return n
-}
-
-func (c *Checkpoint) headStored() (n int64) {
-	for _, h := range c.headTensors() {
-		info, _ := c.file.Info(h.src.name)
+func (c *Checkpoint) bytesOf(names []string) (n int64) {
+	for _, name := range names {
+		info, _ := c.file.Info(name)
 		n += info.Bytes
 	}
 	return n
 }
+
+// blockNames are the file's names of the tensors of block i.
+func (c *Checkpoint) blockNames(i int) (names []string) {
+	for _, need := range c.Config.Block(i).Needs() {
+		if name := c.source(i, need).name; !slices.Contains(names, name) { // several needs may lie in one tensor
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *Checkpoint) headNames() (names []string) {
+	for _, h := range c.headTensors() {
+		names = append(names, h.src.name)
+	}
+	return names
+}
+
+// Whole tells whether all weights are on this disk, so that Contents fetches nothing.
+func (c *Checkpoint) Whole() bool { return c.file.Whole() }

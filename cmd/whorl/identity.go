@@ -58,6 +58,8 @@ type settling struct {
 	found bool
 	// block is compared with a manifest before it is taken; -1 for the head.
 	block int
+	// all: every block is compared, if the files are whole, since nobody here will load them.
+	all bool
 	// cache remembers what files contain.
 	cache model.ContentsCache
 }
@@ -72,12 +74,18 @@ func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) 
 		slog.Warn("what is known of the model's files cannot be read", "reason", err)
 	}
 	d.Meet(ctx, m.man.Name)
-	var same []swarm.View // of this model, with the contents of the files as far as compared
-	var refused []error
-	for _, v := range d.Views() {
-		if !balance.SameModel(m.man, v.Manifest) {
-			continue
+	views := slices.DeleteFunc(d.Views(), func(v swarm.View) bool { return !balance.SameModel(m.man, v.Manifest) })
+	// Where servers disagree about what the model contains their number says nothing: the
+	// files decide, every block of them.
+	if !cached && m.ck.Whole() && len(views) > 0 && (how.all || disagree(views)) {
+		if known, err = m.hash(ctx, how.cache); err != nil {
+			return err
 		}
+		cached = true
+	}
+	var same []swarm.View // with the contents of the files as far as compared
+	var refused []error
+	for _, v := range views {
 		if err := m.compare(v.Manifest, how.block, known, cached); err == nil {
 			same = append(same, v)
 		} else if errors.Is(err, model.ErrContents) && balance.Reached(v) > 0 {
@@ -95,19 +103,24 @@ func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) 
 	if m.man.Pinned() {
 		return nil
 	}
+	if !how.found {
+		return nil
+	}
 	if !cached {
-		if !how.found {
-			return nil
-		}
-		if known, err = m.hash(ctx); err != nil {
+		if known, err = m.hash(ctx, how.cache); err != nil {
 			return err
-		}
-		if err := how.cache.Save(m.ck, known); err != nil {
-			slog.Warn("what the model's files contain cannot be kept, and is hashed again at the next start", "reason", err)
 		}
 	}
 	m.man.Roots, m.man.Head = known.Blocks, known.Head
 	return usage(m.man.Validate())
+}
+
+// disagree tells whether servers announce different contents of one model.
+func disagree(views []swarm.View) bool {
+	return slices.ContainsFunc(views, func(v swarm.View) bool {
+		a, b := v.Manifest, views[0].Manifest
+		return a.Head != b.Head || !slices.Equal(a.Roots, b.Roots)
+	})
 }
 
 // adopt takes over the class in which the swarm serves the files' model, and the manifest
@@ -171,8 +184,8 @@ func (m *openModel) compare(man swarm.Manifest, block int, known model.Contents,
 // hashLine is how often a long hashing tells how far it is.
 const hashLine = 5 * time.Second
 
-// hash names all weights of the files.
-func (m *openModel) hash(ctx context.Context) (model.Contents, error) {
+// hash names all weights of the files, and remembers them.
+func (m *openModel) hash(ctx context.Context, cache model.ContentsCache) (model.Contents, error) {
 	began := time.Now()
 	var mu sync.Mutex // guards told
 	told := began
@@ -184,11 +197,14 @@ func (m *openModel) hash(ctx context.Context) (model.Contents, error) {
 			slog.Info("hashing the model's files", "mib", done>>20, "of", total>>20)
 		}
 	})
-	if err == nil {
-		took := time.Since(began)
-		slog.Info("hashed the model's files: nobody in the swarm serves them yet", "mib", m.ck.BytesRead()>>20, "took", took.Round(time.Millisecond).String())
+	if err != nil {
+		return c, err
 	}
-	return c, err
+	slog.Info("hashed the model's files", "mib", m.ck.BytesRead()>>20, "took", time.Since(began).Round(time.Millisecond).String())
+	if err := cache.Save(m.ck, c); err != nil {
+		slog.Warn("what the model's files contain cannot be kept, and is hashed again at the next start", "reason", err)
+	}
+	return c, nil
 }
 
 // contentsCache is where a node remembers what files contain; nowhere without a folder.

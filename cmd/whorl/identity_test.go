@@ -1,15 +1,81 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/dir"
+	"whorl/swarm/p2p"
 )
+
+// Two servers that announce other weights under the model's name, with the honest head, the
+// honest tokenizer and any speed, outvote nobody: whoever has the files serves and uses what
+// is in them.
+func TestLiarsAboutContents(t *testing.T) {
+	args := []string{"--http", off, "--admin", "127.0.0.1:0", "--throughput", "100"}
+	honest := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:8"}, args...)...)
+	var status swarm.NodeStatus
+	request(t, "GET", honest.Admin+"/api/v1/node", "", 200, &status)
+	man := *status.Manifest
+	man.Roots = slices.Clone(man.Roots)
+	man.Roots[5][0] ^= 1
+	for range 2 {
+		h, err := p2p.New(p2p.Config{HostMaddrs: []string{loopback}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		cfg := dir.DefaultConfig()
+		cfg.Bootstrap, cfg.Log = honest.Addrs, slog.New(slog.DiscardHandler)
+		d, err := dir.New(h, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- d.Run(ctx) }()
+		defer func() { cancel(); <-done; d.Close() }()
+		if _, err := d.View(ctx, ""); err != nil {
+			t.Fatal(err)
+		}
+		rps := 1e9
+		if err := d.Announce(ctx, swarm.Record{UID: man.UID(), Manifest: man, Span: swarm.Span{Start: 0, End: 8}, State: swarm.Online,
+			Version: "liar", CacheTotal: 1 << 20, CacheLeft: 1 << 20, Throughput: rps, Rates: swarm.Rates{InferenceRPS: &rps, ForwardRPS: &rps}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var models struct{ Items []struct{ ID string } }
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(30 * time.Second); len(models.Items) != 2; {
+		request(t, "GET", honest.Admin+"/api/v1/swarm/models", "", 200, &models)
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("the liars are not seen: %+v", models)
+		}
+	}
+	var got answerObject
+	whorl(t, "", nil, "generate", toy, "--initial-peers", honest.Addrs[0], "--ids", "5", "--max-new-tokens", "2", "--ignore-eos", "--json").last(t, &got)
+	if len(got.Route) != 1 || got.Route[0].Peer != status.Peer {
+		t.Errorf("route %v, want one over the honest server %s", got.Route, status.Peer)
+	}
+	second := startRun(t, append([]string{"serve", copyOfToy(t), "--initial-peers", honest.Addrs[0], "--block-indices", "0:4"}, args...)...)
+	var joined swarm.NodeStatus
+	request(t, "GET", second.Admin+"/api/v1/node", "", 200, &joined)
+	if joined.UID != status.UID {
+		t.Errorf("a server with the honest files joined %s, want %s", joined.UID, status.UID)
+	}
+}
 
 // copyOfToy is the toy in a folder of the same name.
 func copyOfToy(t *testing.T) string {

@@ -66,3 +66,13 @@ func (f *File) Fetch(ctx context.Context, names []string) error {
 	}
 	return nil
 }
+
+// Whole tells whether all bytes are on this disk: reading them brings nothing.
+func (f *File) Whole() bool {
+	for _, p := range f.parts {
+		if p.filler != nil {
+			return false
+		}
+	}
+	return true
+}
