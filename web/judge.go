@@ -143,3 +143,12 @@ func (s *Site) serverPill(snap *snapshot, state swarm.State, now time.Time) view
 	}
 	return statePills[state]
 }
+
+// recordPill is the state of a server by its record: what it says of itself is not shown as a
+// fact while this node has had no contact with it.
+func (s *Site) recordPill(snap *snapshot, r *swarm.Record, now time.Time) view.Pill {
+	if r.State == swarm.Online && !snap.stale(now, s.cfg.Period) && snap.hearsay(r) {
+		return view.Pill{Tone: view.Idle, Text: "not reached"}
+	}
+	return s.serverPill(snap, r.State, now)
+}

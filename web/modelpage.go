@@ -194,8 +194,8 @@ func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.Se
 	uid := r.UID
 	row := view.ServerRow{
 		Peer: string(r.Peer), Link: serverPath(r.Peer), Mine: r.Peer == s.source(), Name: view.PublicName(publicName(r)),
-		State: s.serverPill(snap, r.State, now), Span: r.Span.String(), Blocks: view.Plural(r.Span.Len(), "block"),
-		Bar: spanBar(r.Span, r.Manifest.Blocks, s.serverPill(snap, r.State, now)), Throughput: throughput(r.Throughput), Rates: rates(r.Rates),
+		State: s.recordPill(snap, r, now), Span: r.Span.String(), Blocks: view.Plural(r.Span.Len(), "block"),
+		Bar: spanBar(r.Span, r.Manifest.Blocks, s.recordPill(snap, r, now)), Throughput: throughput(r.Throughput), Rates: rates(r.Rates),
 		Cache: view.Count(r.CacheLeft), CacheNote: "of " + view.Count(r.CacheTotal) + " tokens", MaxLength: "sessions to " + strconv.Itoa(r.MaxLength),
 		Access: access(r.Relay), Version: version(r.Version), Seen: snap.okAt,
 	}

@@ -31,7 +31,7 @@ func (s *Site) serverPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 		History: s.serverHistory(r.Context(), snap, peer, ask, p.Nav), Events: s.serverEvents(r.Context(), snap, peer), Pings: pings(snap, peer),
 	}
 	for _, rec := range records {
-		v.Name, v.Pill, v.Addrs = view.PublicName(publicName(rec)), s.serverPill(snap, rec.State, p.Now), rec.Addrs
+		v.Name, v.Pill, v.Addrs = view.PublicName(publicName(rec)), s.recordPill(snap, rec, p.Now), rec.Addrs
 		v.Records = append(v.Records, s.serverRecord(snap, rec, p.Now))
 	}
 	v.Sections(p)
@@ -92,8 +92,8 @@ func serverText(records []*swarm.Record, past store.Server, seen bool) string {
 func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view.ServerRecord {
 	cache := fmt.Sprintf("%s of %s", view.Count(r.CacheLeft), view.Count(r.CacheTotal))
 	rec := view.ServerRecord{
-		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID), State: s.serverPill(snap, r.State, now), Span: r.Span.String(),
-		Bar: spanBar(r.Span, r.Manifest.Blocks, s.serverPill(snap, r.State, now)),
+		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID), State: s.recordPill(snap, r, now), Span: r.Span.String(),
+		Bar: spanBar(r.Span, r.Manifest.Blocks, s.recordPill(snap, r, now)),
 		Facts: []view.Fact{
 			{Name: "Throughput", Value: throughput(r.Throughput), Note: "per block, as it says"}, {Name: "Decode", Value: view.Rate(r.Rates.InferenceRPS), Note: "through one block"},
 			{Name: "Prefill", Value: view.Rate(r.Rates.ForwardRPS), Note: "through one block"}, {Name: "Network", Value: view.Rate(r.Rates.NetworkRPS)},

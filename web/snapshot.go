@@ -215,3 +215,13 @@ func publicName(r *swarm.Record) string {
 	}
 	return r.PublicName
 }
+
+// hearsay tells whether all that is known of a server is what it says.
+func (s *snapshot) hearsay(r *swarm.Record) bool {
+	for i, v := range s.views {
+		if s.coverage[i].Model == r.UID {
+			return v.Hearsay(r.Peer)
+		}
+	}
+	return false
+}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -41,11 +43,28 @@ func (f *swarmFlags) check() error {
 			return usagef("--swarm-key: %w: all nodes of a private swarm have a copy of one file; docs/howto/swarm.md says how to make it", err)
 		}
 	}
-	if len(f.initialPeers) > 0 {
-		if _, err := p2p.ParsePeers(f.initialPeers); err != nil {
-			return usagef("--initial-peers: %w", err)
+	return f.checkPeers()
+}
+
+// checkPeers keeps the initial peers that can be read. One wrong address among good ones must
+// not keep a node out of its swarm: it is named and left out.
+func (f *swarmFlags) checkPeers() error {
+	var good []string
+	var bad []error
+	for _, s := range f.initialPeers {
+		if _, err := p2p.ParsePeers([]string{s}); err != nil {
+			bad = append(bad, err)
+		} else {
+			good = append(good, s)
 		}
 	}
+	if len(good) == 0 && len(bad) > 0 {
+		return usagef("--initial-peers: %w", errors.Join(bad...))
+	}
+	for _, err := range bad {
+		slog.Warn("an initial peer is left out", "reason", err)
+	}
+	f.initialPeers = good
 	return nil
 }
 

@@ -125,6 +125,23 @@ func TestFloodsLeaveTheHonest(t *testing.T) {
 	}
 }
 
+// Who is connected finds room beside the hearsay of strangers from its own prefix.
+func TestNeighbourOfAFlood(t *testing.T) {
+	s := small()
+	from := source{prefix: "192.0.2.0/24"}
+	for i := range 1000 {
+		s.put(told(swarm.PeerID(fmt.Sprint("sybil", i)), 1, 0, time.Minute), nil, from, epoch)
+	}
+	if _, err := s.put(told("late", 1, 0, time.Minute), nil, from, epoch); !errors.Is(err, ErrFull) {
+		t.Errorf("the flood leaves room for more of it: %v", err)
+	}
+	from.at = netip.MustParseAddr("192.0.2.77")
+	if _, err := s.put(told("neighbour", 1, 0, time.Minute), nil, from, epoch); err != nil {
+		t.Error(err)
+	}
+	audit(t, s)
+}
+
 // What this node uses, has reached or was told by several goes last.
 func TestWorth(t *testing.T) {
 	s := small()

@@ -253,6 +253,9 @@ func (d *Directory) accept(signed []byte, from source, only swarm.PeerID) (*swar
 	case r.Peer == d.host.ID():
 		return r, d.hearOfUs(r)
 	}
+	if c := d.host.Contacts(r.Peer); len(c) > 0 {
+		from.at, from.dialled = c[0].IP, c[0].Dialled
+	}
 	d.mu.Lock()
 	news, err := d.records.put(r, signed, from, now)
 	if news {
@@ -271,6 +274,9 @@ func (d *Directory) accept(signed []byte, from source, only swarm.PeerID) (*swar
 		return nil, err
 	}
 	d.host.AddAddrs(r.Peer, r.Addrs)
+	if from.named {
+		d.host.Vouch(r.Peer)
+	}
 	d.reached(r.Peer)
 	if news {
 		d.lack()

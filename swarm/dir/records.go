@@ -56,6 +56,9 @@ type entry struct {
 type source struct {
 	prefix string // of the teller's address; "" if it came with a session
 	named  bool   // the operator named this teller
+
+	at      netip.Addr // where the record's own peer is connected from now, if it is
+	dialled bool       // by this node
 }
 
 // seen tells whether the record may stand in views.
@@ -90,6 +93,10 @@ func (s *records) put(r *swarm.Record, signed []byte, from source, now time.Time
 		kept := *old
 		e, kept.suspect = &kept, false
 		e.proven = old.proven && slices.Equal(old.record.Addrs, r.Addrs) || isAt(r, old.at)
+	}
+	if from.at.IsValid() { // before it is weighed: it is no hearsay
+		e.reached, e.at = now, from.at
+		e.proven = e.proven || isAt(r, from.at) || from.dialled && !hasIPs(r)
 	}
 	e.record, e.signed, e.until, e.bytes = r, slices.Clone(signed), until, footprint(r, signed)
 	s.set(r.Peer, e)

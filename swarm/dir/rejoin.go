@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"whorl/internal/atomicfile"
+	"whorl/internal/backoff"
 	"whorl/swarm"
 	"whorl/swarm/p2p"
 )
@@ -39,6 +40,7 @@ type watcher struct {
 	since  time.Time     // when the last one was lost; zero while there is one
 	next   time.Time
 	wait   time.Duration
+	dials  int // since then
 }
 
 // step is told how many initial peers are connected now.
@@ -50,13 +52,14 @@ func (w *watcher) step(now time.Time, connected int) action {
 		w.since = time.Time{}
 		return back
 	case w.since.IsZero():
-		w.since, w.wait, w.next = now, w.lonely, now.Add(w.lonely)
+		w.since, w.dials, w.next = now, 0, now.Add(w.lonely)
 		return lost
 	case now.Before(w.next):
 		return rest
 	}
+	w.dials++
+	w.wait = backoff.Policy{First: w.lonely, Max: max(w.lonely, maxWait)}.After(w.dials, 0)
 	w.next = now.Add(w.wait)
-	w.wait = min(2*w.wait, maxWait)
 	return dial
 }
 
@@ -70,8 +73,8 @@ func (d *Directory) rejoins(ctx context.Context) {
 	tick := time.NewTicker(min(d.cfg.Refresh, d.cfg.Lonely))
 	defer tick.Stop()
 	var alone time.Time
-	now := d.cfg.Clock()
-	saved, quiet := now, now
+	var saved time.Time
+	quiet := d.cfg.Clock()
 	for {
 		select {
 		case <-ctx.Done():
@@ -79,7 +82,7 @@ func (d *Directory) rejoins(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := d.cfg.Clock()
-		if now.Sub(saved) > time.Minute {
+		if d.met() && now.Sub(saved) > time.Minute { // the first time as soon as there is anybody to save
 			saved = now
 			d.savePeers()
 		}
@@ -168,21 +171,42 @@ func (d *Directory) reachInitial(ctx context.Context) error {
 // maxSaved is how many peers are kept for bad times.
 const maxSaved = 32
 
-// recentPeers lists addresses of servers, the newest records first.
+// met tells whether any peer with a record was reached.
+func (d *Directory) met() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p, e := range d.records.peers {
+		if p != d.host.ID() && !e.reached.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// recentPeers lists addresses of servers, those that were reached first and of them the newest
+// records.
 func (d *Directory) recentPeers() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []*swarm.Record
+	var all []*entry
 	for p, e := range d.records.peers {
 		if p != d.host.ID() {
-			all = append(all, e.record)
+			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b *swarm.Record) int { return cmp.Compare(b.Issued, a.Issued) })
+	hearsay := func(e *entry) int {
+		if e.reached.IsZero() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(hearsay(a), hearsay(b)), cmp.Compare(b.record.Issued, a.record.Issued))
+	})
 	var out []string
-	for _, r := range all[:min(len(all), maxSaved)] {
-		for _, a := range r.Addrs {
-			out = append(out, a+"/p2p/"+string(r.Peer))
+	for _, e := range all[:min(len(all), maxSaved)] {
+		for _, a := range e.record.Addrs {
+			out = append(out, a+"/p2p/"+string(e.record.Peer))
 		}
 	}
 	return out

@@ -80,6 +80,17 @@ func TestSavedPeers(t *testing.T) {
 	cfg.PeersPath = path
 	b := start(t, newHost(t, p2p.Config{}), cfg)
 	b.until(t, "a", servers(1))
+	b.until(t, "a is reached", func(v swarm.View) bool { return !v.Hearsay(a.host.ID()) })
+	for late := time.After(patience); ; { // soon, and not only when b ends
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-late:
+			t.Fatal("no peers are saved while the node runs")
+		}
+	}
 	if err := b.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,14 @@ const (
 	maxProven, maxHosts, maxPending = 8192, 4096, 4096
 )
 
+// machine is what has a budget of attempts: an IP, as peers are known that an initial peer told
+// of, or as others are. Whoever invents records with the address of an honest node uses up
+// the budget of the others only.
+type machine struct {
+	ip      netip.Addr
+	vouched bool
+}
+
 // spot is a peer at an IP.
 type spot struct {
 	peer peer.ID
@@ -43,8 +51,8 @@ type spot struct {
 
 // dialled are attempts at a peer that may still be given back.
 type dialled struct {
-	ips []netip.Addr
-	at  time.Time
+	where []machine
+	at    time.Time
 }
 
 // gate decides which addresses may be dialled. The clock is passed in. Safe for concurrent
@@ -54,16 +62,17 @@ type gate struct {
 	loopback bool       // this node listens on loopback
 	private  bool       // this machine has an address of a private network
 	named    map[string]bool
-	proven   map[spot]time.Time // when last
-	hosts    map[netip.Addr]*bucket
-	all      bucket
+	proven   map[spot]time.Time    // when last
+	vouched  map[peer.ID]time.Time // told by an initial peer: when last
+	hosts    map[machine]*bucket
+	all      map[bool]*bucket // by vouched
 	pending  map[peer.ID]*dialled
 }
 
 func newGate(onLoopback, onPrivate bool) *gate {
 	return &gate{
 		loopback: onLoopback, private: onPrivate, named: map[string]bool{}, proven: map[spot]time.Time{},
-		hosts: map[netip.Addr]*bucket{}, pending: map[peer.ID]*dialled{},
+		vouched: map[peer.ID]time.Time{}, hosts: map[machine]*bucket{}, all: map[bool]*bucket{true: {}, false: {}}, pending: map[peer.ID]*dialled{},
 	}
 }
 
@@ -99,16 +108,27 @@ func (g *gate) name(p peer.ID, a ma.Multiaddr) {
 	}
 }
 
+// vouch notes that an initial peer told of a peer.
+func (g *gate) vouch(p peer.ID, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.vouched) >= maxProven {
+		forget(g.vouched, func(at time.Time) time.Time { return at }, now.Add(-provenFor))
+	}
+	g.vouched[p] = now
+}
+
 // prove notes that a peer is at an IP, and gives back what reaching it has cost.
 func (g *gate) prove(p peer.ID, ip netip.Addr, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if d := g.pending[p]; d != nil {
-		for _, ip := range d.ips {
-			if b := g.hosts[ip]; b != nil {
+		for _, m := range d.where {
+			if b := g.hosts[m]; b != nil {
 				b.taken = max(0, b.taken-1)
 			}
-			g.all.taken = max(0, g.all.taken-1)
+			all := g.all[m.vouched]
+			all.taken = max(0, all.taken-1)
 		}
 		delete(g.pending, p)
 	}
@@ -167,25 +187,27 @@ func (g *gate) allow(p peer.ID, a ma.Multiaddr, now time.Time) bool {
 			return false
 		}
 	}
-	b := g.hosts[ip]
+	at, ok := g.vouched[p]
+	m := machine{ip, ok && now.Sub(at) < provenFor}
+	b, all := g.hosts[m], g.all[m.vouched]
 	if b == nil {
 		if len(g.hosts) >= maxHosts {
 			forget(g.hosts, func(b *bucket) time.Time { return b.at }, now.Add(-hostTries*hostEvery))
 		}
 		b = &bucket{at: now}
-		g.hosts[ip] = b
+		g.hosts[m] = b
 	}
-	if b.level(now, hostEvery) >= hostTries || g.all.level(now, allEvery) >= allTries {
+	if b.level(now, hostEvery) >= hostTries || all.level(now, allEvery) >= allTries {
 		return false
 	}
 	b.taken++
-	g.all.taken++
-	g.remember(p, ip, now)
+	all.taken++
+	g.remember(p, m, now)
 	return true
 }
 
 // remember notes what may be given back should the peer be reached. mu is held.
-func (g *gate) remember(p peer.ID, ip netip.Addr, now time.Time) {
+func (g *gate) remember(p peer.ID, m machine, now time.Time) {
 	d := g.pending[p]
 	if d == nil || now.Sub(d.at) > dialTimeout {
 		if len(g.pending) >= maxPending {
@@ -194,7 +216,7 @@ func (g *gate) remember(p peer.ID, ip netip.Addr, now time.Time) {
 		d = &dialled{}
 		g.pending[p] = d
 	}
-	d.ips, d.at = append(d.ips, ip), now
+	d.where, d.at = append(d.where, m), now
 }
 
 // onPrivate tells whether this machine has an address of a private network.
@@ -242,6 +264,13 @@ func (h *Host) contacts() lnet.Notifiee {
 	}, DisconnectedF: func(_ lnet.Network, c lnet.Conn) { // the proof lasts from here on
 		h.gate.prove(c.RemotePeer(), ipOf(c.RemoteMultiaddr()), time.Now())
 	}}
+}
+
+// Vouch says that a node which the operator named told of a peer.
+func (h *Host) Vouch(p swarm.PeerID) {
+	if id, err := peer.Decode(string(p)); err == nil {
+		h.gate.vouch(id, time.Now())
+	}
 }
 
 // Contact is a connection to a peer: the far end's IP, and whether this node dialled it.

@@ -86,6 +86,12 @@ func TestGateBudget(t *testing.T) {
 	if dials != hostTries+2 {
 		t.Errorf("%d dials in 30 s, want %d", dials, hostTries+2)
 	}
+	late := day.Add(29999 * time.Millisecond)
+	if _, a := victim(0); g.allow("newcomer", a, late) {
+		t.Error("the budget was not used up")
+	} else if g.vouch("newcomer", late); !g.allow("newcomer", a, late) {
+		t.Error("whom an initial peer told of has no budget beside that of strangers")
+	}
 	if p, a := victim(0); !g.allow(p, a, day.Add(time.Hour)) {
 		t.Error("refused for ever")
 	}
@@ -110,8 +116,8 @@ func TestGateBudget(t *testing.T) {
 		g.allow(p, maddr(t, "/ip4/203.0.113.8/tcp/1"), day) // an address of another network of its
 		g.prove(p, at, day)
 	}
-	if len(g.proven) > maxProven || len(g.pending) != 0 || g.all.taken != 0 {
-		t.Errorf("%d proven, %d pending, %d taken", len(g.proven), len(g.pending), g.all.taken)
+	if len(g.proven) > maxProven || len(g.pending) != 0 || g.all[false].taken != 0 {
+		t.Errorf("%d proven, %d pending, %d taken", len(g.proven), len(g.pending), g.all[false].taken)
 	}
 }
 
@@ -123,11 +129,12 @@ func TestGateMemory(t *testing.T) {
 		p := peer.ID(fmt.Sprint(i))
 		ip := netip.AddrFrom4([4]byte{93, byte(i >> 16), byte(i >> 8), byte(i)})
 		g.allow(p, maddr(t, fmt.Sprintf("/ip4/%s/tcp/1", ip)), now)
+		g.vouch(p, now)
 		if i%2 == 0 {
 			g.prove(p, ip, now)
 		}
 	}
-	if len(g.proven) > maxProven || len(g.hosts) > maxHosts || len(g.pending) > maxPending {
+	if len(g.proven) > maxProven || len(g.hosts) > maxHosts || len(g.vouched) > maxProven || len(g.pending) > maxPending {
 		t.Errorf("%d proven, %d hosts, %d pending", len(g.proven), len(g.hosts), len(g.pending))
 	}
 }
