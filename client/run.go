@@ -168,14 +168,19 @@ func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, failed boo
 	case chain.Dial:
 		s.dial(ctx, a)
 		return chain.Event{}
+	case chain.Compare:
+		return chain.Event{Kind: chain.Compared, Stage: a.Stage, OK: st != nil && s.better(ctx, st, a.Took)}
 	}
 	if st == nil { // lost meanwhile
 		return chain.Event{}
 	}
+	return s.tell(a, st)
+}
+
+// tell writes a frame to a stage.
+func (s *Session) tell(a *chain.Action, st *stage) chain.Event {
 	var err error
 	switch a.Kind {
-	case chain.Compare:
-		return chain.Event{Kind: chain.Compared, Stage: a.Stage, OK: s.better(ctx, st, a.Took)}
 	case chain.Open:
 		st.epoch = a.Place.Epoch
 		open := s.opening()

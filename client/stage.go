@@ -157,6 +157,15 @@ func (st *stage) listen(live context.Context) {
 // logFails is how many failures of a stage are logged: a liar may report any number.
 const logFails = 8
 
+// log is where a peer's own words end up.
+func (st *stage) log(f *wire.Fail) {
+	if st.fails++; st.fails > logFails {
+		return
+	}
+	st.s.e.cfg.Log.Info("a server reports a failure", "session", st.s.String(), "peer", st.hop.Peer, "blocks", st.hop.Span.String(),
+		"code", chain.Heard(string(f.Code)), "verdict", f.Verdict.String(), "text", chain.Heard(f.Message))
+}
+
 // frame takes one frame in; rows is scratch space.
 func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error) {
 	e := chain.Event{Stage: st.id}
@@ -206,11 +215,7 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 			return rows, err
 		}
 		e.Kind, e.Epoch, e.Code, e.Verdict, e.Peer = chain.Failed, f.Epoch, f.Code, f.Verdict, f.Peer
-		if st.fails++; st.fails > logFails {
-			break
-		}
-		st.s.e.cfg.Log.Info("a server reports a failure", "session", st.s.String(), "peer", st.hop.Peer, "blocks", st.hop.Span.String(),
-			"code", chain.Heard(string(f.Code)), "verdict", f.Verdict.String(), "text", chain.Heard(f.Message))
+		st.log(&f)
 	default:
 		return rows, fmt.Errorf("%w: type %d is not for a client", wire.ErrFrame, t)
 	}
