@@ -2,6 +2,7 @@ package chain
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,85 @@ func TestCallersLeave(t *testing.T) {
 		}
 		if len(w.seen) > 0 {
 			t.Errorf("seed %d: observed %v", seed, w.seen)
+		}
+	}
+}
+
+// Whatever servers say, however little sense it makes: nothing panics, no step goes on for
+// ever, and rows are taken in order.
+func TestAnyEvents(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		m, now := New(params(6)), time.Unix(1000, 0)
+		peers := []swarm.PeerID{"a", "b", "c", "d", "e", ""}
+		rows, next := 0, 0
+		for range 300 {
+			now = now.Add(time.Duration(r.IntN(700)) * time.Millisecond)
+			e := Event{
+				Kind: EventKind(4 + r.IntN(9)), Stage: r.IntN(1 + m.ids), Epoch: m.epoch - uint32(r.IntN(2)) + uint32(r.IntN(2)),
+				From: r.IntN(rows + 3), To: r.IntN(rows + 3), Verdict: swarm.Verdict(r.IntN(5)), Peer: peers[r.IntN(len(peers))],
+				Code: []swarm.Code{swarm.CodeGap, swarm.CodeNoSession, swarm.CodePeerLost, swarm.CodeCacheFull, "x"}[r.IntN(5)],
+				What: swarm.Observation(1 + r.IntN(9)), OK: r.IntN(2) == 0, Err: errors.New("any"),
+			}
+			if e.To < e.From {
+				e.From, e.To = e.To, e.From
+			}
+			switch {
+			case !m.active && r.IntN(2) == 0:
+				rows += r.IntN(9)
+				next = r.IntN(rows + 1)
+				e = Event{Kind: Advance, From: next, To: rows, Chunk: 1 + r.IntN(4)}
+			case !m.active && r.IntN(3) == 0:
+				rows = r.IntN(rows + 1)
+				e = Event{Kind: Cut, To: rows}
+			case m.phase == planning && r.IntN(2) == 0:
+				e = Event{Kind: Planned}
+				for i, at := 0, 0; at < 6; i, at = i+1, at+2 {
+					e.Hops = append(e.Hops, Hop{Hop: swarm.Hop{Peer: peers[r.IntN(5)], Span: swarm.Span{Start: at, End: at + 2}}})
+					for _, h := range m.Alive() {
+						if h.Span.Start == at {
+							e.Hops[i] = h
+						}
+					}
+				}
+			case r.IntN(30) == 0:
+				e = Event{Kind: Gone, Err: errors.New("left")}
+			case r.IntN(3) > 0: // now and then all goes well
+				list := slices.Concat(m.chain, m.coming)
+				if len(list) == 0 {
+					break
+				}
+				st := list[r.IntN(len(list))]
+				e.Stage, e.Epoch = st.id, m.epoch
+				switch m.phase {
+				case dialling:
+					e.Kind = Dialled
+				case placing:
+					e.Kind, e.To = Answered, st.move.Truncate
+				case feeding, whole:
+					e.From, e.To = st.position, min(rows, st.position+r.IntN(5))
+					if e.Kind = []EventKind{Computed, Journalled, Results, Tick}[r.IntN(4)]; e.Kind == Results {
+						e.From = min(next, e.To)
+					}
+				}
+			}
+			acts := m.Step(e, now)
+			for _, a := range acts {
+				switch {
+				case a.Kind == Take && a.From != next:
+					t.Fatalf("seed %d: rows %d:%d are taken where %d comes next", seed, a.From, a.To, next)
+				case a.Kind == Take:
+					next = a.To
+				case a.Kind == Send && (a.From >= a.To || a.To > rows):
+					t.Fatalf("seed %d: rows %d:%d of %d are sent", seed, a.From, a.To, rows)
+				}
+			}
+			if len(acts) > 100 {
+				t.Fatalf("seed %d: %d actions in a step", seed, len(acts))
+			}
+			if at := m.Next(); m.active && !at.IsZero() && at.Before(now.Add(-time.Hour)) {
+				t.Fatalf("seed %d: due an hour ago", seed)
+			}
 		}
 	}
 }
