@@ -19,6 +19,7 @@ import (
 	"whorl/swarm/budget"
 	"whorl/swarm/health"
 	"whorl/swarm/route"
+	"whorl/swarm/trust"
 	"whorl/swarm/wire"
 	"whorl/tensor"
 )
@@ -31,15 +32,6 @@ type Directory interface {
 	Signed(peer swarm.PeerID) ([]byte, bool)
 	// Suspect says that a peer could not be reached.
 	Suspect(peer swarm.PeerID)
-}
-
-// Trust keeps what was observed of peers and decides whom to avoid. An engine calls it with
-// its own lock held; one that several engines share has a lock of its own.
-type Trust interface {
-	// Observe takes in what a session saw of a peer.
-	Observe(p swarm.PeerID, what swarm.Observation, now time.Time)
-	// Avoid lists the peers to avoid now with the time of their last failure.
-	Avoid(now time.Time) map[swarm.PeerID]time.Time
 }
 
 // Dialer opens streams to peers.
@@ -89,8 +81,11 @@ type Config struct {
 	// RTT is the round trip to a peer as last measured; nil or false if unknown.
 	RTT     func(swarm.PeerID) (time.Duration, bool)
 	Routing route.Params
-	// Trust decides whom to avoid; nil for plan.Bans.
-	Trust    Trust
+	// Trust decides whom to avoid; nil for a book of its own.
+	Trust Trust
+	// Prefix is the network that a peer's address lies in, "" if it is unknown or says nothing,
+	// as on loopback; nil knows none.
+	Prefix   func(swarm.PeerID) string
 	Chunks   plan.ChunkParams
 	Timeouts Timeouts
 	// JournalBytes is the memory a session may spend on rows for fail-over; 0 keeps
@@ -115,9 +110,9 @@ type Engine struct {
 	uid     swarm.UID
 	created time.Time
 	reading *budget.Pool // bytes of large frames while they are read
+	trust   Trust
 
 	mu       sync.Mutex // guards all below
-	trust    Trust
 	view     swarm.View
 	sessions map[*Session]struct{}
 }
@@ -134,7 +129,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if cfg.Trust == nil {
-		cfg.Trust = plan.NewBans(plan.DefaultBanParams())
+		cfg.Trust = trust.NewBook(trust.DefaultParams())
 	}
 	return &Engine{
 		cfg: cfg, uid: cfg.Manifest.UID(), created: time.Now(),
@@ -199,7 +194,8 @@ func (e *Engine) viewFor(ctx context.Context, o SessionOptions) (swarm.View, *sw
 		return swarm.View{}, nil, err
 	}
 	adapter, err := e.adapter(view, o.Adapter)
-	return holding(view, adapter), adapter, err
+	view, _, _ = e.trusted(holding(view, adapter))
+	return view, adapter, err
 }
 
 // room is the longest session with such options that the servers of a view could hold. Where
@@ -289,18 +285,18 @@ func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter
 	if view.Manifest.Blocks == 0 {
 		view.Manifest = e.cfg.Manifest
 	}
-	now := time.Now()
 	e.mu.Lock()
 	e.view = view
-	q.Avoid = e.trust.Avoid(now)
 	e.mu.Unlock()
-	q.View, q.RTT, q.Params = holding(view, adapter), e.cfg.RTT, e.cfg.Routing
+	q.RTT, q.Params = e.cfg.RTT, e.cfg.Routing
+	left, avoid, never := e.trusted(holding(view, adapter))
+	q.View, q.Avoid = left, avoid
 	q.View.Servers = slices.DeleteFunc(slices.Clone(q.View.Servers), func(r swarm.Record) bool {
 		return slices.ContainsFunc(kept, func(h chain.Hop) bool { return h.Peer == r.Peer })
 	})
 	found, err := route.Plan(q)
 	if err != nil {
-		return nil, ofAdapter(err, adapter)
+		return nil, ofAvoided(ofAdapter(err, adapter), never)
 	}
 	hops := make([]chain.Hop, len(found.Hops))
 	for i, h := range found.Hops {
@@ -313,25 +309,6 @@ func (e *Engine) lastView() swarm.View {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.view
-}
-
-// observe passes on what a session saw of a peer. One that may be dead is hidden from
-// everybody on this node until it is heard again; all others are merely avoided for a while.
-func (e *Engine) observe(p swarm.PeerID, what swarm.Observation) {
-	e.mu.Lock()
-	e.trust.Observe(p, what, time.Now())
-	e.mu.Unlock()
-	if what.Silent() {
-		e.cfg.Directory.Suspect(p)
-	}
-}
-
-// avoided tells whether a peer is avoided now.
-func (e *Engine) avoided(p swarm.PeerID) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_, ok := e.trust.Avoid(time.Now())[p]
-	return ok
 }
 
 // largestChunk is the most rows that any frame may have.

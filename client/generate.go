@@ -31,6 +31,11 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 		run = t.search
 	}
 	err := run(ctx)
+	if err == nil {
+		s.mu.Lock()
+		s.served()
+		s.mu.Unlock()
+	}
 	if swarm.CodeOf(err) == swarm.CodeCancelled && len(t.res.IDs) > 0 && !s.isOver() {
 		t.res.Finish, err = FinishCancelled, nil
 	}

@@ -153,7 +153,7 @@ func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, failed boo
 		return chain.Event{}
 	case chain.Observe:
 		log.Warn("stage lost", "session", s.String(), "peer", a.Peer, "observed", a.What.String(), "reason", a.Err)
-		s.e.observe(a.Peer, a.What)
+		s.e.observe(a.Peer, a.What, a.Err)
 		return chain.Event{}
 	case chain.Report:
 		log.Info("session re-routes again", "session", s.String(), "attempt", a.From, "reason", a.Err)

@@ -26,8 +26,9 @@ type stage struct {
 	buf   []byte             // frame being written; the session's goroutine only
 
 	// Guarded by the session's lock.
-	stream wire.Stream // nil until it is dialled
-	closed bool
+	stream  wire.Stream // nil until it is dialled
+	closed  bool
+	counted uint64 // the session's steps up to which it was noted what the stage served
 }
 
 // dial opens the control stream to a server and listens to it. That the caller has left
@@ -41,6 +42,7 @@ func (s *Session) dial(ctx context.Context, a *chain.Action) {
 		end()
 		return
 	}
+	st.counted = s.step
 	s.stages[st.id] = st
 	s.tasks.Go(func() {
 		dctx, cancel := context.WithTimeout(ctx, s.e.cfg.Timeouts.Dial)

@@ -18,9 +18,10 @@ const (
 	Wrong                   // what came from it cannot be: frames, positions, rows that are not finite
 	Broke                   // it says that it failed to compute
 	Accused                 // it is one side of a quarrel about rows between two peers: no proof against either
+	Lied                    // an audit proved that its rows were wrong, which is noted there
 )
 
-var observationNames = [...]string{"", "refused", "unreachable", "vanished", "mute", "slow", "stuck", "withheld", "wrong", "broke", "accused"}
+var observationNames = [...]string{"", "refused", "unreachable", "vanished", "mute", "slow", "stuck", "withheld", "wrong", "broke", "accused", "lied"}
 
 // String is the lower-case name.
 func (o Observation) String() string {

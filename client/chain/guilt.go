@@ -18,6 +18,7 @@ import (
 //	what it sends the client cannot be                         it             wrong
 //	the last stage reports rows and sends no results           it             withheld
 //	the next stage says that its rows are wrong                it             accused
+//	an audit of another session proved that it lies            it             lied
 //	it says that it cannot reach the next stage, which answers (new epoch), the second time it: accused
 //	late.go: it is slow, stuck, or withholds rows              it             slow, stuck, withheld
 //
@@ -57,7 +58,7 @@ func (m *Machine) lose(st *stage, what swarm.Observation, err error) {
 		m.news = m.news || m.failing[st.hop.Peer].at.Before(m.begun)
 		m.failing[st.hop.Peer] = failure{m.now, what == swarm.Refused}
 	}
-	if what == swarm.Wrong || what == swarm.Withheld || what == swarm.Accused {
+	if what == swarm.Wrong || what == swarm.Withheld || what == swarm.Accused || what == swarm.Lied {
 		m.taint(st)
 	}
 	switch m.phase {

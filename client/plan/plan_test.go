@@ -151,27 +151,6 @@ func TestRecoverReaches(t *testing.T) {
 	}
 }
 
-// A peer is avoided for longer each time it fails anew, not for each session that it fails.
-func TestBans(t *testing.T) {
-	begin := time.Unix(1000, 0)
-	b := NewBans(DefaultBanParams())
-	for _, c := range []struct {
-		fail   time.Duration // after begin
-		avoids time.Duration // and then so long
-	}{
-		{0, 15 * time.Second}, {0, 15 * time.Second}, {5 * time.Second, 15 * time.Second},
-		{20 * time.Second, 30 * time.Second}, {20 * time.Second, 30 * time.Second}, {60 * time.Second, time.Minute},
-		{120 * time.Second, 2 * time.Minute}, {240 * time.Second, 2 * time.Minute}, // it doubles no further
-		{361 * time.Second, 15 * time.Second}, // after a long time of peace
-	} {
-		b.Fail("a", begin.Add(c.fail))
-		at := func(d time.Duration) int { return len(b.Avoid(begin.Add(c.fail + c.avoids + d))) }
-		if at(-time.Second) != 1 || at(0) != 0 {
-			t.Errorf("a failure at %v: avoided just before %v: %v, then: %v", c.fail, c.avoids, at(-time.Second) == 1, at(0) == 1)
-		}
-	}
-}
-
 func TestChunk(t *testing.T) {
 	p := DefaultChunkParams()
 	for _, c := range []struct {

@@ -96,7 +96,7 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	f.swarmFlags.add(fs)
 	fs.BoolVar(&f.newSwarm, "new-swarm", false, "found a new swarm instead of joining one")
 	fs.StringVar(&f.identityPath, "identity-path", "", "`FILE` with the node's private key, made if missing; default: a new identity for this run")
-	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for what the node keeps between runs, such as peers seen lately and what model files contain; default: it keeps nothing")
+	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for what the node keeps between runs, such as peers seen lately, what was observed of them, and what model files contain; default: it keeps nothing")
 	fs.StringSliceVar(&f.hostMaddrs, "host-maddrs", nil, "`MADDR`s to listen on; default: all interfaces on --port")
 	fs.StringSliceVar(&f.announceMaddr, "announce-maddrs", nil, "`MADDR`s to announce; default: those of the interfaces")
 	fs.IntVar(&f.port, "port", 0, "TCP port of all interfaces; 0 takes a free one")

@@ -105,6 +105,7 @@ func (n *node) generateWith(ctx context.Context, m *openModel) error {
 	}
 	cfg := client.DefaultConfig()
 	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.EOS = n.net.dir, n.dial, n.rtt, m.ck.EOS()
+	cfg.Trust, cfg.Prefix = n.trust, n.prefix
 	e, err := m.engine(tok, cfg)
 	if err != nil {
 		return err

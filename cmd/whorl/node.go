@@ -36,6 +36,7 @@ type node struct {
 	public, admin *listener
 	net           *network
 	dial          *selfDialer
+	trust         *memory
 	stop          context.CancelCauseFunc
 	background    sync.WaitGroup // ends with the node's context
 
@@ -82,6 +83,8 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	}
 	n.dial = &selfDialer{self: n.net.host.ID(), others: n.net.host}
 	ctx, n.stop = context.WithCancelCause(ctx)
+	n.trust = openMemory(nf.trustPath())
+	n.background.Go(func() { n.trust.keep(ctx) })
 	if err := n.serveHTTP(ctx, nf, hf); err != nil {
 		n.close()
 		return ctx, nil, err

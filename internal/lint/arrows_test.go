@@ -55,7 +55,7 @@ var arrows = []arrow{
 
 	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
 	{"client/chain", []string{"client/plan", "swarm"}, "the session as a pure machine: events in, actions out"},
-	{"client", []string{"client/sample", "client/plan", "client/chain", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/route", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
+	{"client", []string{"client/sample", "client/plan", "client/chain", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/proof", "swarm/route", "swarm/trust", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
 		"a user's side sees no network library and no server"},
 	{"server/kvcache", []string{"tensor"}, "hands out pages"},
 	{"server/admission", []string{"tensor"}, "decides who holds cache: pure, and knows of pages only how many tokens they are"},
@@ -75,7 +75,7 @@ var arrows = []arrow{
 
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},
-	{"internal/swarmtest", []string{"content", "client", "client/plan", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
+	{"internal/swarmtest", []string{"content", "client", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
 	{"cmd/whorl", []string{"..."}, "all wiring"},

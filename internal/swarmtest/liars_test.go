@@ -12,23 +12,26 @@ import (
 	"time"
 
 	"whorl/client"
-	"whorl/client/plan"
 	"whorl/swarm"
+	"whorl/swarm/trust"
 	"whorl/swarm/wire"
 )
 
 // observer is a client's memory of peers that a test can read.
 type observer struct {
-	*plan.Bans
+	*trust.Book
 	mu   sync.Mutex // guards seen
 	seen []string
 }
 
-func (o *observer) Observe(p swarm.PeerID, what swarm.Observation, now time.Time) {
-	o.Bans.Observe(p, what, now)
+func (o *observer) Observe(what trust.Observation, now time.Time) {
+	o.Book.Observe(what, now)
+	if what.Kind == trust.Served || what.Kind == trust.Agreed {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.seen = append(o.seen, fmt.Sprintf("%s %s", p, what))
+	o.seen = append(o.seen, fmt.Sprintf("%s %s", what.Peer, strings.Split(what.Detail, ":")[0]))
 }
 
 // of lists who was observed, and how, without repetitions.
@@ -58,7 +61,7 @@ func scene(t *testing.T, seed uint64, loader FakeLoader, change func(*client.Con
 	for _, s := range servers {
 		begin(t, w, s, loader)
 	}
-	seen := &observer{Bans: plan.NewBans(plan.DefaultBanParams())}
+	seen := &observer{Book: trust.NewBook(trust.DefaultParams())}
 	return w, w.Engine(FakeHead{}, FakeVocab, func(c *client.Config) {
 		c.Trust, c.Timeouts = seen, client.DefaultTimeouts()
 		if change != nil {

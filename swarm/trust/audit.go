@@ -26,6 +26,8 @@ func (b *Book) Audit(p swarm.PeerID, r AuditRates, draw float64, now time.Time) 
 	if r.Steady <= 0 {
 		return false
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	e := b.entry(p, now)
 	e.sessions++
 	switch n := e.sessions; {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"whorl/swarm"
@@ -40,10 +41,12 @@ func DefaultParams() Params {
 	}
 }
 
-// Book is a node's memory of its peers. The zero value is not ready: use NewBook. Not for
-// concurrent use.
+// Book is a node's memory of its peers, shared by all that ask peers for something. The zero
+// value is not ready: use NewBook. Safe for concurrent use.
 type Book struct {
-	p     Params
+	p Params
+
+	mu    sync.Mutex // guards all below
 	peers map[swarm.PeerID]*entry
 	// liars are the proven liars per prefix, with the time at which each stops to count.
 	liars map[string]map[swarm.PeerID]time.Time
@@ -124,6 +127,8 @@ func (b *Book) Observe(o Observation, now time.Time) {
 	if o.Kind >= numKinds || o.Peer == "" {
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	e := b.entry(o.Peer, now)
 	e.seen = now
 	if o.Prefix != "" {
@@ -159,6 +164,7 @@ func (b *Book) avoid(o Observation, now time.Time, long time.Duration, why strin
 var failures = map[Kind]string{
 	Lost: "it could not be reached", Late: "it is many times slower than it announces",
 	Refused: "it refused without a reason that could be checked", Broke: "it sent what breaks the protocol",
+	Accused: "it and a server beside it contradict each other about rows",
 }
 
 // fail leaves a peer alone for a while. A failure of a peer that is left alone already is no
@@ -214,6 +220,12 @@ func (b *Book) condemn(prefix string, p swarm.PeerID, until time.Time) {
 
 // Judge says whether to avoid a peer now; prefix is that of its address, "" if unknown.
 func (b *Book) Judge(p swarm.PeerID, prefix string, now time.Time) (Avoidance, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.judge(p, prefix, now)
+}
+
+func (b *Book) judge(p swarm.PeerID, prefix string, now time.Time) (Avoidance, bool) {
 	e := b.peers[p]
 	if e != nil {
 		if e.lie.Until.After(now) {
@@ -259,6 +271,8 @@ func (b *Book) judgeNetwork(prefix string, now time.Time) (Avoidance, bool) {
 
 // Ban avoids a peer until a time, by an operator's word. It replaces what else is held.
 func (b *Book) Ban(p swarm.PeerID, until time.Time, why string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	e := b.entry(p, now)
 	e.counts[Named]++
 	e.lie = b.avoid(Observation{Peer: p, Kind: Named, Detail: why}, now, until.Sub(now), "an operator of this node banned it")
@@ -267,12 +281,14 @@ func (b *Book) Ban(p swarm.PeerID, until time.Time, why string, now time.Time) {
 // Pardon forgets all that is held against a peer, by an operator's word; false if nothing
 // was. What it did well stays.
 func (b *Book) Pardon(p swarm.PeerID, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	e := b.peers[p]
 	if e == nil {
 		return false
 	}
-	_, avoided := b.Judge(p, "", now)
-	for _, k := range []Kind{Lost, Late, Refused, Broke, Wrong, Proven, Named} {
+	_, avoided := b.judge(p, "", now)
+	for _, k := range []Kind{Lost, Late, Refused, Broke, Accused, Wrong, Proven, Named} {
 		e.counts[k] = 0
 	}
 	e.lie, e.failure, e.strikes, e.failed = Avoidance{}, Avoidance{}, 0, time.Time{}
@@ -296,6 +312,8 @@ type Standing struct {
 
 // Standings lists what is known, avoided peers first, then the latest seen.
 func (b *Book) Standings(now time.Time) []Standing {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	out := make([]Standing, 0, len(b.peers))
 	for id, e := range b.peers {
 		e.decay(now, b.p.HalfLife)
@@ -305,7 +323,7 @@ func (b *Book) Standings(now time.Time) []Standing {
 				s.Counts[Kind(k).String()] = math.Round(100*n) / 100
 			}
 		}
-		if a, ok := b.Judge(id, "", now); ok {
+		if a, ok := b.judge(id, "", now); ok {
 			s.Avoid = &a
 		}
 		out = append(out, s)

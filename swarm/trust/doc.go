@@ -6,7 +6,7 @@
 // computing it again. A peer's word about another peer is no observation. What a caller's
 // own deadline or cancellation interrupted is none either.
 //
-// Observations are of two sorts. Failures (lost, late, refused, broken frames) happen to
+// Observations are of two sorts. Failures (lost, late, refused, broken frames, quarrels) happen to
 // honest servers too: a peer is left alone for seconds, longer when they repeat, and is
 // taken all the same where nobody else holds a block. Lies (wrong rows) do not happen to
 // honest servers: a suspected liar is left alone until a third party has judged, a proven

@@ -36,6 +36,8 @@ type filedPeer struct {
 // Encode writes what outlives the process: counts and lies. That a peer failed a minute ago
 // does not.
 func (b *Book) Encode(now time.Time) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	f := file{Version: fileVersion, Peers: []filedPeer{}}
 	for id, e := range b.peers {
 		e.decay(now, b.p.HalfLife)
@@ -82,6 +84,8 @@ func (b *Book) Decode(data []byte, now time.Time) error {
 			peers[p.Peer] = e
 		}
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.peers = peers
 	clear(b.liars)
 	for id, e := range peers {

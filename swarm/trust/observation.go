@@ -22,10 +22,11 @@ const (
 	Proven              // its rows differ from those of two others, or from this node's own
 	Agreed              // an audit of a whole session found its rows right
 	Named               // an operator of this node banned it
+	Accused             // is one of two peers that contradict each other about rows
 	numKinds
 )
 
-var kindNames = [numKinds]string{"served", "lost", "late", "refused", "broke", "wrong", "proven", "agreed", "banned"}
+var kindNames = [numKinds]string{"served", "lost", "late", "refused", "broke", "wrong", "proven", "agreed", "banned", "accused"}
 
 // String is the name.
 func (k Kind) String() string {

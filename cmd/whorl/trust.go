@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"whorl/internal/atomicfile"
+	"whorl/swarm"
+	"whorl/swarm/budget"
+	"whorl/swarm/trust"
+)
+
+// trustEvery is how often what a node observed of its peers is written: a crash costs so much
+// of it.
+const trustEvery = 3 * time.Minute
+
+// memory is what a node observed of its peers, kept in a file.
+type memory struct {
+	*trust.Book
+	path string // "" keeps it in memory alone
+}
+
+// openMemory reads the file of an earlier run. One that cannot be read costs what was in it,
+// and is put aside for the operator: no node stays down for it.
+func openMemory(path string) *memory {
+	m := &memory{trust.NewBook(trust.DefaultParams()), path}
+	if path == "" {
+		return m
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m
+	}
+	if err == nil {
+		err = m.Decode(data, time.Now())
+	}
+	if err != nil {
+		slog.Warn("what was observed of peers in earlier runs cannot be read: the node begins anew", "file", path, "aside", path+".broken",
+			"reason", errors.Join(err, os.Rename(path, path+".broken")))
+	}
+	return m
+}
+
+// keep writes the file every few minutes, and when ctx ends.
+func (m *memory) keep(ctx context.Context) {
+	if m.path == "" {
+		return
+	}
+	tick := time.NewTicker(trustEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			m.save()
+		case <-ctx.Done():
+			m.save()
+			return
+		}
+	}
+}
+
+func (m *memory) save() {
+	data, err := m.Encode(time.Now())
+	if err == nil {
+		err = atomicfile.Write(m.path, data, 0o600)
+	}
+	if err != nil {
+		slog.Warn("what was observed of peers cannot be kept", "file", m.path, "reason", err)
+	}
+}
+
+// trustPath is the file of a swarm's peers; "" without a folder.
+func (f *nodeFlags) trustPath() string {
+	if f.cacheDir == "" {
+		return ""
+	}
+	return filepath.Join(f.cacheDir, "trust-"+f.swarm+".json")
+}
+
+// prefix is the network that a connected peer's address lies in; "" for peers that are not
+// connected, on this machine or in a private network, where it says nothing of who they are.
+func (n *node) prefix(p swarm.PeerID) string {
+	for _, c := range n.net.host.Contacts(p) {
+		ip := c.IP.Unmap()
+		if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() {
+			continue
+		}
+		if net := (budget.Rule{}).Net(ip); net != "" {
+			return net
+		}
+	}
+	return ""
+}
