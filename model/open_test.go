@@ -37,7 +37,6 @@ func TestOpenNamesWrongPaths(t *testing.T) {
 	}
 	refused(t, filepath.Join(dir, "none"), "no such file or directory")
 	refused(t, dir, "holds no config.json: want a model folder or a .gguf file")
-	refused(t, "someone/some-Model-1.5B@main", "downloads are not supported yet: fetch it and give the local path")
 	refused(t, file("notes.txt", "hello"), "neither a model folder nor a GGUF file")
 	refused(t, file("model.safetensors", "x"), "give the folder that holds this file and config.json")
 	refused(t, file("short.gguf", "GG"), "truncated or corrupt")

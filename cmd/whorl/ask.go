@@ -88,7 +88,7 @@ func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := f.model.open(&f.compute)
+	m, err := f.model.open(cmd.Context(), &f.compute)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 		cfg.Directory, cfg.Dialer, cfg.RTT = n.dir, n.host, n.host.RTT
 	}
 	var err error
-	a.engine, err = a.model.engine(a.tok, cfg)
+	a.engine, err = a.model.engine(ctx, a.tok, cfg)
 	return err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -183,17 +184,23 @@ func (f *benchModelFlags) source(cmd *cobra.Command) (*benchSource, error) {
 	case f.shape != "":
 		return f.randomSource()
 	}
-	ck, err := families.Open(f.model.path)
+	src, fetched, err := f.model.hub.source(cmd.Context(), f.model.path)
 	if err != nil {
+		return nil, err
+	}
+	ck, err := families.OpenSource(cmd.Context(), src)
+	if err != nil {
+		fetched.Close()
 		return nil, modelError(err)
 	}
+	done := func() error { return errors.Join(ck.Close(), fetched.Close()) }
 	o := model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}
 	if _, err := ck.Class(o); err != nil {
-		ck.Close()
+		done()
 		return nil, usage(err)
 	}
 	load := func(dev tensor.Device) (*bench.Model, error) { return f.cached(bench.Load(dev, ck, o)) }
-	return &benchSource{load, ck.Config.MaxPositions, ck.Close}, nil
+	return &benchSource{load, ck.Config.MaxPositions, done}, nil
 }
 
 // cached gives a model the type of cache that the flags ask for.

@@ -97,7 +97,7 @@ type qualityObject struct {
 }
 
 func (f *qualityFlags) run(cmd *cobra.Command, w *world, o bench.QualityOptions) error {
-	m, err := f.model.open(&f.compute)
+	m, err := f.model.open(cmd.Context(), &f.compute)
 	if err != nil {
 		return err
 	}

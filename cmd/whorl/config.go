@@ -47,6 +47,23 @@ func withSources(ctx context.Context, s sources) context.Context {
 	return context.WithValue(ctx, sourcesKey{}, s)
 }
 
+type environKey struct{}
+
+func withEnviron(ctx context.Context, environ []string) context.Context {
+	return context.WithValue(ctx, environKey{}, environ)
+}
+
+// getenv is a variable that is not whorl's own, such as those of a model hub.
+func getenv(ctx context.Context, name string) string {
+	environ, _ := ctx.Value(environKey{}).([]string)
+	for _, pair := range slices.Backward(environ) {
+		if k, v, _ := strings.Cut(pair, "="); k == name {
+			return v
+		}
+	}
+	return ""
+}
+
 func sourcesOf(cmd *cobra.Command) sources {
 	s, _ := cmd.Context().Value(sourcesKey{}).(sources)
 	return s

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
 
 	"whorl/model"
-	"whorl/model/families"
 	"whorl/server"
 	"whorl/server/blocks"
 	"whorl/tensor"
@@ -60,14 +60,15 @@ func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg serve
 }
 
 // plan is `whorl serve --dry-run`.
-func (f *serveFlags) plan(w *world) error {
+func (f *serveFlags) plan(ctx context.Context, w *world) error {
 	cfg, err := f.config()
 	if err != nil {
 		return err
 	}
-	m, err := families.Outline(f.model.path)
+	f.model.hub.cache = f.node.cacheDir
+	m, err := f.model.outline(ctx)
 	if err != nil {
-		return modelError(err)
+		return err
 	}
 	p, err := planModel(m, model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}, f.model.kv, cfg)
 	if err != nil {

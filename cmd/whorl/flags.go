@@ -249,13 +249,16 @@ type modelFlags struct {
 
 	kvDType string
 	kv      tensor.DType // after take
+
+	hub hubFlags
 }
 
 func (f *modelFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "converted-model-name-or-path", "", "another way to name MODEL")
-	fs.StringVar(&f.name, "model-name", "", "`NAME` under which the model is served; default: that of the file or folder")
+	fs.StringVar(&f.name, "model-name", "", "`NAME` under which the model is served; default: that of the file or folder, or owner/name")
 	fs.StringVar(&f.dtype, "dtype", "auto", "float weights as auto (as stored), float32 (f32), bfloat16 (bf16) or float16 (f16)")
 	fs.StringVar(&f.quant, "quant", "none", "quantise the blocks at load: none (as stored), "+either(model.Quantisers())+" (int8: LLM.int8(), nf4: QLoRA)")
+	f.hub.add(fs)
 	fs.StringVar(&f.kvDType, "kv-dtype", "f32", "KV cache as float32 (f32), or bfloat16 (bf16) in half the memory; another class of servers")
 }
 
@@ -273,7 +276,7 @@ func (f *modelFlags) take(args []string, optional bool) error {
 	case len(args) > 0:
 		f.path = args[0]
 	case f.path == "" && !optional:
-		return usagef("no MODEL given: name a model folder or a .gguf file")
+		return usagef("no MODEL given: name a model folder, a .gguf file or a model of the hub, such as owner/name")
 	}
 	return nil
 }

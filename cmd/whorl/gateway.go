@@ -59,7 +59,8 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 	var m *openModel
 	if mf.path != "" {
 		var err error
-		if m, err = mf.open(cf); err != nil {
+		mf.hub.cache = nf.cacheDir
+		if m, err = mf.open(cmd.Context(), cf); err != nil {
 			return err
 		}
 		defer m.Close()
@@ -106,7 +107,7 @@ func (n *node) generateWith(ctx context.Context, m *openModel) error {
 	cfg := client.DefaultConfig()
 	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.EOS = n.net.dir, n.dial, n.rtt, m.ck.EOS()
 	cfg.Trust, cfg.Prefix = n.trust, n.prefix
-	e, err := m.engine(tok, cfg)
+	e, err := m.engine(ctx, tok, cfg)
 	if err != nil {
 		return err
 	}

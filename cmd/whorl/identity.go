@@ -186,6 +186,9 @@ const hashLine = 5 * time.Second
 
 // hash names all weights of the files, and remembers them.
 func (m *openModel) hash(ctx context.Context, cache model.ContentsCache) (model.Contents, error) {
+	if err := m.fetched.all(ctx); err != nil {
+		return model.Contents{}, err
+	}
 	began := time.Now()
 	var mu sync.Mutex // guards told
 	told := began

@@ -115,11 +115,12 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 			return usagef("no command given: run `whorl --help` for the list")
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			sources, err := configure(cmd, g.config, w.environ())
+			environ := w.environ()
+			sources, err := configure(cmd, g.config, environ)
 			if err != nil {
 				return err
 			}
-			cmd.SetContext(withSources(cmd.Context(), sources))
+			cmd.SetContext(withEnviron(withSources(cmd.Context(), sources), environ))
 			return g.startLog(w.err)
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,20 +30,30 @@ type openModel struct {
 	head *model.Head    // after engine
 
 	adapters []*lora.Adapter
+	fetched  *fetched // nil: the files are somebody else's
 }
 
 // open opens model and device; Close lets go of both.
-func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
-	ck, err := families.Open(f.path)
+func (f *modelFlags) open(ctx context.Context, c *computeFlags) (*openModel, error) {
+	src, fetched, err := f.hub.source(ctx, f.path)
 	if err != nil {
+		return nil, err
+	}
+	ck, err := families.OpenSource(ctx, src)
+	if err != nil {
+		fetched.Close()
 		return nil, modelError(err)
 	}
-	m := &openModel{ck: ck, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}, kv: f.kv}
-	if m.name == "" {
+	m := &openModel{ck: ck, fetched: fetched, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}, kv: f.kv}
+	switch {
+	case m.name != "":
+	case fetched != nil:
+		m.name = fetched.snap.Name.Repo
+	default:
 		m.name = ck.Name
 	}
 	if _, err := ck.Class(m.load); err != nil {
-		ck.Close()
+		m.closeFiles()
 		return nil, usage(err)
 	}
 	for _, r := range ck.Repacked() {
@@ -50,7 +61,7 @@ func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
 			"type", r.Type, "as", r.As, "mib_of_model_in_file", r.Stored>>20, "mib_in_memory", r.Held>>20)
 	}
 	if m.dev, err = c.open(); err != nil {
-		ck.Close()
+		m.closeFiles()
 		return nil, err
 	}
 	if err := m.describe(); err != nil {
@@ -60,18 +71,21 @@ func (f *modelFlags) open(c *computeFlags) (*openModel, error) {
 	return m, nil
 }
 
+// closeFiles unmaps the files of a model that has no device yet.
+func (m *openModel) closeFiles() error { return errors.Join(m.ck.Close(), m.fetched.Close()) }
+
 // modelError marks an error of opening a model as wrong use, and says what would be right
 // where nothing is there.
 func modelError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: give a folder with config.json or a .gguf file", err)
+		err = fmt.Errorf("%w: give a folder with config.json, a .gguf file or a model of the hub, such as owner/name", err)
 	}
 	return usage(err)
 }
 
 // Close ends the device and unmaps the files.
 func (m *openModel) Close() error {
-	errs := []error{m.dev.Close(), m.ck.Close()}
+	errs := []error{m.dev.Close(), m.closeFiles()}
 	for _, a := range m.adapters {
 		errs = append(errs, a.Close())
 	}
@@ -123,7 +137,10 @@ func (m *openModel) tokenizer() (*tokenizer.Tokenizer, error) {
 
 // engine loads the head and makes a client of the swarm that dir and dial reach. tok may
 // be nil.
-func (m *openModel) engine(tok *tokenizer.Tokenizer, cfg client.Config) (*client.Engine, error) {
+func (m *openModel) engine(ctx context.Context, tok *tokenizer.Tokenizer, cfg client.Config) (*client.Engine, error) {
+	if err := m.fetch(ctx, 0, 0, true); err != nil {
+		return nil, err
+	}
 	if m.man.Pinned() {
 		if err := m.ck.CheckHead(m.man.Head); err != nil {
 			return nil, usage(err)

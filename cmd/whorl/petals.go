@@ -17,6 +17,8 @@ func petalsNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "dtype"
 	case "quant-type":
 		name = "quant"
+	case "use-auth-token":
+		name = "token"
 	}
 	return pflag.NormalizedName(name)
 }
@@ -46,8 +48,8 @@ var serverFlags = []petalsFlag{
 	{"config", honoured, "YAML instead of `key = value`; no file is read unless asked for"},
 	{"converted_model_name_or_path", honoured, "another way to name MODEL"},
 	{"public_name", honoured, "shown on the dashboard"},
-	{"token", warned, "models are read from local files and nothing is downloaded, so no hub token is used"},
-	{"use_auth_token", warned, "models are read from local files and nothing is downloaded, so no hub token is used"},
+	{"token", honoured, "of the model hub; better as HF_TOKEN"},
+	{"use_auth_token", honoured, "another way to write --token"},
 	{"num_blocks", honoured, "how many blocks to choose"},
 	{"block_indices", honoured, "`A:B`; not together with --num-blocks"},
 	{"dht_prefix", refused, "a model is found by the hash of its manifest: set swarms apart with --swarm, models with --model-name"},
@@ -66,12 +68,12 @@ var serverFlags = []petalsFlag{
 	{"max_batch_size", honoured, "most rows of one iteration"},
 	{"max_chunk_size_bytes", warned, "attention walks the cache in pages and never holds a matrix of logits"},
 	{"attn_cache_tokens", honoured, "KV cache in tokens; each takes room in every block of the span, half as much with --kv-dtype bf16"},
-	{"cache_dir", honoured, "folder for what a node keeps between runs"},
-	{"max_disk_space", warned, "nothing is downloaded, so nothing fills the disk"},
+	{"cache_dir", honoured, "folder for what a node keeps between runs, models of the hub among it"},
+	{"max_disk_space", honoured, "of models that whorl fetched from the hub; those used longest ago go first, and none that is open"},
 	{"device", honoured, "`cpu`; `cuda` is an error in a build without it"},
 	{"torch_dtype", honoured, "written --dtype here"},
 	{"max_alloc_timeout", honoured, "longest wait of a session for cache"},
-	{"revision", refused, "revisions belong to hub names, which need downloads: give a local path of that revision"},
+	{"revision", honoured, "of a MODEL that is a hub name, also written owner/name@revision"},
 	{"throughput", honoured, "`auto` and `eval` both measure at start (nothing is cached), `dry-run` measures and exits, a number is announced as it is"},
 	{"update_period", honoured, "time between announcements; default 30 s"},
 	{"expiration", honoured, "lifetime of an announcement; default twice the update period, at least 12 s"},
@@ -120,8 +122,8 @@ func addInert(fs *pflag.FlagSet, table []petalsFlag) {
 // takesValue are the inert flags that Petals gives a value, so that it is not taken for
 // MODEL.
 var takesValue = map[string]bool{
-	"token": true, "dht_prefix": true, "daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
-	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true, "max_disk_space": true, "revision": true,
+	"dht_prefix": true, "daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
+	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true,
 	"request_timeout": true, "session_timeout": true, "increase_file_limit": true, "stats_report_interval": true,
 	"custom_module_path": true, "balance_quality": true, "mean_balance_check_period": true, "tensor_parallel_devices": true,
 }

@@ -87,7 +87,7 @@ Flags of Petals that are not listed here are in docs/flags.md.`,
 				return err
 			}
 			if f.dryRun {
-				return f.plan(w)
+				return f.plan(cmd.Context(), w)
 			}
 			err := f.run(cmd)
 			if errors.Is(err, server.ErrDryRun) {
@@ -189,7 +189,8 @@ func (f *serveFlags) roles() []string {
 
 // run is the life of the node.
 func (f *serveFlags) run(cmd *cobra.Command) error {
-	m, err := f.model.open(&f.compute)
+	f.model.hub.cache = f.node.cacheDir
+	m, err := f.model.open(cmd.Context(), &f.compute)
 	if err != nil {
 		return err
 	}
@@ -229,6 +230,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	fetching := m.fetched.report(ctx)
 	done := make(chan error, 1)
 	go func() {
 		err := srv.Run(ctx)
@@ -238,6 +240,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		done <- err
 	}()
 	err = f.online(ctx, n, m, srv)
+	fetching()
 	<-ctx.Done()
 	endAll(n.public, n.admin) // first: sessions of our own users would hold up the drain
 	if srvErr := <-done; srvErr != nil {

@@ -35,7 +35,7 @@ MODEL is a folder, a .gguf file or a tokenizer.json.`,
 			if lines && (given || asJSON) {
 				return usagef("--lines reads stdin and prints a list a line: leave --text and --json out")
 			}
-			t, err := openTokenizer(args[0])
+			t, err := openTokenizer(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ MODEL is a folder, a .gguf file or a tokenizer.json.`,
 			if lines && (given || asJSON) {
 				return usagef("--lines reads stdin and prints a string a line: leave --ids and --json out")
 			}
-			t, err := openTokenizer(args[0])
+			t, err := openTokenizer(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

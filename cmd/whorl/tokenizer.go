@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/model"
-	"whorl/model/families"
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
 )
@@ -20,7 +20,7 @@ import (
 func oneModel(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
-		return errors.New("no MODEL given: name a model folder or a .gguf file")
+		return errors.New("no MODEL given: name a model folder, a .gguf file or a model of the hub, such as owner/name")
 	case 1:
 		return nil
 	default:
@@ -30,11 +30,15 @@ func oneModel(_ *cobra.Command, args []string) error {
 
 // openTokenizer opens the tokenizer of a MODEL: a folder, a .gguf file or a
 // tokenizer.json.
-func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	path, dir, err := model.Locate(path)
+func openTokenizer(ctx context.Context, name string) (*tokenizer.Tokenizer, error) {
+	src, fetched, err := new(hubFlags).source(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer fetched.Close()
+	path, dir, err := model.Locate(src.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, err := families.Open(path) // knows what hub names look like
 		return nil, modelError(err)
 	case err != nil:
 		return nil, usagef("model: %w", err)
@@ -42,7 +46,8 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		t, err := tokenizer.OpenFolder(path)
 		return t, usage(err)
 	case strings.HasSuffix(path, ".gguf"):
-		f, err := weights.OpenGGUF(path)
+		src.Path = path
+		f, err := src.OpenGGUF(ctx)
 		if err != nil {
 			return nil, usage(err)
 		}

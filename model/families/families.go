@@ -3,10 +3,7 @@
 package families
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"regexp"
+	"context"
 
 	"whorl/model"
 	"whorl/model/bloom"
@@ -24,6 +21,7 @@ import (
 	"whorl/model/qwen3"
 	"whorl/model/qwen3moe"
 	"whorl/model/smollm3"
+	"whorl/model/weights"
 )
 
 // All lists the families; a new one is a new line.
@@ -51,15 +49,11 @@ func All() []model.Family {
 // config.json, perhaps alone, or of a .gguf file (of a split one, any part).
 func Outline(path string) (*model.Outline, error) { return model.OpenOutline(path, All()) }
 
-// hubName is owner/name[@revision], as model hubs write it.
-var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?$`)
-
 // Open opens a local model: a folder with config.json and safetensors, or a .gguf file. It
 // reads headers only and checks that every tensor that the configuration needs is there.
-func Open(path string) (*model.Checkpoint, error) {
-	c, err := model.Open(path, All())
-	if errors.Is(err, fs.ErrNotExist) && hubName.MatchString(path) {
-		return nil, fmt.Errorf("open model: no such file or folder %s; if it is the name of a model on a hub, downloads are not supported yet: fetch it and give the local path", path)
-	}
-	return c, err
+func Open(path string) (*model.Checkpoint, error) { return model.Open(path, All()) }
+
+// OpenSource opens a model as Open does, of whose weights parts may still have to be brought.
+func OpenSource(ctx context.Context, src weights.Source) (*model.Checkpoint, error) {
+	return model.OpenSource(ctx, src, All())
 }

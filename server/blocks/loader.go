@@ -153,6 +153,9 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 	tried := l.block
 	l.block = nil
 	l.mu.Unlock()
+	if err := l.ck.Fetch(ctx, start, end, false); err != nil {
+		return nil, err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(l.opt.Parallel)
 	for i := range n {

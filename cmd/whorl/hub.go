@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"whorl/model"
+	"whorl/model/families"
+	"whorl/model/hub"
+	"whorl/model/weights"
+)
+
+// hubFlags say how models are fetched from a hub, and what may lie on the disk for it.
+type hubFlags struct {
+	token    string
+	revision string
+	maxDisk  size
+	cache    string // folder of --cache-dir, of nodes that have one; "" for the hub client's own
+}
+
+func (f *hubFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.token, "token", "", "`TOKEN` of the model hub, for gated and private models (better as HF_TOKEN: others can read command lines)")
+	fs.StringVar(&f.revision, "revision", "", "branch, tag or commit of a MODEL that is a hub name; default: main")
+	fs.Var(&f.maxDisk, "max-disk-space", "most `BYTES` of models that whorl keeps of a hub: those used longest ago go first; 0: no limit")
+}
+
+// config is what flags and the environment say of the hub.
+func (f *hubFlags) config(ctx context.Context) (hub.Config, error) {
+	env := func(name string) string { return getenv(ctx, name) }
+	home := env("HOME")
+	if home == "" {
+		home, _ = os.UserHomeDir()
+	}
+	cfg, err := hub.FromEnv(env, home)
+	if err != nil {
+		return cfg, usage(err)
+	}
+	cfg.Agent, cfg.MaxDisk = "whorl/"+version, int64(f.maxDisk)
+	if f.token != "" {
+		cfg.Token = f.token
+	}
+	if f.cache != "" {
+		cfg.Cache = filepath.Join(f.cache, "hub")
+	}
+	return cfg, nil
+}
+
+// name reads MODEL as the name of a model at a hub; false if it is none, or if a file or
+// folder has that name.
+func (f *hubFlags) name(model string) (hub.Name, bool, error) {
+	if _, err := os.Stat(model); !errors.Is(err, fs.ErrNotExist) || localPath(model) {
+		return hub.Name{}, false, nil
+	}
+	n, err := hub.Parse(model)
+	if err != nil {
+		return hub.Name{}, false, nil
+	}
+	if f.revision != "" {
+		if n.Revision != "" && n.Revision != f.revision {
+			return n, false, usagef("--revision %s and MODEL %s name two revisions: give one", f.revision, model)
+		}
+		if n, err = hub.Parse(hub.Name{Repo: n.Repo, Revision: f.revision, File: n.File}.String()); err != nil {
+			return n, false, usagef("--revision: %w", err)
+		}
+	}
+	return n, true, nil
+}
+
+// localPath tells whether a text can only be meant as a path of this machine.
+func localPath(text string) bool {
+	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.Count(text, "/") != 1 && !strings.Contains(text, ":") && !strings.Contains(text, "@") ||
+		strings.HasSuffix(text, ".gguf") && !strings.Contains(text, ":") || strings.HasSuffix(text, ".json")
+}
+
+// fetched is a model that lies in the hub's cache, whole or in part.
+type fetched struct {
+	hub  *hub.Hub
+	snap *hub.Snapshot
+}
+
+// source finds MODEL: a path as it is, or a hub's model in the cache, whose small files are
+// fetched. fetched is nil for a path.
+func (f *hubFlags) source(ctx context.Context, model string) (weights.Source, *fetched, error) {
+	n, ok, err := f.name(model)
+	switch {
+	case err != nil:
+		return weights.Source{}, nil, err
+	case !ok && f.revision != "":
+		return weights.Source{}, nil, usagef("--revision belongs to a hub name, such as owner/name, and MODEL %s is a path", model)
+	case !ok:
+		return weights.Source{Path: model}, nil, nil
+	}
+	cfg, err := f.config(ctx)
+	if err != nil {
+		return weights.Source{}, nil, err
+	}
+	x := &fetched{hub: hub.New(cfg)}
+	defer x.report(ctx)()
+	if x.snap, err = x.hub.Open(ctx, n); err != nil {
+		return weights.Source{}, nil, hubError(ctx, model, err)
+	}
+	src := weights.Source{Path: x.snap.Path}
+	if x.snap.Partly() {
+		src.Filler = x.snap
+	}
+	slog.Info("model of the hub", "model", n.String(), "commit", x.snap.Commit, "cache", cfg.Cache, "partly", x.snap.Partly())
+	return src, x, nil
+}
+
+// hubError says of a failure what the name could have meant beside.
+func hubError(ctx context.Context, model string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errInterrupted
+	case errors.Is(err, hub.ErrNotFound):
+		return usagef("MODEL %s is no file or folder here, and %w", model, err)
+	}
+	return usagef("MODEL %s: %w", model, err)
+}
+
+// reportEvery is how often a long transfer tells how far it is.
+const reportEvery = 5 * time.Second
+
+// report logs how far transfers are until the function that it returns is called.
+func (x *fetched) report(ctx context.Context) (stop func()) {
+	if x == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	began, first := time.Now(), x.hub.Progress()
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(reportEvery)
+		defer tick.Stop()
+		for last := first; ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			p := x.hub.Progress()
+			if p.Done == p.Total {
+				continue
+			}
+			rate := float64(p.Done-last.Done) / reportEvery.Seconds()
+			left := "unknown"
+			if rate > 0 {
+				left = time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second)).Round(time.Second).String()
+			}
+			slog.Info("fetching", "mib", p.Done>>20, "of", p.Total>>20, "mib_s", float64(int(10*rate/(1<<20)))/10, "left", left)
+			last = p
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		if p := x.hub.Progress(); p.Done-first.Done > 1<<20 {
+			slog.Info("fetched", "mib", (p.Done-first.Done)>>20, "took", time.Since(began).Round(time.Millisecond).String())
+		}
+	}
+}
+
+// all fetches all weights, and so checks whole files against the hub's hashes, as a founder
+// does, whose manifest others trust.
+func (x *fetched) all(ctx context.Context) error {
+	if x == nil {
+		return nil
+	}
+	defer x.report(ctx)()
+	return x.snap.FillAll(ctx)
+}
+
+// Close lets the files be deleted when others need the room.
+func (x *fetched) Close() error {
+	if x == nil {
+		return nil
+	}
+	return x.snap.Close()
+}
+
+// fetch brings the weights of blocks [from, to) onto the disk, and those outside of blocks if
+// asked to, and tells how far it is. It does nothing for files that are there.
+func (m *openModel) fetch(ctx context.Context, from, to int, head bool) error {
+	defer m.fetched.report(ctx)()
+	return m.ck.Fetch(ctx, from, to, head)
+}
+
+// outline is what is known of the model without its weights.
+func (f *modelFlags) outline(ctx context.Context) (*model.Outline, error) {
+	src, fetched, err := f.hub.source(ctx, f.path)
+	switch {
+	case err != nil:
+		return nil, err
+	case fetched == nil:
+		o, err := families.Outline(f.path)
+		if err != nil {
+			return nil, modelError(err)
+		}
+		return o, nil
+	}
+	defer fetched.Close()
+	ck, err := families.OpenSource(ctx, src)
+	if err != nil {
+		return nil, modelError(err)
+	}
+	defer ck.Close()
+	return ck.Outline(), nil
+}
