@@ -13,15 +13,27 @@ func (c *Checkpoint) Fetch(ctx context.Context, from, to int, head bool) error {
 		if err := c.inRange(i); err != nil {
 			return err
 		}
-		for _, need := range c.Config.Block(i).Needs() {
-			names = append(names, c.source(i, need).name)
-		}
+		names = append(names, c.blockTensors(i)...)
 	}
 	if head {
 		for _, h := range c.headTensors() {
 			names = append(names, h.src.name)
 		}
 	}
+	return c.file.Fetch(ctx, names)
+}
+
+// Here tells whether all weights of a block are on this disk.
+func (c *Checkpoint) Here(block int) bool {
+	return c.inRange(block) == nil && c.file.Has(c.blockTensors(block))
+}
+
+// blockTensors names the tensors that a block is read from.
+func (c *Checkpoint) blockTensors(i int) []string {
+	var names []string
+	for _, need := range c.Config.Block(i).Needs() {
+		names = append(names, c.source(i, need).name)
+	}
 	slices.Sort(names)
-	return c.file.Fetch(ctx, slices.Compact(names))
+	return slices.Compact(names)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"whorl/internal/fakehub"
 )
@@ -66,6 +67,47 @@ func TestHubNames(t *testing.T) {
 		r := whorl(t, "", env, append([]string{"generate", "--local", "--ids", "1"}, strings.Fields(args)...)...)
 		if r.code != exitUsage || !strings.Contains(r.err, says) {
 			t.Errorf("%s: exit %d, %s", args, r.code, r.err)
+		}
+	}
+}
+
+// What lies in the cache is listed, fetched ahead and deleted by command.
+func TestModelsCommand(t *testing.T) {
+	f := fakehub.New(t)
+	env := hubEnv(t, f, "someone/toy", toyFolder)
+	type row struct {
+		Name, Revision, Blocks string
+		Bytes                  int64
+		Files                  int
+		Used                   time.Time
+	}
+	list := func() (rows []row) {
+		whorl(t, "", env, "models", "list", "--json").last(t, &rows)
+		return rows
+	}
+	if rows := list(); len(rows) != 0 {
+		t.Errorf("an empty cache holds %+v", rows)
+	}
+	whorl(t, "", env, "models", "get", "someone/toy").ok(t)
+	sent := f.Sent("")
+	rows := list()
+	if len(rows) != 1 || rows[0].Name != "someone/toy" || rows[0].Revision != "main" || !strings.HasPrefix(rows[0].Blocks, "0:") || rows[0].Bytes == 0 || time.Since(rows[0].Used) > time.Hour {
+		t.Errorf("%+v", rows)
+	}
+	whorl(t, "", env, "generate", "someone/toy", "--local", "--ids", "1", "--max-new-tokens", "1").ok(t)
+	if f.Sent("") != sent {
+		t.Error("what was fetched ahead was fetched again")
+	}
+	if out := whorl(t, "", env, "models").ok(t).stdout; !strings.Contains(out, "someone/toy  main") {
+		t.Errorf("the table: %s", out)
+	}
+	whorl(t, "", env, "models", "rm", "someone/toy").ok(t)
+	if rows := list(); len(rows) != 0 {
+		t.Errorf("after rm: %+v", rows)
+	}
+	for _, args := range []string{"rm someone/toy", "rm nonsense", "get " + toyFolder, "get someone/toy --blocks 5:999", "get someone/toy --blocks x", "lost"} {
+		if r := whorl(t, "", env, append([]string{"models"}, strings.Fields(args)...)...); r.code != exitUsage {
+			t.Errorf("models %s: exit %d, %s", args, r.code, r.err)
 		}
 	}
 }

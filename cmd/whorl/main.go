@@ -134,7 +134,7 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServe(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w),
-		newTokenize(w), newDetokenize(w), newBench(w), newVersion(w))
+		newTokenize(w), newDetokenize(w), newModels(w), newBench(w), newVersion(w))
 	strictArgs(root)
 	return root
 }

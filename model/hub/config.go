@@ -20,6 +20,7 @@ type Config struct {
 	Token    string // for gated and private models; "" for none
 	Cache    string // folder, as the Python client's HF_HUB_CACHE
 	Offline  bool   // send no request: what is not in the cache is an error
+	Peek     bool   // only look: what is opened does not count as used
 	// MaxDisk bounds the bytes of files that whorl has fetched into the cache; those used
 	// longest ago go first, and never one that a process has open. 0 is no bound.
 	MaxDisk int64

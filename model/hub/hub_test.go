@@ -371,57 +371,6 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// The budget holds: who was used longest ago goes, never what is open and never what another
-// client fetched.
-func TestDiskBudget(t *testing.T) {
-	f := fakehub.New(t)
-	for i := range 4 {
-		f.Put(fmt.Sprintf("o/m%d", i), map[string][]byte{"config.json": []byte("{}"), "model.safetensors": random(4*chunkSize, uint64(10+i))})
-	}
-	cache := t.TempDir()
-	h := gear(t, f, func(c *Config) { c.Cache, c.MaxDisk = cache, 10*chunkSize })
-	fetch := func(i int) *Snapshot {
-		t.Helper()
-		s := must(h.Open(t.Context(), name(t, fmt.Sprintf("o/m%d", i))))(t)
-		if err := s.FillAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	there := func(i int) bool {
-		paths, _ := filepath.Glob(filepath.Join(cache, fmt.Sprintf("models--o--m%d", i), "snapshots", "*", "model.safetensors"))
-		return len(paths) == 1
-	}
-	fetch(0).Close()
-	fetch(1).Close()
-	old := time.Now().Add(-time.Hour)
-	marks, _ := filepath.Glob(filepath.Join(cache, "models--o--m1", ".whorl", "*.used"))
-	for _, m := range marks {
-		os.Chtimes(m, old, old)
-	}
-	two := fetch(2)
-	if !there(0) || there(1) || !there(2) {
-		t.Errorf("after the third: %v %v %v, want the first and the third", there(0), there(1), there(2))
-	}
-	zero := must(h.Open(t.Context(), name(t, "o/m0")))(t)
-	s := must(h.Open(t.Context(), name(t, "o/m3")))(t)
-	if err := s.FillAll(t.Context()); !errors.Is(err, ErrDisk) {
-		t.Errorf("all is open, and a fourth: %v", err)
-	}
-	if !there(0) || !there(2) {
-		t.Error("a file that is open was deleted")
-	}
-	zero.Close()
-	if err := s.FillAll(t.Context()); err != nil {
-		t.Errorf("once the first is closed: %v", err)
-	}
-	if there(0) || !there(3) {
-		t.Errorf("the first is there: %v, the fourth: %v", there(0), there(3))
-	}
-	s.Close()
-	two.Close()
-}
-
 // FuzzListing: whatever the hub answers is a list of safe paths or an error.
 func FuzzListing(f *testing.F) {
 	f.Add([]byte(`{"sha":"` + strings.Repeat("a", 40) + `","siblings":[{"rfilename":"../x","size":1,"blobId":"` + strings.Repeat("b", 40) + `"}]}`))
@@ -441,47 +390,4 @@ func FuzzListing(f *testing.F) {
 		l.gguf("Q4")
 		l.shards(raw)
 	})
-}
-
-func TestFromEnv(t *testing.T) {
-	home := t.TempDir()
-	write := func(path, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(home, ".cache/huggingface/token"), "hf_file\n")
-	write(filepath.Join(home, "other/token"), "other")
-	write(filepath.Join(home, "spaces"), "a b")
-	const hub = ".cache/huggingface/hub"
-	for _, c := range []struct {
-		env                    map[string]string
-		endpoint, cache, token string
-		offline                bool
-	}{
-		{nil, DefaultEndpoint, hub, "hf_file", false},
-		{map[string]string{"HF_ENDPOINT": "http://127.0.0.1:1/", "HF_TOKEN": " mine ", "HF_HUB_OFFLINE": "1"}, "http://127.0.0.1:1", hub, "mine", true},
-		{map[string]string{"HF_HOME": "~/other"}, DefaultEndpoint, "other/hub", "other", false},
-		{map[string]string{"HF_HOME": home + "/other", "HF_HUB_CACHE": "~/c", "TRANSFORMERS_OFFLINE": "yes"}, DefaultEndpoint, "c", "other", true},
-		{map[string]string{"XDG_CACHE_HOME": home + "/x", "HF_TOKEN_PATH": home + "/other/token"}, DefaultEndpoint, "x/huggingface/hub", "other", false},
-		{map[string]string{"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_HUB_OFFLINE": "0"}, DefaultEndpoint, hub, "", false},
-	} {
-		got, err := FromEnv(func(k string) string { return c.env[k] }, home)
-		if err != nil {
-			t.Errorf("%v: %v", c.env, err)
-			continue
-		}
-		if got.Endpoint != c.endpoint || got.Cache != filepath.Join(home, c.cache) || got.Token != c.token || got.Offline != c.offline {
-			t.Errorf("%v: %+v", c.env, got)
-		}
-	}
-	for _, env := range []map[string]string{{"HF_ENDPOINT": "huggingface.co"}, {"HF_TOKEN_PATH": home + "/spaces"}, {"HF_TOKEN_PATH": home}} {
-		if got, err := FromEnv(func(k string) string { return env[k] }, home); err == nil {
-			t.Errorf("%v is taken: %+v", env, got)
-		}
-	}
 }

@@ -291,7 +291,9 @@ func (s *Snapshot) pin(p *part) error {
 	if err != nil {
 		return err
 	}
-	p.where.touch()
+	if !s.h.cfg.Peek {
+		p.where.touch()
+	}
 	s.locks = append(s.locks, lock)
 	return nil
 }
@@ -324,6 +326,19 @@ func (s *Snapshot) Fill(ctx context.Context, path string, ranges [][2]int64) err
 		}
 	}
 	return s.fill(ctx, p, ranges)
+}
+
+// Has tells whether byte ranges of a file below Path are on the disk.
+func (s *Snapshot) Has(path string, ranges [][2]int64) bool {
+	root := place{cache: s.h.cfg.Cache, repo: s.Name.Repo}
+	rel, err := filepath.Rel(root.view(s.Commit), path)
+	p := s.parts[filepath.ToSlash(rel)]
+	if err != nil || p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.isBlob() || p.open() == nil && p.load() == nil && len(p.missing(ranges)) == 0
 }
 
 // FillAll fetches all weights whole, and so checks them against the hub's hashes.

@@ -17,6 +17,8 @@ type Filler interface {
 	// Fill returns once the byte ranges [from, to) of a file are on the disk. path is as it
 	// was opened. Safe for concurrent use.
 	Fill(ctx context.Context, path string, ranges [][2]int64) error
+	// Has tells whether byte ranges are on the disk.
+	Has(path string, ranges [][2]int64) bool
 }
 
 // readAhead is how much of a header of unknown length is asked for at once.
@@ -49,13 +51,9 @@ func (m *mapping) header(ctx context.Context) func(end int) error {
 // Fetch brings the bytes of tensors onto this disk, those of one file together. It does
 // nothing where all is there. A tensor that was not fetched is brought when it is viewed.
 func (f *File) Fetch(ctx context.Context, names []string) error {
-	ranges := make([][][2]int64, len(f.parts))
-	for _, name := range names {
-		e, ok := f.entries[name]
-		if !ok {
-			return errors.New(f.path + ": no tensor " + name)
-		}
-		ranges[e.part] = append(ranges[e.part], [2]int64{e.offset, e.offset + e.info.Bytes})
+	ranges, err := f.ranges(names)
+	if err != nil {
+		return err
 	}
 	for i, r := range ranges {
 		if p := f.parts[i]; p.filler != nil && len(r) > 0 {
@@ -70,9 +68,36 @@ func (f *File) Fetch(ctx context.Context, names []string) error {
 // Whole tells whether all bytes are on this disk: reading them brings nothing.
 func (f *File) Whole() bool {
 	for _, p := range f.parts {
-		if p.filler != nil {
+		if p.filler != nil && !p.filler.Has(p.path, [][2]int64{{0, int64(len(p.data))}}) {
 			return false
 		}
 	}
 	return true
+}
+
+// Has tells whether the bytes of tensors are on this disk.
+func (f *File) Has(names []string) bool {
+	ranges, err := f.ranges(names)
+	if err != nil {
+		return false
+	}
+	for i, r := range ranges {
+		if p := f.parts[i]; p.filler != nil && len(r) > 0 && !p.filler.Has(p.path, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// ranges lists where tensors lie, for each of the files.
+func (f *File) ranges(names []string) ([][][2]int64, error) {
+	out := make([][][2]int64, len(f.parts))
+	for _, name := range names {
+		e, ok := f.entries[name]
+		if !ok {
+			return nil, errors.New(f.path + ": no tensor " + name)
+		}
+		out[e.part] = append(out[e.part], [2]int64{e.offset, e.offset + e.info.Bytes})
+	}
+	return out, nil
 }

@@ -40,6 +40,8 @@ func (d *drip) Fill(_ context.Context, path string, ranges [][2]int64) error {
 	return nil
 }
 
+func (d *drip) Has(string, [][2]int64) bool { return d.fail == nil }
+
 func sparse(t *testing.T, name string, data []byte) (*drip, Source) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
