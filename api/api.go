@@ -56,8 +56,17 @@ type Control interface {
 	Resume(ctx context.Context) error
 	// Shutdown begins the end of the process and returns at once.
 	Shutdown()
+	// Invite makes an invitation to the node's swarm.
+	Invite() (Invitation, error)
 	// KillSession ends a session; an unknown id is an error of code no_session.
 	KillSession(id string) error
+}
+
+// Invitation is a word that leads others to a swarm, and what it says.
+type Invitation struct {
+	Word, Swarm, Manifest, Model string
+	Peers                        []string
+	Secret                       bool // the word holds the key of a private swarm
 }
 
 // Directory tells of the swarm.

@@ -55,3 +55,16 @@ func (a Dialect) DeleteSession(w http.ResponseWriter, r *http.Request, id string
 	a.Log.Info("session ended by the operator", "id", api.RequestID(r), "session", api.Clip(id))
 	w.WriteHeader(http.StatusNoContent)
 }
+
+// CreateInvitation makes an invitation to the node's swarm.
+func (a Dialect) CreateInvitation(w http.ResponseWriter, r *http.Request) {
+	i, err := a.Config.Control.Invite()
+	if err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	a.Log.Info("invitation made", "id", api.RequestID(r), "secret", i.Secret)
+	api.WriteJSON(w, http.StatusCreated, "application/json", gen.Invitation{
+		Invitation: i.Word, Swarm: i.Swarm, Peers: i.Peers, Manifest: i.Manifest, Model: i.Model, Secret: i.Secret,
+	})
+}

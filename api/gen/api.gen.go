@@ -1385,6 +1385,25 @@ type Hop struct {
 	Span Span `json:"span"`
 }
 
+// Invitation defines model for Invitation.
+type Invitation struct {
+	// Invitation The word.
+	Invitation string `json:"invitation"`
+
+	// Manifest Hash of the model's manifest; empty where this node serves none.
+	Manifest string `json:"manifest"`
+
+	// Model Where guests fetch the model, such as owner/name; empty if they need files of their own.
+	Model string `json:"model"`
+
+	// Peers Addresses of nodes to join.
+	Peers []string `json:"peers"`
+
+	// Secret Whether the word holds the key of a private swarm.
+	Secret bool   `json:"secret"`
+	Swarm  string `json:"swarm"`
+}
+
 // LegacyModel defines model for LegacyModel.
 type LegacyModel struct {
 	DhtPrefix  string           `json:"dht_prefix"`
@@ -2180,6 +2199,9 @@ type ServerInterface interface {
 	// Generate Continue a text, once
 	// (POST /api/v1/generate)
 	Generate(w http.ResponseWriter, r *http.Request, params GenerateParams)
+	// CreateInvitation Invite others to this node's swarm
+	// (POST /api/v1/invitations)
+	CreateInvitation(w http.ResponseWriter, r *http.Request)
 	// GetReachable Whether this node reaches a server of the swarm, in the form of health.petals.dev
 	// (GET /api/v1/is_reachable/{peer_id})
 	GetReachable(w http.ResponseWriter, r *http.Request, peerId string)
@@ -2279,6 +2301,12 @@ func (_ Unimplemented) ListBlocks(w http.ResponseWriter, r *http.Request) {
 // Generate Continue a text, once
 // (POST /api/v1/generate)
 func (_ Unimplemented) Generate(w http.ResponseWriter, r *http.Request, params GenerateParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateInvitation Invite others to this node's swarm
+// (POST /api/v1/invitations)
+func (_ Unimplemented) CreateInvitation(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2507,6 +2535,20 @@ func (siw *ServerInterfaceWrapper) Generate(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Generate(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateInvitation operation middleware
+func (siw *ServerInterfaceWrapper) CreateInvitation(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateInvitation(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3210,6 +3252,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/node/shutdown", wrapper.ShutdownNode)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/invitations", wrapper.CreateInvitation)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/livez", wrapper.GetLivez)

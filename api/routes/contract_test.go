@@ -126,6 +126,7 @@ var trials = map[string]trial{
 	"POST /api/v1/node/drain":                {path: "/api/v1/node/drain", body: `{"reason":"new disk"}`, status: 200, admin: true, badAd: true, badBody: `{"reason":1}`, badStatus: 400},
 	"POST /api/v1/node/resume":               {path: "/api/v1/node/resume", status: 200, admin: true, badStatus: 404},
 	"POST /api/v1/node/shutdown":             {path: "/api/v1/node/shutdown", status: 202, admin: true, badStatus: 404},
+	"POST /api/v1/invitations":               {path: "/api/v1/invitations", status: 201, admin: true, badStatus: 404},
 	"GET /livez":                             {path: "/livez", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /readyz":                            {path: "/readyz", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /metrics":                           {path: "/metrics", status: 200, badHeaders: []string{badHost}, badStatus: 403},

@@ -367,6 +367,10 @@ func (n *fakeNode) Shutdown() {
 	n.stopped = true
 }
 
+func (n *fakeNode) Invite() (api.Invitation, error) {
+	return api.Invitation{Word: "whorl1aecg2yljnybagaican4vv6ow", Swarm: "main", Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/x"}, Secret: true}, nil
+}
+
 func (n *fakeNode) KillSession(id string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

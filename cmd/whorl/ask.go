@@ -46,7 +46,10 @@ func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations,
 	if err != nil {
 		return 0, usagef("--activations: %w", err)
 	}
-	peers := sourcesOf(cmd).given("initial-peers")
+	if args, err = f.swarm.accept(sourcesOf(cmd), &f.model, args); err != nil {
+		return 0, err
+	}
+	peers := sourcesOf(cmd).given("initial-peers") || len(f.swarm.initialPeers) > 0
 	switch {
 	case f.local && sourcesOf(cmd)["initial-peers"] == fromFlag:
 		return 0, usagef("--local computes in this process and --initial-peers through a swarm: give one of them")
@@ -150,7 +153,7 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 			return err
 		}
 		a.closers = append(a.closers, n)
-		how := settling{choosable: f.model.choosable(cmd), block: -1}
+		how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), block: -1}
 		if err := a.model.settle(ctx, n.dir, how); err != nil {
 			return err
 		}

@@ -24,6 +24,8 @@ type swarmFlags struct {
 	initialPeers []string
 	swarm        string
 	swarmKey     string
+	key          []byte // of an invitation to a private swarm; nil for none
+	source       string // where the model is fetched from, for invitations; "" for files of this machine
 }
 
 func (f *swarmFlags) add(fs *pflag.FlagSet) {
@@ -249,6 +251,7 @@ type modelFlags struct {
 
 	kvDType string
 	kv      tensor.DType // after take
+	invited string       // the UID that an invitation names; "" for none
 
 	hub hubFlags
 }
@@ -275,6 +278,8 @@ func (f *modelFlags) take(args []string, optional bool) error {
 		return usagef("MODEL is given twice, as %s and by --converted-model-name-or-path: give one", args[0])
 	case len(args) > 0:
 		f.path = args[0]
+	case f.path == "" && f.invited != "" && !optional:
+		return usagef("the invitation's model, %s, is at no hub: give the path of its files behind the invitation", f.name)
 	case f.path == "" && !optional:
 		return usagef("no MODEL given: name a model folder, a .gguf file or a model of the hub, such as owner/name")
 	}

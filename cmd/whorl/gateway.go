@@ -33,6 +33,10 @@ Without, it shows the swarm.`,
 			if nf.printConfig {
 				return printConfig(w.out, cmd.Flags(), sourcesOf(cmd))
 			}
+			args, err := nf.accept(sourcesOf(cmd), &mf, args)
+			if err != nil {
+				return err
+			}
 			if err := mf.take(args, true); err != nil {
 				return err
 			}
@@ -64,6 +68,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 			return err
 		}
 		defer m.Close()
+		nf.source = m.fetched.name()
 	}
 	ctx, n, err := startNode(cmd.Context(), []string{"gateway"}, nf, hf)
 	if err != nil {
@@ -77,7 +82,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 		return ended(ctx, err)
 	}
 	if m != nil {
-		how := settling{choosable: mf.choosable(cmd), found: true, block: -1, all: true, cache: nf.contentsCache()}
+		how := settling{invited: mf.invited, choosable: mf.choosable(cmd), found: true, block: -1, all: true, cache: nf.contentsCache()}
 		if err := m.settle(ctx, n.net.dir, how); err != nil {
 			return ended(ctx, err)
 		}

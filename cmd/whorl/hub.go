@@ -179,6 +179,14 @@ func (x *fetched) all(ctx context.Context) error {
 	return x.snap.FillAll(ctx)
 }
 
+// name is what others fetch the model by; "" for a path of this machine.
+func (x *fetched) name() string {
+	if x == nil {
+		return ""
+	}
+	return x.snap.Name.String()
+}
+
 // Close lets the files be deleted when others need the room.
 func (x *fetched) Close() error {
 	if x == nil {

@@ -60,6 +60,8 @@ type settling struct {
 	block int
 	// all: every block is compared, if the files are whole, since nobody here will load them.
 	all bool
+	// invited is the UID to take, and no other; "" for any.
+	invited string
 	// cache remembers what files contain.
 	cache model.ContentsCache
 }
@@ -97,6 +99,9 @@ func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) 
 	if len(refused) > 0 && len(same) == 0 {
 		return usage(errors.Join(refused...))
 	}
+	if how.invited != "" {
+		same = slices.DeleteFunc(same, func(v swarm.View) bool { return string(v.Manifest.UID()) != how.invited })
+	}
 	if err := m.adopt(same, how.choosable); err != nil {
 		return err
 	}
@@ -112,6 +117,9 @@ func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) 
 		}
 	}
 	m.man.Roots, m.man.Head = known.Blocks, known.Head
+	if how.invited != "" && string(m.man.UID()) != how.invited {
+		return usagef("the invitation is to the model %.12s, whose servers are all away, and the files and flags here give the model %.12s: try again later, or leave --dtype, --quant and --kv-dtype as its founder has them", how.invited, m.man.UID())
+	}
 	return usage(m.man.Validate())
 }
 

@@ -133,7 +133,7 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 		return usagef("%w: see `%s --help`", err, cmd.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w),
+	root.AddCommand(newServe(w), newJoin(w), newInvite(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w),
 		newTokenize(w), newDetokenize(w), newModels(w), newBench(w), newVersion(w))
 	strictArgs(root)
 	return root

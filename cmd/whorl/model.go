@@ -46,7 +46,7 @@ func (f *modelFlags) open(ctx context.Context, c *computeFlags) (*openModel, err
 	}
 	m := &openModel{ck: ck, fetched: fetched, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}, kv: f.kv}
 	switch {
-	case m.name != "":
+	case m.name != "": // by a flag or an invitation
 	case fetched != nil:
 		m.name = fetched.snap.Name.Repo
 	default:

@@ -89,7 +89,7 @@ func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*netw
 		dc.PeersPath = filepath.Join(f.cacheDir, "peers-"+f.swarm+".json")
 	}
 	n, err := startNetwork(ctx, p2p.Config{
-		IdentityPath: f.identityPath, SwarmKeyPath: f.swarmKey, HostMaddrs: f.hostMaddrs, AnnounceMaddr: f.announceMaddr, Registerer: reg,
+		IdentityPath: f.identityPath, SwarmKeyPath: f.swarmKey, SwarmKey: f.key, HostMaddrs: f.hostMaddrs, AnnounceMaddr: f.announceMaddr, Registerer: reg,
 		Memory: int64(f.networkMemory),
 	}, dc)
 	if err != nil {
@@ -100,10 +100,10 @@ func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*netw
 		identity = "for this run only (--identity-path keeps one)"
 	}
 	off := "quic, websocket, webrtc: not offered yet"
-	if f.swarmKey != "" {
+	if f.private() {
 		off = "quic, websocket, webrtc: a swarm key protects TCP only"
 	}
-	slog.Info("node", "peer", n.host.ID(), "swarm", f.swarm, "private", f.swarmKey != "", "identity", identity, "transports", "tcp", "off", off)
+	slog.Info("node", "peer", n.host.ID(), "swarm", f.swarm, "private", f.private(), "identity", identity, "transports", "tcp", "off", off)
 	slog.Info("others join with", "--initial-peers", strings.Join(n.host.Addrs(), ","))
 	return n, nil
 }
@@ -115,7 +115,7 @@ const clientAddr = "/ip4/127.0.0.1/tcp/0"
 func (f *swarmFlags) start(ctx context.Context) (*network, error) {
 	dc := dir.DefaultConfig()
 	dc.Swarm, dc.Bootstrap, dc.Client = f.swarm, f.initialPeers, true
-	n, err := startNetwork(ctx, p2p.Config{SwarmKeyPath: f.swarmKey, HostMaddrs: []string{clientAddr}}, dc)
+	n, err := startNetwork(ctx, p2p.Config{SwarmKeyPath: f.swarmKey, SwarmKey: f.key, HostMaddrs: []string{clientAddr}}, dc)
 	if err != nil {
 		return nil, err
 	}

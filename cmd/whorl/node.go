@@ -30,6 +30,7 @@ import (
 type node struct {
 	roles         []string
 	swarm         string
+	flags         *swarmFlags // for invitations
 	readyFile     string
 	started       time.Time
 	registry      *prometheus.Registry
@@ -56,7 +57,7 @@ var errStarting = errors.New("starting")
 // tells from the start how far the node is. The returned context ends with the node.
 func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags) (context.Context, *node, error) {
 	n := &node{
-		roles: roles, swarm: nf.swarm, readyFile: nf.readyFile, started: time.Now(),
+		roles: roles, swarm: nf.swarm, flags: &nf.swarmFlags, readyFile: nf.readyFile, started: time.Now(),
 		registry: prometheus.NewRegistry(), checks: map[string]error{"swarm": errStarting},
 	}
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

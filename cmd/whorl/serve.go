@@ -16,6 +16,7 @@ import (
 	"whorl/server"
 	"whorl/server/blocks"
 	"whorl/swarm"
+	"whorl/swarm/invite"
 	"whorl/swarm/wire"
 )
 
@@ -68,6 +69,28 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	addInert(fs, serverFlags)
 }
 
+// newJoin is `whorl join`: serve, with all that an invitation says.
+func newJoin(w *world) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "join INVITATION [MODEL]",
+		Short: "Contribute to the swarm that somebody invited this machine to",
+		Long: `Join the swarm of an invitation (whorl1..., one word) and hold a span of its model's
+blocks: whorl serve, with the swarm, its addresses, its key and the model taken from the
+invitation. Flags win over what it says. MODEL is the path of the model's files, for
+models that are at no hub.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || !invite.Looks(args[0]) {
+				return errors.New("no INVITATION given: it is a word that begins with " + invite.Prefix + ", as `whorl invite` prints it on a node of the swarm")
+			}
+			return oneModel(nil, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.serve(cmd, w, args) },
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
 func newServe(w *world) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -79,30 +102,37 @@ and safetensors, or a .gguf file; of one in several files any part, or their fol
 
 Flags of Petals that are not listed here are in docs/flags.md.`,
 		Args: atMostOneModel,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.node.printConfig {
-				return printConfig(w.out, cmd.Flags(), sourcesOf(cmd))
-			}
-			if err := f.check(cmd, args); err != nil {
-				return err
-			}
-			if f.dryRun {
-				return f.plan(cmd.Context(), w)
-			}
-			err := f.run(cmd)
-			if errors.Is(err, server.ErrDryRun) {
-				return nil
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.serve(cmd, w, args) },
 	}
 	f.add(cmd.Flags())
 	return cmd
 }
 
+// serve runs the command.
+func (f *serveFlags) serve(cmd *cobra.Command, w *world, args []string) error {
+	if f.node.printConfig {
+		return printConfig(w.out, cmd.Flags(), sourcesOf(cmd))
+	}
+	if err := f.check(cmd, args); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return f.plan(cmd.Context(), w)
+	}
+	err := f.run(cmd)
+	if errors.Is(err, server.ErrDryRun) {
+		return nil
+	}
+	return err
+}
+
 // check refuses wrong values before anything is opened.
 func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 	if err := checkInert(cmd, serverFlags); err != nil {
+		return err
+	}
+	args, err := f.node.accept(sourcesOf(cmd), &f.model, args)
+	if err != nil {
 		return err
 	}
 	if !f.dryRun { // which joins no swarm
@@ -128,7 +158,7 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 	if err := f.caps.check(); err != nil {
 		return err
 	}
-	_, err := f.config()
+	_, err = f.config()
 	return err
 }
 
@@ -195,6 +225,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer m.Close()
+	f.node.source = m.fetched.name()
 	if _, err := m.openAdapters("--adapters", f.adapters); err != nil {
 		return err
 	}
@@ -219,7 +250,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err := n.join(ctx); err != nil {
 		return ended(ctx, err)
 	}
-	how := settling{choosable: f.model.choosable(cmd), found: true, cache: f.node.contentsCache()}
+	how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), found: true, cache: f.node.contentsCache()}
 	if span, err := swarm.ParseSpan(f.blockIndices); err == nil {
 		how.block = span.Start
 	}

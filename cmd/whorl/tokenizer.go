@@ -14,6 +14,7 @@ import (
 	"whorl/model"
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
+	"whorl/swarm/invite"
 )
 
 // oneModel is the argument check of commands that need a MODEL and nothing else.
@@ -23,6 +24,11 @@ func oneModel(_ *cobra.Command, args []string) error {
 		return errors.New("no MODEL given: name a model folder, a .gguf file or a model of the hub, such as owner/name")
 	case 1:
 		return nil
+	case 2:
+		if invite.Looks(args[0]) { // which may be followed by the path of the model
+			return nil
+		}
+		fallthrough
 	default:
 		return fmt.Errorf("one MODEL is wanted, %d arguments given: %q", len(args), args)
 	}

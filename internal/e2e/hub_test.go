@@ -26,6 +26,7 @@ func TestHubSwarm(t *testing.T) {
 	hub := fakehub.New(t)
 	hub.Put("someone/smol-GGUF", map[string][]byte{"smol-Q4_1.gguf": model, "README.md": []byte("a model")})
 	t.Setenv("HF_ENDPOINT", hub.URL)
+	t.Setenv("HOME", t.TempDir())
 	const name = "someone/smol-GGUF:Q4_1"
 	sent := hub.Sent("")
 	fetched := func() (mib float64) {
@@ -60,5 +61,25 @@ func TestHubSwarm(t *testing.T) {
 	} else {
 		t.Logf("a user fetched %.1f MiB of %.1f", n, whole)
 	}
-	equal(t, "ids through the swarm", got, ask(files[0], "--local"))
+	want := ask(files[0], "--local")
+	equal(t, "ids through the swarm", got, want)
+
+	// One word is all that a guest needs.
+	var word struct {
+		Invitation, Swarm, Model string
+		Peers                    []string
+		Secret                   bool
+	}
+	lastJSON(t, run(t, "", "invite", "--admin", founder.Admin, "--json"), &word)
+	if word.Model != name || word.Swarm != "main" || word.Secret || len(word.Peers) == 0 {
+		t.Errorf("%+v", word)
+	}
+	equal(t, "ids of a guest", ask(word.Invitation), want)
+	guest := start(t, slices.Concat([]string{"join", word.Invitation, "--block-indices", "0:27"}, common)...)
+	founder.kill()
+	equal(t, "ids once the founder is gone and a guest serves", ask(name, "--initial-peers", guest.Addrs[0]), want)
+	spoilt := word.Invitation[:40] + "a" + word.Invitation[41:]
+	if r := run(t, "", "join", spoilt); r.code != 2 {
+		t.Errorf("a mistyped invitation: exit %d, %s", r.code, r.stderr)
+	}
 }

@@ -22,6 +22,10 @@ type Invitation struct {
 	// UID is the hash of the manifest of the model to serve or to use: all of its contents
 	// can be checked by it. nil for a swarm of several models.
 	UID []byte
+	Name string // of the model, as the manifest has it; "" where there is no UID
+	// Model is where the model's files may be fetched, such as owner/name:Q4_K_M at a hub; "" if
+	// the guest must have them. The UID says whether they are right.
+	Model string
 	// Key opens a private swarm; nil for an open one. With it the word is a secret.
 	Key []byte
 }
@@ -35,6 +39,7 @@ const (
 	MaxPeers = 16
 	maxName  = 64
 	maxPeer  = 256
+	maxModel = 512
 	hashSize = 32
 	keySize  = 32
 	sumSize  = 4
@@ -47,6 +52,8 @@ const (
 	tagPeer
 	tagUID
 	tagKey
+	tagModel
+	tagName
 )
 
 var alphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -72,6 +79,10 @@ func (i *Invitation) check() error {
 		return bad("%d addresses, want 1 to %d", len(i.Peers), MaxPeers)
 	case i.UID != nil && len(i.UID) != hashSize:
 		return bad("a manifest's hash of %d bytes, want %d", len(i.UID), hashSize)
+	case len(i.Name) > maxModel:
+		return bad("a model's name of %d bytes, at most %d", len(i.Name), maxModel)
+	case len(i.Model) > maxModel:
+		return bad("a model's place of %d bytes, at most %d", len(i.Model), maxModel)
 	case i.Key != nil && len(i.Key) != keySize:
 		return bad("a swarm key of %d bytes, want %d", len(i.Key), keySize)
 	}
@@ -99,6 +110,12 @@ func (i *Invitation) Encode() (string, error) {
 	}
 	if i.UID != nil {
 		add(tagUID, i.UID)
+	}
+	if i.Model != "" {
+		add(tagModel, []byte(i.Model))
+	}
+	if i.Name != "" {
+		add(tagName, []byte(i.Name))
 	}
 	if i.Key != nil {
 		add(tagKey, i.Key)
@@ -152,6 +169,10 @@ func Decode(text string) (*Invitation, error) {
 			i.Peers = append(i.Peers, v)
 		case tagUID:
 			i.UID = v
+		case tagModel:
+			i.Model = string(v)
+		case tagName:
+			i.Name = string(v)
 		case tagKey:
 			i.Key = v
 		}

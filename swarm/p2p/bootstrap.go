@@ -152,3 +152,28 @@ func reason(err error) string {
 	}
 	return last
 }
+
+// PackAddr writes an address that ends in /p2p/ID in few bytes, for an invitation.
+func PackAddr(text string) ([]byte, error) {
+	if _, err := ParsePeers([]string{text}); err != nil {
+		return nil, err
+	}
+	a, err := ma.NewMultiaddr(text)
+	if err != nil {
+		return nil, err
+	}
+	return a.Bytes(), nil
+}
+
+// UnpackAddr is the way back, of bytes from a stranger.
+func UnpackAddr(b []byte) (string, error) {
+	a, err := ma.NewMultiaddrBytes(b)
+	if err != nil {
+		return "", fmt.Errorf("peer address of %d bytes: %w", len(b), err)
+	}
+	text := a.String()
+	if _, err := ParsePeers([]string{text}); err != nil {
+		return "", err
+	}
+	return text, nil
+}

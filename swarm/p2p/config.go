@@ -15,6 +15,7 @@ import (
 type Config struct {
 	IdentityPath  string   // file with the private key, made if absent; "" keeps it in memory
 	SwarmKeyPath  string   // file with the pre-shared key of a private swarm; "" for an open one
+	SwarmKey      []byte   // the 32 bytes of that key, of those who have it from an invitation
 	HostMaddrs    []string // what to listen on; nil for DefaultMaddrs(0)
 	AnnounceMaddr []string // what to tell others instead of the listening addresses
 	Agent         string   // software and version, seen by peers

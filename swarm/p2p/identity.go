@@ -94,8 +94,8 @@ func writeKey(path string) (crypto.PrivKey, error) {
 	return key, nil
 }
 
-// swarmKey reads a pre-shared key file.
-func swarmKey(path string) (pnet.PSK, error) {
+// SwarmKey reads a pre-shared key file: 32 bytes.
+func SwarmKey(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("swarm key: %w", err)

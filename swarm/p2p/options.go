@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"fmt"
+	"github.com/libp2p/go-libp2p/core/pnet"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -37,11 +38,14 @@ func options(cfg Config, id *identity, rm *door) ([]libp2p.Option, error) {
 	} else {
 		opts = append(opts, libp2p.DisableMetrics())
 	}
+	psk := pnet.PSK(cfg.SwarmKey)
 	if cfg.SwarmKeyPath != "" {
-		psk, err := swarmKey(cfg.SwarmKeyPath)
-		if err != nil {
+		var err error
+		if psk, err = SwarmKey(cfg.SwarmKeyPath); err != nil {
 			return nil, err
 		}
+	}
+	if psk != nil {
 		opts = append(opts, libp2p.PrivateNetwork(psk))
 	}
 	if len(cfg.AnnounceMaddr) > 0 {

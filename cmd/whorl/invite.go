@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/spf13/cobra"
+
+	"whorl/api"
+	"whorl/swarm/invite"
+	"whorl/swarm/p2p"
+)
+
+// accept takes an invitation in place of MODEL: it fills in what no flag says. It returns the
+// arguments that are left, MODEL among them if the invitation or the guest names one.
+func (f *swarmFlags) accept(from sources, m *modelFlags, args []string) ([]string, error) {
+	if len(args) == 0 || !invite.Looks(args[0]) {
+		return args, nil
+	}
+	i, err := invite.Decode(args[0])
+	if err != nil {
+		return nil, usage(err)
+	}
+	if !from.given("initial-peers") {
+		for _, p := range i.Peers {
+			addr, err := p2p.UnpackAddr(p)
+			if err != nil {
+				return nil, usagef("%w: %w", invite.ErrBad, err)
+			}
+			f.initialPeers = append(f.initialPeers, addr)
+		}
+	}
+	if !from.given("swarm") {
+		f.swarm = i.Swarm
+	}
+	if f.swarmKey == "" {
+		f.key = i.Key
+	}
+	m.invited = hex.EncodeToString(i.UID)
+	if m.name == "" {
+		m.name = i.Name
+	}
+	if rest := args[1:]; len(rest) > 0 || m.path != "" || i.Model == "" {
+		return rest, nil
+	}
+	return []string{i.Model}, nil
+}
+
+// maxInvitePeers is how many addresses an invitation names: enough that one is there.
+const maxInvitePeers = 4
+
+// Invite makes an invitation to the node's swarm.
+func (n *node) Invite() (api.Invitation, error) {
+	st := n.Status()
+	i := invite.Invitation{Swarm: n.swarm, Model: n.flags.source}
+	out := api.Invitation{Swarm: n.swarm, Manifest: string(st.UID), Model: n.flags.source}
+	for _, addr := range inviting(n.flags.initialPeers, st.Addrs) {
+		b, err := p2p.PackAddr(addr)
+		if err != nil {
+			return out, err
+		}
+		i.Peers, out.Peers = append(i.Peers, b), append(out.Peers, addr)
+	}
+	if st.Manifest != nil && st.Manifest.Pinned() {
+		h, _ := st.UID.Hash()
+		i.UID, i.Name = h[:], st.Manifest.Name
+	}
+	var err error
+	if i.Key, err = n.flags.secret(); err != nil {
+		return out, err
+	}
+	out.Secret = i.Key != nil
+	out.Word, err = i.Encode()
+	return out, err
+}
+
+// private tells whether the swarm has a key.
+func (f *swarmFlags) private() bool { return f.swarmKey != "" || f.key != nil }
+
+// secret is the key of a private swarm, nil of an open one.
+func (f *swarmFlags) secret() ([]byte, error) {
+	if f.swarmKey == "" {
+		return f.key, nil
+	}
+	return p2p.SwarmKey(f.swarmKey)
+}
+
+// inviting chooses the addresses of an invitation: the nodes that this one joined by, which
+// are always there, then its own, those first that most machines reach. Addresses of this
+// machine alone are for swarms that have no others.
+func inviting(joined, own []string) []string {
+	own = slices.Clone(own)
+	slices.SortStableFunc(own, func(a, b string) int { return reach(b) - reach(a) })
+	all := slices.Concat(joined, own)
+	best := 0
+	for _, a := range all {
+		best = max(best, reach(a))
+	}
+	all = slices.DeleteFunc(all, func(a string) bool { return reach(a) == 0 && best > 0 })
+	var out []string
+	for _, a := range all {
+		if !slices.Contains(out, a) && len(out) < maxInvitePeers {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// reach says who reaches an address: 2 everybody, 1 a private network, 0 this machine.
+func reach(addr string) int {
+	a, err := ma.NewMultiaddr(addr)
+	if err != nil {
+		return 0
+	}
+	for _, code := range []int{ma.P_IP4, ma.P_IP6} {
+		if text, err := a.ValueForProtocol(code); err == nil {
+			ip, err := netip.ParseAddr(text)
+			switch {
+			case err != nil || ip.IsLoopback() || ip.IsUnspecified():
+				return 0
+			case ip.IsPrivate() || ip.IsLinkLocalUnicast():
+				return 1
+			}
+		}
+	}
+	return 2 // names, too
+}
+
+// newInvite is `whorl invite`.
+func newInvite(w *world) *cobra.Command {
+	var admin, token string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "invite",
+		Short: "Print an invitation to the swarm of a node of this machine",
+		Long: `Print one word with all that others need to join the swarm of a node that runs here, and
+to check what they fetch: others give it to ` + "`whorl join`, and to chat, generate, score and gateway" + `
+in place of MODEL. The invitation to a private swarm holds its key: keep it secret.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := askInvitation(cmd.Context(), admin, token)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(w.out, i)
+			}
+			if i.Secret {
+				fmt.Fprintln(w.err, "This invitation holds the key of a private swarm: whoever has it can join. Keep it secret.")
+			}
+			_, err = fmt.Fprintln(w.out, i.Invitation)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:8301", "`URL` of the node's admin listener")
+	cmd.Flags().StringVar(&token, "admin-token", "", "token that the listener asks for (better as WHORL_ADMIN_TOKEN)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "as a JSON object")
+	return cmd
+}
+
+// invitation is what the admin listener answers.
+type invitation struct {
+	Invitation string   `json:"invitation"`
+	Swarm      string   `json:"swarm"`
+	Peers      []string `json:"peers"`
+	Manifest   string   `json:"manifest"`
+	Model      string   `json:"model"`
+	Secret     bool     `json:"secret"`
+}
+
+// adminTimeout bounds a request to a node of this machine.
+const adminTimeout = 10 * time.Second
+
+func askInvitation(ctx context.Context, admin, token string) (out invitation, err error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	if !strings.Contains(admin, "://") {
+		admin = "http://" + admin
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(admin, "/")+"/api/v1/invitations", bytes.NewReader(nil))
+	if err != nil {
+		return out, usagef("--admin: %w", err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return out, fmt.Errorf("no node answers at %s: start one, or name its admin listener with --admin: %w", admin, err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return out, err
+	}
+	if r.StatusCode != http.StatusCreated {
+		return out, fmt.Errorf("the node at %s answers %s: %s", admin, r.Status, bytes.TrimSpace(body))
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return out, fmt.Errorf("what answers at %s is no node of whorl: %w", admin, err)
+	}
+	return out, nil
+}
