@@ -76,7 +76,9 @@ func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) 
 		slog.Warn("what is known of the model's files cannot be read", "reason", err)
 	}
 	d.Meet(ctx, m.man.Name)
-	views := slices.DeleteFunc(d.Views(), func(v swarm.View) bool { return !balance.SameModel(m.man, v.Manifest) })
+	views := slices.DeleteFunc(d.Views(), func(v swarm.View) bool {
+		return !balance.SameModel(m.man, v.Manifest) || how.invited != "" && string(v.Manifest.UID()) != how.invited
+	})
 	// Where servers disagree about what the model contains their number says nothing: the
 	// files decide, every block of them.
 	if !cached && m.ck.Whole() && len(views) > 0 && (how.all || disagree(views)) {
@@ -98,9 +100,6 @@ func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) 
 	}
 	if len(refused) > 0 && len(same) == 0 {
 		return usage(errors.Join(refused...))
-	}
-	if how.invited != "" {
-		same = slices.DeleteFunc(same, func(v swarm.View) bool { return string(v.Manifest.UID()) != how.invited })
 	}
 	if err := m.adopt(same, how.choosable); err != nil {
 		return err
