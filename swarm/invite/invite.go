@@ -21,7 +21,7 @@ type Invitation struct {
 	Peers [][]byte
 	// UID is the hash of the manifest of the model to serve or to use: all of its contents
 	// can be checked by it. nil for a swarm of several models.
-	UID []byte
+	UID  []byte
 	Name string // of the model, as the manifest has it; "" where there is no UID
 	// Model is where the model's files may be fetched, such as owner/name:Q4_K_M at a hub; "" if
 	// the guest must have them. The UID says whether they are right.
