@@ -158,9 +158,9 @@ func TestFramesOfAllSessionsAreBounded(t *testing.T) {
 			for from := 0; from < 4*rows; from += rows {
 				p.rows(in, from, from+rows, from)
 			}
+			synctest.Wait() // what this session may have waiting is read before the next one comes
 			peers = append(peers, p)
 		}
-		synctest.Wait()
 		n.mu.Lock()
 		frames := 0
 		for _, x := range n.byKey {

@@ -9,9 +9,16 @@ import (
 	"whorl/client"
 	"whorl/internal/swarmtest"
 	"whorl/server"
+	"whorl/swarm"
 )
 
-// engineOf is a client on a stranger's host, which finds the servers through the gateway.
+// onlooker is a directory that its user cannot change: a stranger finds the servers that
+// the gateway sees, and what it suspects is nothing to the gateway.
+type onlooker struct{ client.Directory }
+
+func (onlooker) Suspect(swarm.PeerID) {}
+
+// engineOf is a client on a stranger's host, which finds the servers that the gateway sees.
 func (w *World) engineOf(s *Stranger) *client.Engine {
 	w.t.Helper()
 	for _, n := range w.Servers {
@@ -19,7 +26,7 @@ func (w *World) engineOf(s *Stranger) *client.Engine {
 	}
 	cfg := client.DefaultConfig()
 	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = swarmtest.FakeManifest, swarmtest.FakeVocab, 4096, swarmtest.FakeHead{}
-	cfg.Directory, cfg.Dialer, cfg.Log = w.Gateway.Dir, s.Host, w.log.With("node", "stranger")
+	cfg.Directory, cfg.Dialer, cfg.Log = onlooker{w.Gateway.Dir}, s.Host, w.log.With("node", "stranger")
 	e, err := client.New(cfg)
 	if err != nil {
 		w.t.Fatal(err)

@@ -26,7 +26,7 @@ type Directory struct {
 	dht     *dht.IpfsDHT
 	initial []swarm.PeerID // of cfg.Bootstrap
 	metrics *metrics
-	lost    chan swarm.PeerID // connections that ended, to be checked
+	lost    chan swarm.PeerID // whose connection ended or whom a session suspects, to be checked
 	kick    chan struct{}     // asks for an exchange now
 	turns   *budget.Pool      // pulls being answered
 	answers *budget.Pool      // bytes of answers
@@ -93,10 +93,7 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 		if n.Connectedness(c.RemotePeer()) == network.Connected {
 			return
 		}
-		select {
-		case d.lost <- swarm.PeerID(c.RemotePeer().String()):
-		default: // many at once: expiry will tell
-		}
+		d.doubt(swarm.PeerID(c.RemotePeer().String()))
 	}})
 	return d, nil
 }
@@ -361,15 +358,28 @@ func (d *Directory) Refused() uint64 {
 }
 
 // Suspect hides a peer that could not be reached until it announces anew or answers a
-// ping. A node does not suspect itself.
+// ping, which is asked of it at once: what one session saw of a server must not take it
+// from all others for longer. A node does not suspect itself.
 func (d *Directory) Suspect(p swarm.PeerID) {
 	if p == d.host.ID() {
 		return
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.records.suspect(p) {
+	news := d.records.suspect(p)
+	if news {
 		d.metrics.suspects.WithLabelValues("session").Inc()
 		d.touch()
+	}
+	d.mu.Unlock()
+	if news {
+		d.doubt(p)
+	}
+}
+
+// doubt has a peer checked soon.
+func (d *Directory) doubt(p swarm.PeerID) {
+	select {
+	case d.lost <- p:
+	default: // many at once: the rounds of pings and expiry will tell
 	}
 }

@@ -54,11 +54,15 @@ func TestSwarm(t *testing.T) {
 }
 
 // A failed dial hides a server from this node at once; a ping that is answered shows it
-// again.
+// again, and is sent without waiting for the next round.
 func TestSuspect(t *testing.T) {
 	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
-	a, c := join(t, boot), join(t, boot)
+	a := join(t, boot)
 	a.announce(t, 0, 4, swarm.Online)
+	boot.until(t, "a", servers(1))
+	rare := quick(boot.host.Addrs())
+	rare.Refresh = time.Hour
+	c := start(t, newHost(t, p2p.Config{}), rare)
 	c.until(t, "a", servers(1))
 	changed := c.Changed()
 	c.Suspect(a.host.ID())

@@ -134,8 +134,9 @@ func (d *Directory) refreshes(ctx context.Context) {
 	}
 }
 
-// watchLost checks peers whose connection ended: one that does not answer a ping is
-// suspected at once, long before its record expires.
+// watchLost checks peers whose connection ended, and those that a session suspects: one that
+// does not answer a ping is hidden at once, long before its record expires, and one that
+// answers is seen again.
 func (d *Directory) watchLost(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()

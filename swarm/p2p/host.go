@@ -20,6 +20,7 @@ import (
 	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+	"golang.org/x/sync/singleflight"
 
 	"whorl/swarm"
 )
@@ -34,6 +35,8 @@ type Host struct {
 	instance [16]byte       // tells this process from another with the same identity
 	wg       sync.WaitGroup // streams being answered, dials in the background
 
+	live        context.Context    // until Close
+	flights     singleflight.Group // dials and pings that several wait for
 	dialTimeout time.Duration
 
 	mu     sync.Mutex // guards all below
@@ -66,6 +69,8 @@ func New(cfg Config) (*Host, error) {
 		rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
 	rand.Read(h.instance[:])
+	live, stop := context.WithCancel(context.Background())
+	h.live, h.stops = live, []context.CancelFunc{stop}
 	var opts []libp2p.Option
 	if h.door, err = resources(cfg); err == nil {
 		opts, err = options(cfg, id, h.door)

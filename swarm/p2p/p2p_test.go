@@ -133,6 +133,28 @@ func TestDialAfterRestart(t *testing.T) {
 	}
 }
 
+// Many who want the same peer at once make one attempt: a gateway whose users all come in the
+// moment that it starts does not use up what it may try.
+func TestManyWantOnePeer(t *testing.T) {
+	a, b := newHost(t, Config{}), newHost(t, Config{})
+	b.Handle("/one", func(context.Context, swarm.PeerID, wire.Stream) {})
+	a.AddAddrs(b.ID(), b.ListenAddrs())
+	var users sync.WaitGroup
+	for range 4 * hostTries {
+		users.Go(func() {
+			if _, err := a.Dial(t.Context(), b.ID(), "/one"); err != nil {
+				t.Error(err)
+			}
+		})
+		users.Go(func() {
+			if _, err := a.Ping(t.Context(), b.ID()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	users.Wait()
+}
+
 func TestPortInUse(t *testing.T) {
 	a := newHost(t, Config{})
 	log := slog.New(slog.DiscardHandler)

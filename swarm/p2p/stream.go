@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -23,7 +24,9 @@ import (
 func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Stream, error) {
 	id, err := peer.Decode(string(p))
 	if err == nil {
-		h.forgive(id)
+		err = h.connect(ctx, id)
+	}
+	if err == nil {
 		var s network.Stream
 		if s, err = h.h.NewStream(ctx, id, protocol.ID(proto)); err == nil {
 			h.use(p, proto)
@@ -35,6 +38,45 @@ func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Str
 		e.Code, e.Message = swarm.CodeVersion, fmt.Sprintf("peer %s does not speak %s: it runs another version, or has not this role", p.Short(), proto)
 	}
 	return nil, e
+}
+
+// connect sees that there is a connection to a peer. All who want one at a time share one
+// attempt: to the gate they are one.
+func (h *Host) connect(ctx context.Context, id peer.ID) error {
+	if h.h.Network().Connectedness(id) == network.Connected {
+		return nil
+	}
+	_, err := h.shared(ctx, "dial "+string(id), func(ctx context.Context) (time.Duration, error) {
+		h.forgive(id)
+		return 0, h.h.Connect(ctx, peer.AddrInfo{ID: id})
+	})
+	return err
+}
+
+// shared runs f in the background, for the time of a dial at most. Whoever asks for the same
+// meanwhile gets its result too; it goes on when the one who began it has left.
+func (h *Host) shared(ctx context.Context, what string, f func(context.Context) (time.Duration, error)) (time.Duration, error) {
+	begun := h.flights.DoChan(what, func() (any, error) {
+		var took time.Duration
+		err := error(net.ErrClosed)
+		over := make(chan struct{})
+		if !h.background(func() {
+			defer close(over)
+			ctx, cancel := context.WithTimeout(h.live, h.dialTimeout)
+			defer cancel()
+			took, err = f(ctx)
+		}) {
+			return took, err
+		}
+		<-over
+		return took, err
+	})
+	select {
+	case r := <-begun:
+		return r.Val.(time.Duration), r.Err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 // usedFor is how long Used remembers, maxUsed how many peers.
@@ -86,27 +128,40 @@ func (h *Host) Handle(proto string, f func(ctx context.Context, from swarm.PeerI
 	})
 }
 
-// Ping measures the round trip to a peer.
+// Ping measures the round trip to a peer. Its callers at one time share one ping: a peer
+// answers only a few of a node at once.
 func (h *Host) Ping(ctx context.Context, p swarm.PeerID) (time.Duration, error) {
 	id, err := peer.Decode(string(p))
 	if err != nil {
 		return 0, fmt.Errorf("ping: %w", err)
 	}
-	h.forgive(id)
-	ctx, cancel := context.WithCancel(ctx)
+	if err = h.connect(ctx, id); err == nil {
+		var rtt time.Duration
+		if rtt, err = h.shared(ctx, "ping "+string(id), func(ctx context.Context) (time.Duration, error) { return h.ping(ctx, id) }); err == nil {
+			return rtt, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("ping %s: %w", p.Short(), ctx.Err())
+	}
+	return 0, fmt.Errorf("ping %s: %s", p.Short(), reason(err))
+}
+
+func (h *Host) ping(ctx context.Context, id peer.ID) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx) // ends the stream
 	defer cancel()
 	select {
 	case r, ok := <-ping.Ping(ctx, h.h, id):
-		if !ok {
-			return 0, fmt.Errorf("ping %s: %w", p.Short(), ctx.Err())
+		switch {
+		case !ok:
+			return 0, context.Cause(ctx)
+		case r.Error != nil:
+			return 0, r.Error
 		}
-		if r.Error != nil {
-			return 0, fmt.Errorf("ping %s: %s", p.Short(), reason(r.Error))
-		}
-		h.smooth(p, r.RTT)
+		h.smooth(swarm.PeerID(id.String()), r.RTT)
 		return r.RTT, nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("ping %s: %w", p.Short(), ctx.Err())
+		return 0, ctx.Err()
 	}
 }
 
