@@ -98,3 +98,26 @@ func TestJoin(t *testing.T) {
 		}
 	}
 }
+
+// Whoever may be invited needs one word, and to an invitation to another model nobody is sent.
+func TestJoinByInvitation(t *testing.T) {
+	m, n := manifest("tiny", 8), manifest("other", 8)
+	for _, c := range []struct {
+		what       string
+		word       Invitation
+		ok         bool
+		want, note string
+	}{
+		{"of a hub", Invitation{Word: "whorl1abc", Model: m.UID()}, true, "whorl join whorl1abc", "That machine needs no files: it fetches the blocks that it will hold."},
+		{"of files", Invitation{Word: "whorl1abc", Model: m.UID(), Files: true}, true, "whorl join whorl1abc MODEL", "MODEL is the path of the model's files on that machine."},
+		{"to another model", Invitation{Word: "whorl1abc", Model: n.UID()}, true, "whorl serve tiny --initial-peers /ip4/127.0.0.1/tcp/1/p2p/gate --swarm garden", ""},
+		{"to a private swarm", Invitation{}, false, "whorl serve tiny --initial-peers /ip4/127.0.0.1/tcp/1/p2p/gate --swarm garden", ""},
+	} {
+		r := newRig(t, func(_ *Config, d *Deps) { d.Invite = func() (Invitation, bool) { return c.word, c.ok } })
+		s := snap(0, viewOf(m, record("a", m, 0, 4, swarm.Online)))
+		got := r.overview(s, s.at).Join
+		if got.Command.Text != c.want || c.note != "" && got.Note != c.note {
+			t.Errorf("%s: %s: %s", c.what, got.Command.Text, got.Note)
+		}
+	}
+}

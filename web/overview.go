@@ -234,13 +234,25 @@ const defaultSwarm = "main"
 // join says how to bring a server: for the given model, or else for the one in need.
 func (s *Site) join(all []judged, uid swarm.UID) view.Join {
 	j := view.Join{Text: "Any machine can hold some of the blocks. It takes those that need a holder most, and appears here within seconds."}
-	name := "MODEL"
+	name, wanted := "MODEL", swarm.UID("")
 	for i, m := range all {
 		if uid == m.coverage.Model || uid == "" && (i == 0 || m.condition == health.Broken && name == all[0].view.Manifest.Name) {
-			name = m.view.Manifest.Name
+			name, wanted = m.view.Manifest.Name, m.coverage.Model
 			if m.condition == health.Broken {
 				j.Text = view.PublicName(name).Text + " lacks " + view.Plural(swarm.Total(m.coverage.Missing), "block") + ". Any machine can take over some of them."
 			}
+		}
+	}
+	if s.deps.Invite != nil && wanted != "" {
+		if i, ok := s.deps.Invite(); ok && i.Model == wanted {
+			j.Command = view.Command{ID: "join-command", Text: "whorl join " + i.Word}
+			if i.Files {
+				j.Command.Text += " MODEL"
+				j.Note = "MODEL is the path of the model's files on that machine."
+			} else {
+				j.Note = "That machine needs no files: it fetches the blocks that it will hold."
+			}
+			return j
 		}
 	}
 	words := []string{"whorl", "serve", view.Quote(name)}

@@ -25,6 +25,13 @@ type node interface {
 	Status() swarm.NodeStatus
 }
 
+// Invitation is a word that anybody may use to bring a server.
+type Invitation struct {
+	Word  string
+	Model swarm.UID // that it leads to
+	Files bool      // a guest needs files of its own
+}
+
 // Config holds the numbers of the dashboard.
 type Config struct {
 	// Period is the time between two samples of the directory. What is older than two
@@ -85,6 +92,8 @@ type Deps struct {
 	Directory directory
 	Store     store.Store
 	Node      node // nil if there is nothing to tell
+	// Invite gives an invitation to this node's swarm that anybody may see; nil or false for none.
+	Invite func() (Invitation, bool)
 	// Models are the names this gateway generates with, for the playground; nil for none.
 	Models func() []string
 	// Changes announces that the directory changed; nil if it does not tell.

@@ -17,8 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/api"
+	"whorl/swarm"
 	"whorl/swarm/invite"
 	"whorl/swarm/p2p"
+	"whorl/web"
 )
 
 // accept takes an invitation in place of MODEL: it fills in what no flag says. It returns the
@@ -82,6 +84,15 @@ func (n *node) Invite() (api.Invitation, error) {
 	out.Secret = i.Key != nil
 	out.Word, err = i.Encode()
 	return out, err
+}
+
+// openInvitation is one that the node's pages may show: never of a private swarm.
+func (n *node) openInvitation() (web.Invitation, bool) {
+	if n.flags.private() {
+		return web.Invitation{}, false
+	}
+	i, err := n.Invite()
+	return web.Invitation{Word: i.Word, Model: swarm.UID(i.Manifest), Files: i.Model == ""}, err == nil && i.Manifest != ""
 }
 
 // private tells whether the swarm has a key.
