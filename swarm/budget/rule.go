@@ -6,10 +6,10 @@ import (
 )
 
 // Widths of prefixes. An IPv4 /24 is the least that is routed by itself, and what an attacker
-// rents at once; an IPv6 /56 is what one household gets.
+// rents at once; an IPv6 /48 is what a site or a hosting customer gets for the asking.
 const (
 	Bits4 = 24
-	Bits6 = 56
+	Bits6 = 48
 	// near6 is what one machine can have of IPv6 without asking anybody.
 	near6 = 64
 )

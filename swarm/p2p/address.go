@@ -11,6 +11,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
 )
 
 // CheckID refuses whatever is not the canonical text of a peer id. A key has many spellings
@@ -45,22 +46,9 @@ func ipOf(a ma.Multiaddr) netip.Addr {
 	return out.Unmap()
 }
 
-// Prefix is the network that an address belongs to as whoever pays for addresses sees it:
-// a /24 of IPv4, a /48 of IPv6. Identities are free; prefixes are not.
-func Prefix(ip netip.Addr) string {
-	bits := 24
-	switch {
-	case !ip.IsValid():
-		return ""
-	case ip.Is6():
-		bits = 48
-	}
-	p, err := ip.WithZone("").Prefix(bits)
-	if err != nil {
-		return ""
-	}
-	return p.String()
-}
+// Prefix is the network that an address belongs to as whoever pays for addresses sees it, of
+// any address: identities are free, prefixes are not.
+func Prefix(ip netip.Addr) string { return budget.Rule{Exempt: []netip.Prefix{}}.Net(ip) }
 
 // zone is the kind of network an address is good in.
 type zone int
