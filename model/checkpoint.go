@@ -54,7 +54,7 @@ func (c *Checkpoint) BytesRead() int64 { return c.file.Touched() }
 // Close unmaps the files. Loaded blocks and heads live on.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Names are what the library calls the tensors of the family, whatever format the file has.
+// Names are what transformers calls the tensors of the family, whatever format the file has.
 func (c *Checkpoint) Names() Names { return c.canon }
 
 // BlockParams is the number of parameters of block i.

@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 }
 
 // conform gives the lines of a model, and the number of its prompts whose new ids are all
-// decided: they equal the library's, or the test fails.
+// decided: they equal transformers', or the test fails.
 func conform(t *testing.T, dev tensor.Device, name, path, reference string) (lines []string, prompts int) {
 	t.Helper()
 	want := fixture.JSON[ref](t, reference)
@@ -89,7 +89,7 @@ func onLoad(t *testing.T, dev tensor.Device, name, path string, o model.LoadOpti
 	return line(t, r, o, name, farthest(got, inRows(want, r.ck.Config.Vocab)), steps(r, ids), nil)
 }
 
-// outOfLibrary is how far the outputs of blocks and the logits are from the library's.
+// outOfLibrary is how far the outputs of blocks and the logits are from transformers'.
 func outOfLibrary(r *rig, want ref) float64 {
 	worst := 0.0
 	h := r.hidden(tensor.ActF32, func(i int, rows []float32) {
@@ -98,13 +98,13 @@ func outOfLibrary(r *rig, want ref) float64 {
 	return max(worst, farthest(r.logits(tensor.ActF32, h), want.Blocks.Logits))
 }
 
-// counts are of greedy ids by which the library's two best logits differ enough.
+// counts are of greedy ids by which transformers' two best logits differ enough.
 type counts struct {
 	equal, decided int
 	prompts, all   int // those all of whose ids are decided and equal
 }
 
-// idsOf compares greedy ids with the library's, of each prompt up to the first that is not
+// idsOf compares greedy ids with transformers', of each prompt up to the first that is not
 // decided.
 func idsOf(r *rig, prompts []prompt) counts {
 	var in [][]int32
@@ -141,7 +141,7 @@ func steps(r *rig, ids []int32) bool {
 	return true
 }
 
-// line checks a result and writes it down. Ids are compared with the library's, so there
+// line checks a result and writes it down. Ids are compared with transformers', so there
 // are none where weights are not as they are stored.
 func line(t *testing.T, r *rig, o model.LoadOptions, name string, prefill float64, same bool, ids *counts) string {
 	t.Helper()

@@ -5,7 +5,7 @@ import (
 	"whorl/tensor"
 )
 
-// Defaults are what the library's configuration class of a family assumes where a
+// Defaults are what transformers' configuration class of a family assumes where a
 // config.json leaves a field out. Sizes that have no sensible default must be there.
 type Defaults struct {
 	Vocab, Heads int     // 0: published files always have them, so they must be there
@@ -15,7 +15,7 @@ type Defaults struct {
 	KVHeads      int  // 0: as many as attention heads
 	HeadDim      int  // 0: hidden size / attention heads
 	Tied         bool // head and embeddings are one table
-	// Activation is the library's name; "" is "silu". It is read from hidden_act.
+	// Activation is transformers' name; "" is "silu". It is read from hidden_act.
 	Activation string
 	// PartialRotary is how much of a head the family rotates: 0 if partial_rotary_factor
 	// is not a field of it, so that only 1 is accepted.
@@ -59,7 +59,7 @@ func DecoderJSON(f *Fields, family string, d Defaults) Config {
 	return c
 }
 
-// ActivationOf reads the name of an activation function, in the library's words.
+// ActivationOf reads the name of an activation function, in transformers' words.
 func ActivationOf(f *Fields, name, def string) tensor.Activation {
 	switch act := f.StringOr(name, def); act {
 	case "silu", "swish":
@@ -92,7 +92,7 @@ func headDim(f *Fields, c Config, def int) int {
 	return f.IntOr("head_dim", def)
 }
 
-// Common passes over the fields of any model of the library that alter no result, and over
+// Common passes over the fields of any model of transformers that alter no result, and over
 // its switches that are off; it refuses those that are on. DecoderJSON begins with it.
 func (f *Fields) Common() {
 	f.Skip(bookkeeping...)
@@ -126,12 +126,12 @@ var bookkeeping = []string{
 	"transformers.js_config", "unsloth_fixed", "unsloth_version", "max_sequence_length",
 }
 
-// DecoderNames are the tensors of the graph of model/nn as the library names them in most
+// DecoderNames are the tensors of the graph of model/nn as transformers names them in most
 // families; a family adds what only it has. The caller owns the result.
 func DecoderNames() Names {
 	return Names{
 		Prefixes: []Prefix{
-			{Body: "model."}, // as the library saves a model with its head
+			{Body: "model."}, // as transformers saves a model with its head
 			{},               // the model alone, with the head beside it
 		},
 		Block: "layers.%d.",

@@ -6,7 +6,7 @@ import (
 	"whorl/model/nn"
 )
 
-// Experts reads how many experts there are, under either of the names that the library
+// Experts reads how many experts there are, under either of the names that transformers
 // knows the field by.
 func (f *Fields) Experts(def int) int {
 	old := f.IntOr("num_experts", def)

@@ -8,7 +8,7 @@ import (
 	"whorl/model/weights"
 )
 
-// Module is a matrix of a block as the library has it, such as self_attn.q_proj: adapters
+// Module is a matrix of a block as transformers has it, such as self_attn.q_proj: adapters
 // speak of those. It may hold the rows of several parameters.
 type Module struct {
 	Name       string // what follows the block's prefix

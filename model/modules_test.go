@@ -10,7 +10,7 @@ import (
 	"whorl/tensor"
 )
 
-// Modules are matrices as the library has them: a fused one gives each parameter its rows,
+// Modules are matrices as transformers has them: a fused one gives each parameter its rows,
 // in the order of the graph.
 func TestModules(t *testing.T) {
 	spec := nn.Spec{Hidden: 8, FFN: 3, Heads: 4, KVHeads: 2, HeadDim: 2, Activation: tensor.SiLU}

@@ -220,7 +220,7 @@ func familyOf(f *Fields, families []Family) (Family, error) {
 	return Family{}, fmt.Errorf("%s: unknown architecture %q: supported are %s", f.where, name, strings.Join(known, ", "))
 }
 
-// agree refuses a model type that is another family's than the architecture's: the library
+// agree refuses a model type that is another family's than the architecture's: transformers
 // goes by the type, and the two may differ in what no tensor shows, such as windows.
 func agree(f *Fields, arch, kind string, fam Family, families []Family) error {
 	other := slices.ContainsFunc(families, func(o Family) bool { return o.ModelType == kind })

@@ -138,7 +138,7 @@ func TestOpenToleratesHarmlessFields(t *testing.T) {
 	for _, fields := range []map[string]any{
 		{"transformers.js_config": map[string]any{"dtype": "q4"}, "is_llama_config": true, "rope_interleaved": false},
 		{"rope_parameters": nil, "rope_theta": 10000, "rope_scaling": nil, "pretraining_tp": 1, "torch_dtype": "bfloat16"},
-		{"rope_parameters": nil}, // 10000 is what the library assumes
+		{"rope_parameters": nil}, // 10000 is what transformers assumes
 		{"head_dim": nil},
 		{"architectures": nil},
 		{"bos_token_id": 5, "max_length": 20, "temperature": 0.6, "_name_or_path": "x", "unsloth_fixed": true},
@@ -149,7 +149,7 @@ func TestOpenToleratesHarmlessFields(t *testing.T) {
 	}
 }
 
-// Of yarn's switches, null is false to the library, and is not the default.
+// Of yarn's switches, null is false to transformers, and is not the default.
 func TestNullOfYarn(t *testing.T) {
 	for text, want := range map[string]bool{"": false, `,"truncate":true`: false, `,"truncate":false`: true, `,"truncate":null`: true} {
 		fields, err := model.ParseFields("rope", []byte(`{"rope_type":"yarn","factor":4`+text+`}`))

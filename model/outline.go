@@ -39,7 +39,7 @@ func OutlineOf(name, where string, config []byte, families []Family) (*Outline, 
 	if err != nil {
 		return nil, err
 	}
-	stored := tensor.F32 // what the library assumes where a configuration does not say
+	stored := tensor.F32 // what transformers assumes where a configuration does not say
 	for _, key := range []string{"torch_dtype", "dtype"} {
 		if text := fields.StringOr(key, ""); text != "" {
 			if stored, err = tensor.ParseDType(text); err != nil {

@@ -93,7 +93,7 @@ func (x RopeFields) Scaled(f *Fields) nn.Rope {
 		r.LowFreq, r.HighFreq = float("low_freq_factor", 0), float("high_freq_factor", 0)
 		r.OldContext = f.IntOr("original_max_position_embeddings", old)
 	case nn.RopeDynamic:
-		// The library stretches from max_position_embeddings, whatever else is said.
+		// Transformers stretches from max_position_embeddings, whatever else is said.
 		r.Factor, r.OldContext = float("factor", 0), x.MaxPositions
 		f.Skip("original_max_position_embeddings")
 	case nn.RopeYarn:
@@ -112,7 +112,7 @@ func (x RopeFields) yarn(f *Fields, r *nn.Rope, old int) {
 	factor := f.FloatOr("factor", float64(x.MaxPositions)/float64(max(r.OldContext, 1)))
 	r.Factor = float32(factor)
 	r.BetaFast, r.BetaSlow = float32(f.FloatOr("beta_fast", 32)), float32(f.FloatOr("beta_slow", 1))
-	r.Untruncate = !f.BoolOr("truncate", !f.Null("truncate")) // null is false to the library
+	r.Untruncate = !f.BoolOr("truncate", !f.Null("truncate")) // null is false to transformers
 	scale, all := f.FloatOr("mscale", 0), f.FloatOr("mscale_all_dim", 0)
 	r.Magnitude = attentionFactor(f, nn.YarnMagnitude(factor, scale, all))
 }

@@ -84,7 +84,7 @@ func namedRope(r nn.Rope, factors []float32) nn.Rope {
 	}
 	want, have := guess.InvFreq(), r.InvFreq()
 	for i := range want {
-		// The converter divides where the library multiplies: a few roundings apart.
+		// The converter divides where transformers multiplies: a few roundings apart.
 		if math.Abs(float64(want[i]-have[i])) > 1e-5*float64(want[i]) {
 			return r
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // checkTie compares an LM head that the file holds although the configuration ties it to the
-// embeddings. The library ties the two if they are equal, and computes logits with the head
+// embeddings. Transformers ties the two if they are equal, and computes logits with the head
 // where they are not: a model that nobody meant, so it is refused. Files with both are old
 // ones; others cost no read.
 func (c *Checkpoint) checkTie() error {

@@ -23,7 +23,7 @@ type drawn struct {
 	Step  float32
 }
 
-// writeWide makes the folder of a wide model as the script made it for the library.
+// writeWide makes the folder of a wide model as the script made it for transformers.
 func writeWide(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", name, "weights.json"))

@@ -15,7 +15,7 @@ import (
 // Measuring says where the announced throughput comes from.
 type Measuring uint8
 
-// The ways.
+// Where the announced throughput comes from.
 const (
 	MeasureAuto   Measuring = iota // measure the loaded blocks
 	MeasureDryRun                  // measure, report, and end Run with ErrDryRun

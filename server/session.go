@@ -57,7 +57,7 @@ type session struct {
 	branch branch
 	tables *kvcache.Tables // nil until the sequences part
 	next   int             // the next row to arrive
-	comes  branch          // of the rows before it
+	comes  branch          // where the sequences stand after the rows that came last
 	step   uint64          // of the last rows computed
 	frames []*frame        // rows to compute, in order
 	queued [numSources]int

@@ -9,7 +9,7 @@ import (
 // Early says when a search with as many finished answers as it has beams is over.
 type Early uint8
 
-// The ways, as the library has them.
+// The ways, as transformers has them.
 const (
 	EarlyFalse Early = iota // when no open beam is likely to become better; by its length now
 	EarlyTrue               // at once

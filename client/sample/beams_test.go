@@ -42,7 +42,7 @@ func (m tables) search(t *testing.T, s *Beams, prompt []int32) {
 	}
 }
 
-// The answers, their order and their scores are those of the library.
+// The answers, their order and their scores are those of transformers.
 func TestBeamsEqualLibrary(t *testing.T) {
 	b, err := os.ReadFile("testdata/beams.json")
 	if err != nil {

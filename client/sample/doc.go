@@ -1,6 +1,6 @@
 // Package sample turns logits into a token. Pure: no clock, no global randomness, no
-// tensors. What it does equals the transformers library, in the library's order; presence
-// and frequency penalty, which the library lacks, follow OpenAI's formula:
+// tensors. What it does equals the transformers library, in transformers' order; presence
+// and frequency penalty, which transformers lacks, follow OpenAI's formula:
 //
 //	bias                added to the logits of the named ids
 //	repetition penalty  ids of the whole session: logits < 0 times it, others divided by it

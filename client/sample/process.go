@@ -6,7 +6,7 @@ import (
 )
 
 // processor changes logits by what was said before: everything in the list of the package
-// comment up to temperature. It counts in float32, as the library does, so that greedy
+// comment up to temperature. It counts in float32, as transformers does, so that greedy
 // answers agree. It allocates only at its first call. Not for concurrent use.
 type processor struct {
 	p     *Params
@@ -19,7 +19,7 @@ type processor struct {
 func newProcessor(p *Params, start int, end []int32) processor {
 	r := processor{p: p, start: start, end: end}
 	for _, w := range p.BadWords {
-		// The library never forbids the end itself.
+		// Transformers never forbids the end itself.
 		if len(w) > 1 || !slices.Contains(end, w[0]) {
 			r.bad = append(r.bad, w)
 		}

@@ -49,7 +49,7 @@ func (c *libraryCase) params() Params {
 	return out
 }
 
-// What the library makes of the same logits: scores to the bit, and after the warpers the
+// What transformers makes of the same logits: scores to the bit, and after the warpers the
 // same ids with the same shares.
 func TestProcessorsEqualLibrary(t *testing.T) {
 	b, err := os.ReadFile("testdata/processors.json")

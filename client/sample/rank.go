@@ -1,7 +1,7 @@
 package sample
 
 // topK returns the k best candidates of at least as many, best first, with weights,
-// reusing c. Candidates equal to the k-th stay, as in the library.
+// reusing c. Candidates equal to the k-th stay, as in transformers.
 //
 // A heap is built in one pass and only what is kept is taken out of it.
 func topK(c []candidate, k int) []candidate {

@@ -4,7 +4,7 @@ import "math"
 
 // typical returns the candidates whose surprise is nearest to the expected one, as few as
 // have the given share of the weight together, reusing c. Candidates as near as the last
-// of them stay, as in the library. Nearest come first; their logits are lost.
+// of them stay, as in transformers. Nearest come first; their logits are lost.
 func typical(c []candidate, mass float64) []candidate {
 	var total float64
 	for i := range c {

@@ -24,7 +24,7 @@ import (
 )
 
 // What Petals' own suite checks, restated for a swarm without gradients. Beams and
-// processors against the library are in searches_test.go.
+// processors against transformers are in searches_test.go.
 
 // oracle runs rows through blocks of TOY in float64, in one piece.
 func oracle(t *testing.T, r *real, span swarm.Span, rows []float32) []float32 {
@@ -175,7 +175,7 @@ func TestPetalsStepsEqualForward(t *testing.T) {
 }
 
 // Greedy and sampled ids are the same alone and with another session beside it, in one call
-// and in three that go on from each other (T12, T13; greedy against the library in
+// and in three that go on from each other (T12, T13; greedy against transformers in
 // TestToyEqualsReference).
 func TestPetalsResumedGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -44,7 +44,7 @@ func (c *roped) model(t *testing.T) string {
 }
 
 // A rotation that depends on the length is that of the session's, on every stage, in every
-// chunk, whoever steps in: what the library gives in one forward of that length.
+// chunk, whoever steps in: what transformers gives in one forward of that length.
 func TestToyRopesEqualLibrary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := os.ReadFile("testdata/toy_ropes.json")

@@ -47,7 +47,7 @@ func (c *searched) request() client.Request {
 	return r
 }
 
-// Searches and processors give the library's ids through every layout, and also when one
+// Searches and processors give transformers' ids through every layout, and also when one
 // server after the other dies: the caches of stages follow their beams whatever the model
 // knows of positions, rotations or slopes.
 func TestSearchesEqualLibrary(t *testing.T) {

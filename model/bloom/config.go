@@ -29,14 +29,14 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	}
 	c.FFN = 4 * c.Hidden
 	if n := f.IntOr("n_inner", c.FFN); n != c.FFN {
-		f.Fail("n_inner", "is %d, but the library's MLPs are 4 times the hidden size %d wide", n, c.Hidden)
+		f.Fail("n_inner", "is %d, but transformers' MLPs are 4 times the hidden size %d wide", n, c.Hidden)
 	}
 	f.Only("apply_residual_connection_post_layernorm", "false")
-	// With both, the library leaves out biases.
+	// With both, transformers leaves out biases.
 	if f.IntOr("pretraining_tp", 1) > 1 {
 		f.Only("slow_but_exact", "false")
 	}
-	// How the trainer fused its kernels; the library reads none of these.
+	// How the trainer fused its kernels; transformers reads none of these.
 	f.Skip("slow_but_exact", "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion",
 		"offset_alibi", "skip_bias_add", "skip_bias_add_qkv")
 	graph(&c)

@@ -5,7 +5,7 @@ import (
 	"whorl/tensor"
 )
 
-// Of the library's CohereConfig.
+// Of transformers' CohereConfig.
 var defaults = model.Defaults{Theta: 500000, MaxPositions: 8192, Tied: true}
 
 const (

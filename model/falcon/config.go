@@ -34,7 +34,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 		c.Rope, c.Alibi = nn.Rope{Kind: nn.RopeNone}, nn.AlibiBF16
 	}
 	f.Only("apply_residual_connection_post_layernorm", "false")
-	f.Skip("auto_map", "ff_factor") // the library reads neither
+	f.Skip("auto_map", "ff_factor") // transformers reads neither
 	f.Rest("falcon")
 	return c, f.Err()
 }
@@ -53,7 +53,7 @@ func variant(f *model.Fields, c *model.Config) {
 	norms = f.IntOr("num_ln_in_parallel_attn", norms)
 	switch {
 	case renewed && !parallel:
-		f.Fail("parallel_attn", "is false, which the library cannot run with new_decoder_architecture")
+		f.Fail("parallel_attn", "is false, which transformers cannot run with new_decoder_architecture")
 	case renewed:
 		c.KVHeads = kv
 	case multiQuery:
@@ -64,7 +64,7 @@ func variant(f *model.Fields, c *model.Config) {
 		}
 	}
 	if parallel && norms != 1 && (norms != 2 || !renewed) {
-		f.Fail("num_ln_in_parallel_attn", "is %d, which the library cannot run: 1 and, with new_decoder_architecture, 2 are possible", norms)
+		f.Fail("num_ln_in_parallel_attn", "is %d, which transformers cannot run: 1 and, with new_decoder_architecture, 2 are possible", norms)
 	}
 	c.Parallel, c.OneNorm = parallel, parallel && norms == 1
 }

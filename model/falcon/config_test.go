@@ -85,7 +85,7 @@ func TestConfigRefuses(t *testing.T) {
 		{`"n_embed":64,"activation":"gelu_pytorch_tanh","num_ln_in_parallel_attn":null,"parallel_attn":false,"multi_query":true`, ""},
 		{`"n_embed":32`, `field "n_embed" is 32, but hidden_size is 64`},
 		{`"num_attention_heads":7`, `field "hidden_size" is 64, no multiple of 7 attention heads`},
-		{`"new_decoder_architecture":true,"parallel_attn":false`, `field "parallel_attn" is false, which the library cannot run`},
+		{`"new_decoder_architecture":true,"parallel_attn":false`, `field "parallel_attn" is false, which transformers cannot run`},
 		{`"new_decoder_architecture":true,"num_ln_in_parallel_attn":3`, `field "num_ln_in_parallel_attn" is 3`},
 		{`"num_ln_in_parallel_attn":2`, `field "num_ln_in_parallel_attn" is 2`},
 		{`"new_decoder_architecture":true,"num_kv_heads":3`, "8 attention heads are no multiple of 3 key/value heads"},

@@ -8,7 +8,7 @@ import (
 	"whorl/tensor"
 )
 
-// Of the library's Gemma2Config.
+// Of transformers' Gemma2Config.
 var defaults = model.Defaults{
 	Eps: 1e-6, Theta: 10000, MaxPositions: 8192, KVHeads: 4, HeadDim: 256, Tied: true,
 	Activation: "gelu_pytorch_tanh",
@@ -23,7 +23,7 @@ const (
 
 func fromJSON(f *model.Fields) (model.Config, error) {
 	c := model.DecoderJSON(f, "gemma2", defaults)
-	// hidden_act is an old name that the library passes over.
+	// hidden_act is an old name that transformers passes over.
 	c.Activation = model.ActivationOf(f, "hidden_activation", "gelu_pytorch_tanh")
 	c.OutNorm = true
 	c.AttnBias = f.BoolOr("attention_bias", false)

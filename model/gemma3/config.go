@@ -8,7 +8,7 @@ import (
 	"whorl/tensor"
 )
 
-// Of the library's Gemma3TextConfig. Published models that see pictures name no vocabulary,
+// Of transformers' Gemma3TextConfig. Published models that see pictures name no vocabulary,
 // and the smallest of them no heads either.
 var defaults = model.Defaults{
 	Vocab: 262208, Heads: 8,
@@ -39,7 +39,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	tied := f.BoolOr("tie_word_embeddings", true)
 	f.Rest("gemma3")
 	c, err := textConfig(text)
-	// The library's model around the text model ties the two tables, and caps no logits.
+	// Transformers' model around the text model ties the two tables, and caps no logits.
 	c.Tied, c.LogitSoftcap = tied, 0
 	return c, err
 }
@@ -51,7 +51,7 @@ func textConfig(f *model.Fields) (model.Config, error) {
 	c.AttnBias = f.BoolOr("attention_bias", false)
 	c.EmbedScale = float32(math.Sqrt(float64(c.Hidden)))
 	c.Scale = float32(math.Pow(f.FloatOr("query_pre_attn_scalar", defaultScalar), -0.5))
-	f.Skip("attn_logit_softcapping") // which the library reads and does not use
+	f.Skip("attn_logit_softcapping") // which transformers reads and does not use
 	c.LogitSoftcap = float32(f.Factor("final_logit_softcapping", 0))
 	f.Only("use_bidirectional_attention", "false")
 	f.Skip("cache_implementation")

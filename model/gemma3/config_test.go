@@ -11,7 +11,7 @@ import (
 
 // ofOne, ofFour and of27B are what published configurations say of the maths: the smallest
 // one in the form of transformers 4, the others from inside a vision model, of which they
-// say only what is not the library's default.
+// say only what is not transformers' default.
 const (
 	ofOne = `{"attention_bias":false,"attn_logit_softcapping":null,"final_logit_softcapping":null,"head_dim":256,
 	"hidden_activation":"gelu_pytorch_tanh","hidden_size":1152,"intermediate_size":6912,"max_position_embeddings":32768,

@@ -5,7 +5,7 @@ import (
 	"whorl/model/nn"
 )
 
-// Of the library's GraniteConfig.
+// Of transformers' GraniteConfig.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 10000, MaxPositions: 2048}
 
 func fromJSON(f *model.Fields) (model.Config, error) {

@@ -2,7 +2,7 @@ package llama
 
 import "whorl/model"
 
-// Of the library's LlamaConfig.
+// Of transformers' LlamaConfig.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 10000, MaxPositions: 2048}
 
 func fromJSON(f *model.Fields) (model.Config, error) {

@@ -25,7 +25,7 @@ func safetensors() model.Names {
 		model.Prefix{Body: "language_model.model.", Head: "language_model."}, // inside a vision model, transformers 4
 		model.Prefix{Body: "model.language_model."})                          // and 5
 	n.Ignore = []string{".rotary_emb.inv_freq"} // stored by old versions, recomputed by all
-	// A GGUF file with experts is what the library calls Mixtral: names for adapters and digests.
+	// A GGUF file with experts is what transformers calls Mixtral: names for adapters and digests.
 	n.Param[nn.Router] = "block_sparse_moe.gate"
 	n.Expert[nn.Gate] = "block_sparse_moe.experts.%d.w1"
 	n.Expert[nn.Up] = "block_sparse_moe.experts.%d.w3"

@@ -17,14 +17,14 @@ import (
 	"whorl/model/weights"
 )
 
-// Names that the library gives to the files of an adapter.
+// Names that PEFT gives to the files of an adapter.
 const (
 	configName  = "adapter_config.json"
 	weightsName = "adapter_model.safetensors"
 	pickleName  = "adapter_model.bin"
 )
 
-// tensorPrefix is how the library's wrapper spells the base model.
+// tensorPrefix is how PEFT's wrapper spells the base model.
 const tensorPrefix = "base_model.model."
 
 // Adapter is an open folder. It is safe for concurrent use, except that Close must come
@@ -153,7 +153,7 @@ func (a *Adapter) change(cfg *config, full string, m model.Module) (change, bool
 		if hasA || hasB {
 			return c, false, fmt.Errorf("there are tensors for %s, which is not supported: experts and routers are served without adapters", full)
 		}
-		return c, false, nil // the library targets linear modules only: these are parameters
+		return c, false, nil // PEFT targets linear modules only: these are parameters
 	}
 	wanted := cfg.changes(full, true)
 	switch {
@@ -189,7 +189,7 @@ var unsupported = []struct{ part, what string }{
 	{"lora_A.bias", "biases of adapters are not supported"},
 	{"lora_B.bias", "biases of adapters are not supported"},
 	{"modules_to_save", "modules saved whole are not supported"},
-	// The library's modules need not be called as its checkpoints have them.
+	// PEFT's modules need not be called as its checkpoints have them.
 	{".experts.", "adapters of experts are not supported"},
 	{".gate.lora_", "adapters of routers are not supported"},
 }

@@ -20,7 +20,7 @@ func TestConfigScalesAndRanks(t *testing.T) {
 		{"a suffix begins at a dot", plain + `, "rank_pattern": {"proj": 2}`, "model.layers.0.self_attn.q_proj", 4, 1.5},
 		{"the first pattern counts", plain + `, "rank_pattern": {"z": 9, ".*0.*q_proj": 3, "q_proj": 2}`, "model.layers.0.self_attn.q_proj", 3, 2},
 		{"alpha of a pattern", plain + `, "alpha_pattern": {"^model.layers.0.self_attn.q_proj": 1e1}`, "model.layers.0.self_attn.q_proj", 4, 2.5},
-		{"no fields: the library's defaults", `"peft_type": "LORA", "target_modules": "all-linear"`, "x", 8, 1},
+		{"no fields: PEFT's defaults", `"peft_type": "LORA", "target_modules": "all-linear"`, "x", 8, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := parseConfig("adapter_config.json", []byte("{"+tt.json+"}"))

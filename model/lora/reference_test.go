@@ -191,7 +191,7 @@ func (r *rig) greedy(p *part, n int) []int32 {
 	return out
 }
 
-// An adapted model is what the library makes of it: after every block, in its logits, and
+// An adapted model is what PEFT makes of it: after every block, in its logits, and
 // in the ids that it chooses.
 func TestEqualsReference(t *testing.T) {
 	for _, f := range adapters {

@@ -102,7 +102,7 @@ func readTargets(f *model.Fields) targets {
 	}
 	t.readLayers(f)
 	if len(t.layers) > 0 && (t.all || t.whole.re != nil) {
-		f.Fail("layers_to_transform", "is given, but target_modules is no list: the library refuses that")
+		f.Fail("layers_to_transform", "is given, but target_modules is no list: PEFT refuses that")
 	}
 	return t
 }

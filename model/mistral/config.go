@@ -2,7 +2,7 @@ package mistral
 
 import "whorl/model"
 
-// Of the library's MistralConfig.
+// Of transformers' MistralConfig.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 10000, MaxPositions: 131072, KVHeads: 8}
 
 // defaultWindow is that of a config.json that says nothing; null is no window.

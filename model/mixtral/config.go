@@ -2,7 +2,7 @@ package mixtral
 
 import "whorl/model"
 
-// Of the library's MixtralConfig.
+// Of transformers' MixtralConfig.
 var defaults = model.Defaults{Eps: 1e-5, Theta: 1000000, MaxPositions: 4096 * 32, KVHeads: 8}
 
 func fromJSON(f *model.Fields) (model.Config, error) {

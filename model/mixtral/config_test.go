@@ -14,7 +14,7 @@ const of8x7B = `{"architectures":["MixtralForCausalLM"],"hidden_act":"silu","hid
 	"num_key_value_heads":8,"num_local_experts":8,"output_router_logits":false,"rms_norm_eps":1e-05,"rope_theta":1000000.0,
 	"router_aux_loss_coef":0.02,"sliding_window":null,"tie_word_embeddings":false,"vocab_size":32000}`
 
-// And that of 8x22B, with what it leaves to the library's defaults left out.
+// And that of 8x22B, with what it leaves to transformers' defaults left out.
 const of8x22B = `{"hidden_size":6144,"intermediate_size":16384,"max_position_embeddings":65536,"model_type":"mixtral","num_attention_heads":48,
 	"num_hidden_layers":56,"router_jitter_noise":0.0,"vocab_size":32768}`
 

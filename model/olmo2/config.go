@@ -2,7 +2,7 @@ package olmo2
 
 import "whorl/model"
 
-// Of the library's Olmo2Config.
+// Of transformers' Olmo2Config.
 var defaults = model.Defaults{Eps: 1e-5, Theta: 10000, MaxPositions: 2048}
 
 func fromJSON(f *model.Fields) (model.Config, error) {

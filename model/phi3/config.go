@@ -2,7 +2,7 @@ package phi3
 
 import "whorl/model"
 
-// Of the library's Phi3Config.
+// Of transformers' Phi3Config.
 var defaults = model.Defaults{Eps: 1e-5, MaxPositions: 4096, OwnRope: true}
 
 const (

@@ -2,7 +2,7 @@ package qwen2
 
 import "whorl/model"
 
-// Of the library's Qwen2Config.
+// Of transformers' Qwen2Config.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 10000, MaxPositions: 32768, KVHeads: 32}
 
 func fromJSON(f *model.Fields) (model.Config, error) {

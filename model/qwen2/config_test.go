@@ -49,7 +49,7 @@ func TestConfig(t *testing.T) {
 	for _, kv := range []struct {
 		value string
 		want  int
-	}{{"", 32}, {"null", 9}, {"1", 1}} { // as the library has it
+	}{{"", 32}, {"null", 9}, {"1", 1}} { // as transformers has it
 		if c, err := read(t, map[string]string{"num_key_value_heads": kv.value}); err != nil || c.KVHeads != kv.want {
 			t.Errorf("num_key_value_heads %q: %d heads, %v; want %d", kv.value, c.KVHeads, err, kv.want)
 		}
@@ -67,7 +67,7 @@ func TestWindows(t *testing.T) {
 		{map[string]string{on: "true", size: "16", first: "0", types: ""}, [2]int{16, 16}},
 		{map[string]string{on: "true", size: "16", first: "2", types: ""}, [2]int{0, 0}},
 		{map[string]string{on: "true", size: "16", first: "", types: ""}, [2]int{0, 0}},   // from block 28 on
-		{map[string]string{on: "true", size: "", first: "1", types: ""}, [2]int{0, 4096}}, // of the library's class
+		{map[string]string{on: "true", size: "", first: "1", types: ""}, [2]int{0, 4096}}, // of transformers' class
 		{map[string]string{on: "true", size: "null", first: "0", types: ""}, [2]int{0, 0}},
 		{map[string]string{on: "false", size: "16", first: "0", types: ""}, [2]int{0, 0}},
 		{map[string]string{on: "", size: "16", first: "0", types: ""}, [2]int{0, 0}},

@@ -2,7 +2,7 @@ package qwen3
 
 import "whorl/model"
 
-// Of the library's Qwen3Config.
+// Of transformers' Qwen3Config.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 10000, MaxPositions: 32768, KVHeads: 32, HeadDim: 128}
 
 func fromJSON(f *model.Fields) (model.Config, error) {

@@ -46,7 +46,7 @@ func TestConfig(t *testing.T) {
 	if !c.QKNorm || c.AttnBias || c.QKVBias || c.HeadDim != 12 || c.KVHeads != 3 {
 		t.Errorf("%+v", c)
 	}
-	// Of the library's class, whatever hidden size and heads are.
+	// Of transformers' class, whatever hidden size and heads are.
 	if c, err := read(t, map[string]string{"head_dim": "", "attention_bias": "true"}); err != nil || c.HeadDim != 128 || !c.AttnBias {
 		t.Errorf("%+v, %v; want heads of 128 and biases", c, err)
 	}

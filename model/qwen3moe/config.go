@@ -8,7 +8,7 @@ import (
 	"whorl/model/nn"
 )
 
-// Of the library's Qwen3MoeConfig.
+// Of transformers' Qwen3MoeConfig.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 10000, MaxPositions: 32768, KVHeads: 4}
 
 func fromJSON(f *model.Fields) (model.Config, error) {
@@ -26,7 +26,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 	return c, f.Err()
 }
 
-// window is that of every block. The first versions of the library gave it to those from
+// window is that of every block. The first versions of transformers gave it to those from
 // max_window_layers on; later ones do not read that field.
 func window(f *model.Fields) int {
 	w := f.IntOr("sliding_window", 4096)
@@ -38,7 +38,7 @@ func window(f *model.Fields) int {
 		f.Fail("sliding_window", "is %d, want a number of positions or null", w)
 	}
 	if from != 0 {
-		f.Fail("max_window_layers", "is %d beside a window, which versions of the library read differently: only 0 is supported", from)
+		f.Fail("max_window_layers", "is %d beside a window, which versions of transformers read differently: only 0 is supported", from)
 	}
 	return w
 }

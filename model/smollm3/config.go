@@ -5,7 +5,7 @@ import (
 	"whorl/model/nn"
 )
 
-// Of the library's SmolLM3Config.
+// Of transformers' SmolLM3Config.
 var defaults = model.Defaults{Eps: 1e-6, Theta: 2000000, MaxPositions: 32768, KVHeads: 4, Tied: true}
 
 // defaultInterval: every fourth block does not rotate.
@@ -21,7 +21,7 @@ func fromJSON(f *model.Fields) (model.Config, error) {
 		window = 0
 	}
 	kinds := f.LayerTypes(c.Layers, func(i int) bool { return window > 0 && !rotates(i) })
-	f.Skip("max_window_layers", "pretraining_tp") // the published file has the latter, which the library does not read
+	f.Skip("max_window_layers", "pretraining_tp") // the published file has the latter, which transformers does not read
 	f.Rest("smollm3")
 	c.Slide(f, kinds, window)
 	if f.Err() != nil {

@@ -61,7 +61,7 @@ func TestConfigRefuses(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"no_rope_layer_interval":4`, `"no_rope_layer_interval":0`, `"no_rope_layer_interval" is 0`},
 		{`"no_rope_layer_interval":4`, `"no_rope_layers":[1,0]`, `"no_rope_layers" has 2 entries for 36 blocks`},
-		// The library's implementations of attention disagree on it.
+		// Transformers' implementations of attention disagree on it.
 		{`"no_rope_layer_interval":4`, `"layer_types":` + slides(36), `"layer_types" gives block 3 a window, but sliding_window is 0`},
 		{`"no_rope_layer_interval":4`, `"mystery":1`, `"mystery" is 1: the smollm3 family does not know it`},
 	} {

@@ -35,7 +35,7 @@ func packINT8(dst []byte, src []float32) {
 		clear(q)
 		return
 	}
-	unit := float32(1/a) * 127 // the library's way; weights of few bits lie on ties
+	unit := float32(1/a) * 127 // bitsandbytes' way; weights of few bits lie on ties
 	for i, v := range src {
 		// Limits matter only where 1/a overflows.
 		n := math.RoundToEven(float64(float32(v * unit)))

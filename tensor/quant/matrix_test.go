@@ -60,7 +60,7 @@ func TestMatricesEqualTheLibrary(t *testing.T) {
 			t.Error(err)
 		}
 		if want := interleave(t, d, rows, heads, codes); !bytes.Equal(m.Data, want) {
-			t.Errorf("%v %dx%d: other bytes than the library", d, rows, cols)
+			t.Errorf("%v %dx%d: other bytes than bitsandbytes", d, rows, cols)
 		}
 		all := make([]float32, rows*cols)
 		for i := range rows {
@@ -69,7 +69,7 @@ func TestMatricesEqualTheLibrary(t *testing.T) {
 		h := sha256.New()
 		binary.Write(h, binary.LittleEndian, all)
 		if got := hex.EncodeToString(h.Sum(nil)); got != sum {
-			t.Errorf("%v %dx%d: other values than the library", d, rows, cols)
+			t.Errorf("%v %dx%d: other values than bitsandbytes", d, rows, cols)
 		}
 		seen++
 	}
@@ -78,7 +78,7 @@ func TestMatricesEqualTheLibrary(t *testing.T) {
 	}
 }
 
-// interleave puts the library's separate scales and codes in our layout: a scale before
+// interleave puts bitsandbytes' separate scales and codes in our layout: a scale before
 // the codes of its row or block.
 func interleave(t *testing.T, d tensor.DType, rows int, heads, codes string) []byte {
 	t.Helper()

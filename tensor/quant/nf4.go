@@ -37,7 +37,7 @@ var (
 
 // dynamicMap gives the levels of the 8-bit type that scales are quantised to, in rising
 // order: zero, one, and with both signs, for i = 0..6, the middles of 2^i equal parts of
-// [0.1, 1] times 10^(i-6). The order of roundings is the library's.
+// [0.1, 1] times 10^(i-6). The order of roundings is bitsandbytes'.
 func dynamicMap() (levels [256]float32) {
 	const zero = 127
 	levels[255] = 1
@@ -121,7 +121,7 @@ func packNF4(dst []byte, src []float32) {
 
 // finishNF4 quantises the scales of all blocks of a matrix: less their mean, in groups of
 // 256, to the dynamic levels of the group's greatest magnitude. The mean is that of exact
-// numbers (the library sums float32 in an order of its own, which may differ in the last
+// numbers (bitsandbytes sums float32 in an order of its own, which may differ in the last
 // bit).
 func finishNF4(data []byte) {
 	n := len(data) / nf4Bytes

@@ -6,7 +6,7 @@
 //
 // The settings are those of apply_chat_template and cannot be changed: an
 // immutable sandbox, trim_blocks, lstrip_blocks, loop controls, {% generation %},
-// raise_exception, strftime_now, the library's own tojson, dict and namespace,
+// raise_exception, strftime_now, transformers' own tojson, dict and namespace,
 // no escaping. Undefined values, printing, comparing, white space and errors
 // follow Python; the tests compare all of it with jinja2 itself.
 //

@@ -44,7 +44,7 @@ func init() {
 	}
 }
 
-// set sets an attribute of a namespace; the library refuses those with an
+// set sets an attribute of a namespace; transformers refuses those with an
 // underscore.
 func (n *namespace) set(name string, v Value) {
 	if strings.HasPrefix(name, "_") {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// toJSON is json.dumps with the options that the library lets through.
+// toJSON is json.dumps with the options that transformers lets through.
 func toJSON(r *run, of Value, a passed) Value {
 	p := a.bind("tojson", "ensure_ascii", "indent", "separators", "sort_keys")
 	w := jsonWriter{r: r, flat: true, item: ", ", key: ": ", ascii: truthOr(p[0], false), sorted: truthOr(p[3], false)}
