@@ -99,11 +99,14 @@ func (s *site) guest(r *http.Request) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && loopback(u.Hostname())
 }
 
-// tokenOf is the token a request shows, in the header or as a sub-protocol of a
-// WebSocket: browsers cannot set headers there.
+// tokenOf is the token a request shows, in a header, or as a sub-protocol of a WebSocket: browsers
+// cannot set headers there. Clients of Anthropic's API have a header of their own for it.
 func tokenOf(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
+	}
+	if token := strings.TrimSpace(r.Header.Get("X-Api-Key")); token != "" {
+		return token
 	}
 	if websocket.IsWebSocketUpgrade(r) {
 		for _, p := range websocket.Subprotocols(r) {

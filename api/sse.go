@@ -30,11 +30,20 @@ func (e *EventStream) Send(v any) {
 	if v == nil {
 		return
 	}
+	e.Raw("data: " + encoded(v) + "\n\n")
+}
+
+// SendNamed writes one event with a name.
+func (e *EventStream) SendNamed(name string, v any) {
+	e.Raw("event: " + name + "\ndata: " + encoded(v) + "\n\n")
+}
+
+func encoded(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // our own types
 	}
-	e.Raw("data: " + string(b) + "\n\n")
+	return string(b)
 }
 
 // Comment keeps the connection alive; readers ignore it.

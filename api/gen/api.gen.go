@@ -244,6 +244,219 @@ func (e LegacyModelState) Valid() bool {
 	}
 }
 
+// Defines values for MessagesAnswerRole.
+const (
+	MessagesAnswerRoleAssistant MessagesAnswerRole = "assistant"
+)
+
+// Valid indicates whether the value is a known member of the MessagesAnswerRole enum.
+func (e MessagesAnswerRole) Valid() bool {
+	switch e {
+	case MessagesAnswerRoleAssistant:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesAnswerStopReason.
+const (
+	MessagesAnswerStopReasonEndTurn      MessagesAnswerStopReason = "end_turn"
+	MessagesAnswerStopReasonLessThannil  MessagesAnswerStopReason = "<nil>"
+	MessagesAnswerStopReasonMaxTokens    MessagesAnswerStopReason = "max_tokens"
+	MessagesAnswerStopReasonStopSequence MessagesAnswerStopReason = "stop_sequence"
+)
+
+// Valid indicates whether the value is a known member of the MessagesAnswerStopReason enum.
+func (e MessagesAnswerStopReason) Valid() bool {
+	switch e {
+	case MessagesAnswerStopReasonEndTurn:
+		return true
+	case MessagesAnswerStopReasonLessThannil:
+		return true
+	case MessagesAnswerStopReasonMaxTokens:
+		return true
+	case MessagesAnswerStopReasonStopSequence:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesAnswerType.
+const (
+	MessagesAnswerTypeMessage MessagesAnswerType = "message"
+)
+
+// Valid indicates whether the value is a known member of the MessagesAnswerType enum.
+func (e MessagesAnswerType) Valid() bool {
+	switch e {
+	case MessagesAnswerTypeMessage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesErrorType.
+const (
+	MessagesErrorTypeApiError            MessagesErrorType = "api_error"
+	MessagesErrorTypeAuthenticationError MessagesErrorType = "authentication_error"
+	MessagesErrorTypeInvalidRequestError MessagesErrorType = "invalid_request_error"
+	MessagesErrorTypeNotFoundError       MessagesErrorType = "not_found_error"
+	MessagesErrorTypeOverloadedError     MessagesErrorType = "overloaded_error"
+	MessagesErrorTypePermissionError     MessagesErrorType = "permission_error"
+	MessagesErrorTypeRateLimitError      MessagesErrorType = "rate_limit_error"
+	MessagesErrorTypeRequestTooLarge     MessagesErrorType = "request_too_large"
+	MessagesErrorTypeTimeoutError        MessagesErrorType = "timeout_error"
+)
+
+// Valid indicates whether the value is a known member of the MessagesErrorType enum.
+func (e MessagesErrorType) Valid() bool {
+	switch e {
+	case MessagesErrorTypeApiError:
+		return true
+	case MessagesErrorTypeAuthenticationError:
+		return true
+	case MessagesErrorTypeInvalidRequestError:
+		return true
+	case MessagesErrorTypeNotFoundError:
+		return true
+	case MessagesErrorTypeOverloadedError:
+		return true
+	case MessagesErrorTypePermissionError:
+		return true
+	case MessagesErrorTypeRateLimitError:
+		return true
+	case MessagesErrorTypeRequestTooLarge:
+		return true
+	case MessagesErrorTypeTimeoutError:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesEventType.
+const (
+	MessagesEventTypeContentBlockDelta MessagesEventType = "content_block_delta"
+	MessagesEventTypeContentBlockStart MessagesEventType = "content_block_start"
+	MessagesEventTypeContentBlockStop  MessagesEventType = "content_block_stop"
+	MessagesEventTypeError             MessagesEventType = "error"
+	MessagesEventTypeMessageDelta      MessagesEventType = "message_delta"
+	MessagesEventTypeMessageStart      MessagesEventType = "message_start"
+	MessagesEventTypeMessageStop       MessagesEventType = "message_stop"
+	MessagesEventTypePing              MessagesEventType = "ping"
+)
+
+// Valid indicates whether the value is a known member of the MessagesEventType enum.
+func (e MessagesEventType) Valid() bool {
+	switch e {
+	case MessagesEventTypeContentBlockDelta:
+		return true
+	case MessagesEventTypeContentBlockStart:
+		return true
+	case MessagesEventTypeContentBlockStop:
+		return true
+	case MessagesEventTypeError:
+		return true
+	case MessagesEventTypeMessageDelta:
+		return true
+	case MessagesEventTypeMessageStart:
+		return true
+	case MessagesEventTypeMessageStop:
+		return true
+	case MessagesEventTypePing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesFailureType.
+const (
+	MessagesFailureTypeError MessagesFailureType = "error"
+)
+
+// Valid indicates whether the value is a known member of the MessagesFailureType enum.
+func (e MessagesFailureType) Valid() bool {
+	switch e {
+	case MessagesFailureTypeError:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesPieceType.
+const (
+	MessagesPieceTypeTextDelta MessagesPieceType = "text_delta"
+)
+
+// Valid indicates whether the value is a known member of the MessagesPieceType enum.
+func (e MessagesPieceType) Valid() bool {
+	switch e {
+	case MessagesPieceTypeTextDelta:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesStop.
+const (
+	MessagesStopEndTurn      MessagesStop = "end_turn"
+	MessagesStopMaxTokens    MessagesStop = "max_tokens"
+	MessagesStopStopSequence MessagesStop = "stop_sequence"
+)
+
+// Valid indicates whether the value is a known member of the MessagesStop enum.
+func (e MessagesStop) Valid() bool {
+	switch e {
+	case MessagesStopEndTurn:
+		return true
+	case MessagesStopMaxTokens:
+		return true
+	case MessagesStopStopSequence:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesTextType.
+const (
+	MessagesTextTypeText MessagesTextType = "text"
+)
+
+// Valid indicates whether the value is a known member of the MessagesTextType enum.
+func (e MessagesTextType) Valid() bool {
+	switch e {
+	case MessagesTextTypeText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesTurnRole.
+const (
+	MessagesTurnRoleAssistant MessagesTurnRole = "assistant"
+	MessagesTurnRoleUser      MessagesTurnRole = "user"
+)
+
+// Valid indicates whether the value is a known member of the MessagesTurnRole enum.
+func (e MessagesTurnRole) Valid() bool {
+	switch e {
+	case MessagesTurnRoleAssistant:
+		return true
+	case MessagesTurnRoleUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ModelState.
 const (
 	ModelStateBroken   ModelState = "broken"
@@ -1238,6 +1451,11 @@ type ContentPart struct {
 // ContentPartType defines model for ContentPart.Type.
 type ContentPartType string
 
+// CountedTokens defines model for CountedTokens.
+type CountedTokens struct {
+	InputTokens int `json:"input_tokens"`
+}
+
 // Coverage defines model for Coverage.
 type Coverage struct {
 	Blocks    []BlockCoverage `json:"blocks"`
@@ -1494,6 +1712,224 @@ type Manifest struct {
 
 	// Tokenizer What the tokenizer and its chat templates are named by; missing for models without one.
 	Tokenizer *string `json:"tokenizer,omitempty"`
+}
+
+// MessagesAnswer defines model for MessagesAnswer.
+type MessagesAnswer struct {
+	// Content One block; in message_start none.
+	Content []MessagesText     `json:"content"`
+	Id      string             `json:"id"`
+	Model   string             `json:"model"`
+	Role    MessagesAnswerRole `json:"role"`
+
+	// StopReason null in message_start.
+	StopReason *MessagesAnswerStopReason `json:"stop_reason"`
+
+	// StopSequence The text that ended the answer.
+	StopSequence *string            `json:"stop_sequence"`
+	Type         MessagesAnswerType `json:"type"`
+	Usage        MessagesUsage      `json:"usage"`
+}
+
+// MessagesAnswerRole defines model for MessagesAnswer.Role.
+type MessagesAnswerRole string
+
+// MessagesAnswerStopReason null in message_start.
+type MessagesAnswerStopReason string
+
+// MessagesAnswerType defines model for MessagesAnswer.Type.
+type MessagesAnswerType string
+
+// MessagesDelta A piece of a block's text, or in message_delta how the answer ended.
+type MessagesDelta = any
+
+// MessagesEnd defines model for MessagesEnd.
+type MessagesEnd struct {
+	StopReason   MessagesStop `json:"stop_reason"`
+	StopSequence *string      `json:"stop_sequence"`
+}
+
+// MessagesError defines model for MessagesError.
+type MessagesError struct {
+	Message string            `json:"message"`
+	Type    MessagesErrorType `json:"type"`
+}
+
+// MessagesErrorType defines model for MessagesError.Type.
+type MessagesErrorType string
+
+// MessagesEvent The data of an event; its type is the event's name too.
+type MessagesEvent struct {
+	ContentBlock *MessagesText `json:"content_block,omitempty"`
+
+	// Delta A piece of a block's text, or in message_delta how the answer ended.
+	Delta *MessagesDelta `json:"delta,omitempty"`
+	Error *MessagesError `json:"error,omitempty"`
+
+	// Index Of the block.
+	Index     *int              `json:"index,omitempty"`
+	Message   *MessagesAnswer   `json:"message,omitempty"`
+	RequestId *string           `json:"request_id,omitempty"`
+	Type      MessagesEventType `json:"type"`
+	Usage     *MessagesUsage    `json:"usage,omitempty"`
+}
+
+// MessagesEventType defines model for MessagesEvent.Type.
+type MessagesEventType string
+
+// MessagesFailure defines model for MessagesFailure.
+type MessagesFailure struct {
+	Error     MessagesError       `json:"error"`
+	RequestId string              `json:"request_id"`
+	Type      MessagesFailureType `json:"type"`
+}
+
+// MessagesFailureType defines model for MessagesFailure.Type.
+type MessagesFailureType string
+
+// MessagesPiece defines model for MessagesPiece.
+type MessagesPiece struct {
+	Text string            `json:"text"`
+	Type MessagesPieceType `json:"type"`
+}
+
+// MessagesPieceType defines model for MessagesPiece.Type.
+type MessagesPieceType string
+
+// MessagesPrompt defines model for MessagesPrompt.
+type MessagesPrompt struct {
+	// CacheControl Ignored: it would only be a matter of speed.
+	CacheControl interface{} `json:"cache_control,omitempty"`
+
+	// Container Refused.
+	Container interface{} `json:"container,omitempty"`
+
+	// ContextManagement Refused unless empty.
+	ContextManagement interface{} `json:"context_management,omitempty"`
+
+	// McpServers Refused unless empty.
+	McpServers interface{} `json:"mcp_servers,omitempty"`
+
+	// Messages Neighbours of one role are one turn, a line each. The last is the user's: to continue an assistant's text is refused.
+	Messages []MessagesTurn `json:"messages"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// OutputConfig Refused unless empty.
+	OutputConfig interface{} `json:"output_config,omitempty"`
+
+	// OutputFormat Refused.
+	OutputFormat interface{} `json:"output_format,omitempty"`
+
+	// System Text, or text parts that are joined. Other parts are refused.
+	System   *Content          `json:"system,omitempty"`
+	Thinking *MessagesThinking `json:"thinking,omitempty"`
+
+	// ToolChoice Refused.
+	ToolChoice interface{} `json:"tool_choice,omitempty"`
+
+	// Tools Refused unless empty.
+	Tools interface{} `json:"tools,omitempty"`
+}
+
+// MessagesRequest defines model for MessagesRequest.
+type MessagesRequest struct {
+	// CacheControl Ignored: it would only be a matter of speed.
+	CacheControl interface{} `json:"cache_control,omitempty"`
+
+	// Container Refused.
+	Container interface{} `json:"container,omitempty"`
+
+	// ContextManagement Refused unless empty.
+	ContextManagement interface{} `json:"context_management,omitempty"`
+
+	// InferenceGeo Ignored: a swarm is where it is.
+	InferenceGeo interface{} `json:"inference_geo,omitempty"`
+	MaxTokens    int         `json:"max_tokens"`
+
+	// McpServers Refused unless empty.
+	McpServers interface{} `json:"mcp_servers,omitempty"`
+
+	// Messages Neighbours of one role are one turn, a line each. The last is the user's: to continue an assistant's text is refused.
+	Messages []MessagesTurn `json:"messages"`
+
+	// Metadata Ignored.
+	Metadata interface{} `json:"metadata,omitempty"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// OutputConfig Refused unless empty.
+	OutputConfig interface{} `json:"output_config,omitempty"`
+
+	// OutputFormat Refused.
+	OutputFormat interface{} `json:"output_format,omitempty"`
+
+	// ServiceTier Ignored.
+	ServiceTier interface{} `json:"service_tier,omitempty"`
+
+	// Speed Ignored.
+	Speed interface{} `json:"speed,omitempty"`
+
+	// StopSequences Texts that end the answer and are not shown.
+	StopSequences []string `json:"stop_sequences,omitempty"`
+	Stream        *bool    `json:"stream,omitempty"`
+
+	// System Text, or text parts that are joined. Other parts are refused.
+	System *Content `json:"system,omitempty"`
+
+	// Temperature 0 (greedy) to 100; 1 by default.
+	Temperature *float64          `json:"temperature,omitempty"`
+	Thinking    *MessagesThinking `json:"thinking,omitempty"`
+
+	// ToolChoice Refused.
+	ToolChoice interface{} `json:"tool_choice,omitempty"`
+
+	// Tools Refused unless empty.
+	Tools interface{} `json:"tools,omitempty"`
+
+	// TopK 0 or -1 for all, the default.
+	TopK *int `json:"top_k,omitempty"`
+
+	// TopP 0 (the best alone) to 1 (all, the default).
+	TopP *float64 `json:"top_p,omitempty"`
+}
+
+// MessagesStop defines model for MessagesStop.
+type MessagesStop string
+
+// MessagesText defines model for MessagesText.
+type MessagesText struct {
+	Text string           `json:"text"`
+	Type MessagesTextType `json:"type"`
+}
+
+// MessagesTextType defines model for MessagesText.Type.
+type MessagesTextType string
+
+// MessagesThinking defines model for MessagesThinking.
+type MessagesThinking struct {
+	// Type Only disabled is supported.
+	Type string `json:"type"`
+}
+
+// MessagesTurn defines model for MessagesTurn.
+type MessagesTurn struct {
+	// Content Text, or text parts that are joined. Other parts are refused.
+	Content Content          `json:"content"`
+	Role    MessagesTurnRole `json:"role"`
+}
+
+// MessagesTurnRole defines model for MessagesTurn.Role.
+type MessagesTurnRole string
+
+// MessagesUsage defines model for MessagesUsage.
+type MessagesUsage struct {
+	InputTokens int `json:"input_tokens"`
+
+	// OutputTokens In message_start 0, in message_delta of the whole answer.
+	OutputTokens int `json:"output_tokens"`
 }
 
 // ModelClass Servers of one class give the same bits.
@@ -2119,6 +2555,9 @@ type Version struct {
 // VersionName defines model for Version.Name.
 type VersionName string
 
+// AnthropicVersion defines model for AnthropicVersion.
+type AnthropicVersion = string
+
 // ModelID defines model for ModelID.
 type ModelID = string
 
@@ -2127,6 +2566,9 @@ type ModelName = string
 
 // RequestTimeout defines model for RequestTimeout.
 type RequestTimeout = string
+
+// Anthropic defines model for Anthropic.
+type Anthropic = MessagesFailure
 
 // Legacy defines model for Legacy.
 type Legacy = SocketFailure
@@ -2167,6 +2609,21 @@ type CreateCompletionParams struct {
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
 }
 
+// CreateMessageParams defines parameters for CreateMessage.
+type CreateMessageParams struct {
+	// AnthropicVersion Ignored. Clients send it.
+	AnthropicVersion *AnthropicVersion `json:"Anthropic-Version,omitempty"`
+
+	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
+	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+}
+
+// CountMessageTokensParams defines parameters for CountMessageTokens.
+type CountMessageTokensParams struct {
+	// AnthropicVersion Ignored. Clients send it.
+	AnthropicVersion *AnthropicVersion `json:"Anthropic-Version,omitempty"`
+}
+
 // GenerateJSONRequestBody defines body for Generate for application/json ContentType.
 type GenerateJSONRequestBody = GenerateRequest
 
@@ -2187,6 +2644,12 @@ type CreateChatCompletionJSONRequestBody = ChatRequest
 
 // CreateCompletionJSONRequestBody defines body for CreateCompletion for application/json ContentType.
 type CreateCompletionJSONRequestBody = CompletionRequest
+
+// CreateMessageJSONRequestBody defines body for CreateMessage for application/json ContentType.
+type CreateMessageJSONRequestBody = MessagesRequest
+
+// CountMessageTokensJSONRequestBody defines body for CountMessageTokens for application/json ContentType.
+type CountMessageTokensJSONRequestBody = MessagesPrompt
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -2271,6 +2734,12 @@ type ServerInterface interface {
 	// CreateCompletion Continue a text
 	// (POST /v1/completions)
 	CreateCompletion(w http.ResponseWriter, r *http.Request, params CreateCompletionParams)
+	// CreateMessage Answer a conversation, as Anthropic's Messages have it
+	// (POST /v1/messages)
+	CreateMessage(w http.ResponseWriter, r *http.Request, params CreateMessageParams)
+	// CountMessageTokens How many tokens a conversation has, as the model reads it
+	// (POST /v1/messages/count_tokens)
+	CountMessageTokens(w http.ResponseWriter, r *http.Request, params CountMessageTokensParams)
 	// ListOpenAIModels Models this gateway answers with
 	// (GET /v1/models)
 	ListOpenAIModels(w http.ResponseWriter, r *http.Request)
@@ -2445,6 +2914,18 @@ func (_ Unimplemented) CreateChatCompletion(w http.ResponseWriter, r *http.Reque
 // CreateCompletion Continue a text
 // (POST /v1/completions)
 func (_ Unimplemented) CreateCompletion(w http.ResponseWriter, r *http.Request, params CreateCompletionParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateMessage Answer a conversation, as Anthropic's Messages have it
+// (POST /v1/messages)
+func (_ Unimplemented) CreateMessage(w http.ResponseWriter, r *http.Request, params CreateMessageParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CountMessageTokens How many tokens a conversation has, as the model reads it
+// (POST /v1/messages/count_tokens)
+func (_ Unimplemented) CountMessageTokens(w http.ResponseWriter, r *http.Request, params CountMessageTokensParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3020,6 +3501,107 @@ func (siw *ServerInterfaceWrapper) CreateCompletion(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// CreateMessage operation middleware
+func (siw *ServerInterfaceWrapper) CreateMessage(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateMessageParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Anthropic-Version" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Anthropic-Version")]; found {
+		var AnthropicVersion AnthropicVersion
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Anthropic-Version", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Anthropic-Version", valueList[0], &AnthropicVersion, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Anthropic-Version", Err: err})
+			return
+		}
+
+		params.AnthropicVersion = &AnthropicVersion
+
+	}
+
+	// ------------- Optional header parameter "X-Request-Timeout" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Request-Timeout")]; found {
+		var XRequestTimeout RequestTimeout
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Request-Timeout", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Request-Timeout", valueList[0], &XRequestTimeout, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Request-Timeout", Err: err})
+			return
+		}
+
+		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateMessage(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountMessageTokens operation middleware
+func (siw *ServerInterfaceWrapper) CountMessageTokens(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountMessageTokensParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Anthropic-Version" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Anthropic-Version")]; found {
+		var AnthropicVersion AnthropicVersion
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Anthropic-Version", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Anthropic-Version", valueList[0], &AnthropicVersion, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Anthropic-Version", Err: err})
+			return
+		}
+
+		params.AnthropicVersion = &AnthropicVersion
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountMessageTokens(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListOpenAIModels operation middleware
 func (siw *ServerInterfaceWrapper) ListOpenAIModels(w http.ResponseWriter, r *http.Request) {
 
@@ -3204,6 +3786,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/detokenize", wrapper.Detokenize)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/messages", wrapper.CreateMessage)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/messages/count_tokens", wrapper.CountMessageTokens)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/generate", wrapper.Generate)

@@ -36,7 +36,9 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, o *options, ask 
 		return
 	}
 	if o.Stream {
-		a.stream(w, r, c, func(hear func(api.Event) error) error { return a.Stream(ctx, turns, hear) })
+		if err := a.Tell(ctx, r, turns, a.EventStream(w), teller{c}); err != nil {
+			a.fail(w, r, err)
+		}
 		return
 	}
 	results, err := a.Answers(ctx, turns)
@@ -47,41 +49,32 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, o *options, ask 
 	api.Reply(w, c.whole(results))
 }
 
-// stream writes what run tells as server-sent events.
-//
-// Until the first byte is written an error is a reply with its own status. That byte is
-// the first chunk, or a comment once KeepAlive has passed in silence. An error after it is
-// a chunk of its own, and the stream ends without [DONE].
-func (a Dialect) stream(w http.ResponseWriter, r *http.Request, c shape, run func(hear func(api.Event) error) error) {
-	out := a.EventStream(w)
-	err := run(func(e api.Event) error {
-		if !out.Begun {
-			for _, v := range c.begin() {
-				out.Send(v)
-			}
-		}
-		switch {
-		case e.Delta != nil:
-			out.Send(c.delta(e.Choice, *e.Delta))
-		case e.Result != nil:
-			for _, v := range c.finish(e.Choice, *e.Result) {
-				out.Send(v)
-			}
-		default:
-			out.Comment()
-		}
-		return out.Err
-	})
+// teller writes a shape's chunks as server-sent events. A failure is a chunk of its own, and the
+// stream then ends without [DONE].
+type teller struct{ shape }
+
+func (t teller) Begin(out *api.EventStream) { sendAll(out, t.begin()) }
+
+func (t teller) Hear(out *api.EventStream, e api.Event) {
 	switch {
-	case err == nil:
-		for _, v := range c.end() {
-			out.Send(v)
-		}
-		out.Raw("data: [DONE]\n\n")
-	case r.Context().Err() != nil || out.Err != nil: // nobody is there to be told
-	case !out.Begun:
-		a.fail(w, r, err)
+	case e.Delta != nil:
+		out.Send(t.delta(e.Choice, *e.Delta))
+	case e.Result != nil:
+		sendAll(out, t.finish(e.Choice, *e.Result))
 	default:
-		out.Send(errorReply(a.Describe(r, err)))
+		out.Comment()
+	}
+}
+
+func (t teller) End(out *api.EventStream) {
+	sendAll(out, t.end())
+	out.Raw("data: [DONE]\n\n")
+}
+
+func (t teller) Broken(out *api.EventStream, f api.Failure) { out.Send(errorReply(f)) }
+
+func sendAll(out *api.EventStream, chunks []any) {
+	for _, v := range chunks {
+		out.Send(v)
 	}
 }

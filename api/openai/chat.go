@@ -105,14 +105,14 @@ type chat struct {
 
 // chatAnswer is how far an answer was streamed.
 type chatAnswer struct {
-	splitter
+	api.Splitter
 	told bool // some of it was
 }
 
 func newChat(e envelope) *chat {
 	c := &chat{e, make([]chatAnswer, e.choices())}
 	for i := range c.answers {
-		c.answers[i].splitter = newSplitter(e.engine, e.prompts[i/e.n])
+		c.answers[i].Splitter = api.NewSplitter(e.engine, e.prompts[i/e.n])
 	}
 	return c
 }
@@ -120,7 +120,7 @@ func newChat(e envelope) *chat {
 // count notes what an answer used.
 func (c *chat) count(index int, ids []int32) {
 	c.tokens += len(ids)
-	c.thoughts += thoughtTokens(newSplitter(c.engine, c.prompts[index/c.n]), c.engine, ids)
+	c.thoughts += api.ThoughtTokens(c.engine, c.prompts[index/c.n], ids)
 }
 
 func (c *chat) whole(results []client.Result) any {
@@ -130,9 +130,9 @@ func (c *chat) whole(results []client.Result) any {
 	}
 	for i, r := range results {
 		c.count(i, r.IDs)
-		split := c.answers[i].splitter
-		thought, said := split.push(r.Text)
-		restThought, restSaid := split.flush()
+		split := c.answers[i].Splitter
+		thought, said := split.Push(r.Text)
+		restThought, restSaid := split.Flush()
 		message := gen.ChatAnswer{Role: gen.ChatAnswerRoleAssistant, Content: said + restSaid}
 		if thought += restThought; thought != "" {
 			message.ReasoningContent = &thought
@@ -166,7 +166,7 @@ func (c *chat) begin() []any {
 
 func (c *chat) delta(index int, d client.Delta) any {
 	answer := &c.answers[index]
-	thought, said := answer.push(d.Text)
+	thought, said := answer.Push(d.Text)
 	return c.piece(index, thought, said, d)
 }
 
@@ -192,7 +192,7 @@ func (c *chat) finish(index int, r client.Result) []any {
 	c.count(index, r.IDs)
 	reason := gen.ChatChunkChoiceFinishReason(finishReason(r.Finish))
 	end := c.chunk(gen.ChatChunkChoice{Index: index, FinishReason: &reason})
-	if thought, said := c.answers[index].flush(); thought != "" || said != "" { // what was held back
+	if thought, said := c.answers[index].Flush(); thought != "" || said != "" { // what was held back
 		return []any{c.piece(index, thought, said, client.Delta{}), end}
 	}
 	return []any{end}

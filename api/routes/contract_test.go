@@ -107,6 +107,10 @@ var trials = map[string]trial{
 		badBody: `{"messages":[]}`, badStatus: 400},
 	"POST /v1/completions": {path: "/v1/completions", body: `{"prompt":"x","max_tokens":3,"logprobs":2,"return_token_ids":true}`, status: 200,
 		badBody: `{"prompt":"x","temperature":-1}`, badStatus: 400},
+	"POST /v1/messages": {path: "/v1/messages", body: `{"max_tokens":3,"messages":[{"role":"user","content":"x"}]}`, status: 200,
+		badBody: `{"messages":[{"role":"user","content":"x"}]}`, badStatus: 400},
+	"POST /v1/messages/count_tokens": {path: "/v1/messages/count_tokens", body: `{"messages":[{"role":"user","content":"x"}]}`, status: 200,
+		badBody: `{"messages":[{"role":"assistant","content":"x"}]}`, badStatus: 400},
 	"POST /tokenize":                         {path: "/tokenize", body: `{"prompt":"x","return_token_strs":true}`, status: 200, badBody: `{}`, badStatus: 400},
 	"POST /detokenize":                       {path: "/detokenize", body: `{"tokens":[97,98]}`, status: 200, badBody: `{"tokens":[256]}`, badStatus: 400},
 	"GET /v1/models":                         {path: "/v1/models", status: 200, badHeaders: []string{badHost}, badStatus: 403},
@@ -219,7 +223,12 @@ func TestErrorForms(t *testing.T) {
 				t.Errorf("%s: the cause leaks: %s", code, w.Body)
 			}
 		}
-		w := do(h, "POST", "/api/v1/generate", `{"inputs":"x","max_new_tokens":1}`)
+		w := do(h, "POST", "/v1/messages", `{"max_tokens":1,"messages":[{"role":"user","content":"x"}]}`)
+		conforms(t, b.doc, "POST", "/v1/messages", w)
+		if w.Code != api.Meanings[code].Status {
+			t.Errorf("%s: status %d of a message", code, w.Code)
+		}
+		w = do(h, "POST", "/api/v1/generate", `{"inputs":"x","max_new_tokens":1}`)
 		conforms(t, b.doc, "POST", "/api/v1/generate", w)
 		var out gen.SocketFailure
 		json.Unmarshal(w.Body.Bytes(), &out)

@@ -3,6 +3,8 @@ package routes
 import (
 	"strings"
 	"testing"
+
+	"whorl/api"
 )
 
 // FuzzRequest: whatever comes as a body is a request that the sampler takes, or an error
@@ -18,10 +20,27 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	b := newBench(f, nil)
+	fuzzBodies(f, nil, "/v1/completions", "/v1/chat/completions")
+}
+
+// FuzzMessages: the same, in Anthropic's form.
+func FuzzMessages(f *testing.F) {
+	for _, s := range []string{
+		`{"max_tokens":3,"messages":[{"role":"user","content":"a"}],"temperature":0.5,"top_k":-1,"top_p":0,"stop_sequences":["x"]}`,
+		`{"max_tokens":3,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"user","content":null},{"role":"assistant","content":""},{"role":"user","content":"b"}],"stream":true}`,
+		`{"max_tokens":1e2,"messages":[{"role":"assistant","content":"a"}],"thinking":{"type":"enabled"}}`, `{"messages":[null]}`, `{"messages":{},"tools":[1]}`, `[]`,
+	} {
+		f.Add([]byte(s))
+	}
+	fuzzBodies(f, nil, "/v1/messages", "/v1/messages/count_tokens")
+}
+
+// fuzzBodies sends bodies to paths.
+func fuzzBodies(f *testing.F, change func(*api.Config), paths ...string) {
+	b := newBench(f, change)
 	public := b.api.Public()
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, path := range []string{"/v1/completions", "/v1/chat/completions"} {
+		for _, path := range paths {
 			b.engine.turns, b.engine.opened = nil, nil
 			switch w := do(public, "POST", path, string(body)); {
 			case w.Code == 200, w.Code == 504: // by a timeout that it asks for

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"whorl/api"
+	"whorl/api/anthropic"
 	"whorl/api/control"
 	"whorl/api/gen"
 	"whorl/api/openai"
@@ -19,22 +20,24 @@ type Routes struct {
 
 // New makes the routes; it starts nothing.
 func New(cfg api.Config) (*Routes, error) {
-	a, err := api.New(cfg, map[string]api.Form{"openai": openai.Error, "legacy": petals.Traceback, "problem": control.Problem})
+	a, err := api.New(cfg, map[string]api.Form{"openai": openai.Error, "anthropic": anthropic.Error, "legacy": petals.Traceback, "problem": control.Problem})
 	if err != nil {
 		return nil, err
 	}
 	return &Routes{a, struct {
 		openAI
+		messages
 		legacy
 		own
-	}{openAI{openai.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
+	}{openAI{openai.Dialect{API: a}}, messages{anthropic.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
 }
 
 // Names for the dialects as parts of one type.
 type (
-	openAI struct{ openai.Dialect }
-	legacy struct{ petals.Dialect }
-	own    struct{ control.Dialect }
+	openAI   struct{ openai.Dialect }
+	messages struct{ anthropic.Dialect }
+	legacy   struct{ petals.Dialect }
+	own      struct{ control.Dialect }
 )
 
 // Public is the handler of the public listener: everything but control.

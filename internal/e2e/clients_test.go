@@ -19,16 +19,20 @@ func TestClients(t *testing.T) {
 		_, err = os.Stat(python)
 	}
 	if err != nil {
-		t.Skip("not proven: that OpenAI's Python package works with a gateway: run scripts/test-deps.sh")
+		t.Skip("not proven: that the Python packages of OpenAI and Anthropic work with a gateway: run scripts/test-deps.sh")
 	}
 	s := spawn(t, []string{"0:4", "4:8"})
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "clients/openai_client.py")
-	cmd.Env = append(os.Environ(), "WHORL_URL="+s.gateway.HTTP, "NO_PROXY=*")
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "ok ") {
-		t.Fatalf("%v\n%s", err, out)
+	for _, name := range []string{"openai", "anthropic"} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(ctx, python, "clients/"+name+"_client.py")
+			cmd.Env = append(os.Environ(), "WHORL_URL="+s.gateway.HTTP, "NO_PROXY=*")
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), "ok ") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+		})
 	}
-	t.Logf("%s", out)
 }

@@ -69,9 +69,10 @@ var arrows = []arrow{
 	{"web", []string{"web/view", "store", "swarm", "swarm/health"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
 	{"api", []string{"api/gen", "client", "client/sample", "swarm", "swarm/budget", "swarm/health"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
 	{"api/openai", []string{"api", "api/gen", "client", "client/sample"}, "a dialect: its JSON to and from api.Ask and its events"},
+	{"api/anthropic", []string{"api", "api/gen", "client", "client/sample"}, "a dialect"},
 	{"api/petals", []string{"api", "api/gen", "client", "client/sample", "swarm", "swarm/health"}, "a dialect"},
 	{"api/control", []string{"api", "api/gen", "swarm", "swarm/health"}, "a dialect"},
-	{"api/routes", []string{"api", "api/gen", "api/openai", "api/petals", "api/control"}, "joins the dialects; the only one that knows them all"},
+	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/petals", "api/control"}, "joins the dialects; the only one that knows them all"},
 
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},

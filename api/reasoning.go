@@ -1,10 +1,6 @@
-package openai
+package api
 
-import (
-	"strings"
-
-	"whorl/api"
-)
+import "strings"
 
 // What models that think put around their thoughts.
 const (
@@ -21,31 +17,31 @@ const (
 	answering
 )
 
-// splitter takes the thoughts of an answer apart from what it says, however the text comes in
+// Splitter takes the thoughts of an answer apart from what it says, however the text comes in
 // pieces. Only a thought at the beginning counts: what looks like one later is text.
-type splitter struct {
+type Splitter struct {
 	at      phase
 	held    string // may belong to a mark
 	bare    bool   // nothing was said yet behind a mark: line ends there are left out
 	thought bool   // there is one
 }
 
-// newSplitter begins an answer to a prompt. A model whose template knows no thoughts has none;
+// NewSplitter begins an answer to a prompt. A model whose template knows no thoughts has none;
 // some templates write the mark that opens one themselves.
-func newSplitter(e api.Engine, prompt []int32) splitter {
+func NewSplitter(e Engine, prompt []int32) Splitter {
 	if !e.Thinks() {
-		return splitter{at: answering}
+		return Splitter{at: answering}
 	}
 	const tail = 8 // ids that may spell the mark and what is behind it
 	end := strings.TrimSpace(e.Decode(prompt[max(0, len(prompt)-tail):]))
 	if strings.HasSuffix(end, thoughtOpens) {
-		return splitter{at: thinking, bare: true, thought: true}
+		return Splitter{at: thinking, bare: true, thought: true}
 	}
-	return splitter{}
+	return Splitter{}
 }
 
-// push adds text and returns what of it is known.
-func (s *splitter) push(text string) (thought, said string) {
+// Push adds text and returns what of it is known.
+func (s *Splitter) Push(text string) (thought, said string) {
 	s.held += text
 	if s.at == beforeAll {
 		begin := strings.TrimLeft(s.held, " \t\r\n")
@@ -72,8 +68,8 @@ func (s *splitter) push(text string) (thought, said string) {
 	return thought, said
 }
 
-// flush ends the text.
-func (s *splitter) flush() (thought, said string) {
+// Flush ends the text.
+func (s *Splitter) Flush() (thought, said string) {
 	text := s.held
 	s.held = ""
 	if s.at == thinking {
@@ -83,7 +79,7 @@ func (s *splitter) flush() (thought, said string) {
 }
 
 // trim leaves out line ends behind a mark.
-func (s *splitter) trim(text string) string {
+func (s *Splitter) trim(text string) string {
 	if s.bare {
 		text = strings.TrimLeft(text, "\r\n")
 		s.bare = text == ""
@@ -102,11 +98,13 @@ func mayBegin(text, mark string) int {
 	return len(text) - len(strings.TrimRight(text[:len(text)-keep], "\r\n"))
 }
 
-// thoughtTokens is how many of an answer's ids belong to its thought, the marks counted too.
-func thoughtTokens(s splitter, e api.Engine, ids []int32) int {
+// ThoughtTokens is how many ids of an answer to a prompt belong to its thought, the marks counted
+// too.
+func ThoughtTokens(e Engine, prompt, ids []int32) int {
+	s := NewSplitter(e, prompt)
 	n := 0
 	for ; n < len(ids) && s.at != answering; n++ {
-		s.push(string(e.TokenBytes(ids[n], n == 0)))
+		s.Push(string(e.TokenBytes(ids[n], n == 0)))
 	}
 	if !s.thought {
 		return 0

@@ -1,14 +1,16 @@
-package openai
+package api
 
 import (
 	"math/rand/v2"
 	"testing"
-
-	"whorl/api"
 )
 
 // thinker is a model whose tokens are bytes, and whose template knows thoughts.
-type thinker struct{ bytesEngine }
+type thinker struct{ Engine }
+
+func (thinker) TokenText(id int32) string { return string(rune(id)) }
+
+func (thinker) TokenBytes(id int32, _ bool) []byte { return []byte{byte(id)} }
 
 func (thinker) Thinks() bool { return true }
 
@@ -28,7 +30,7 @@ func (plainModel) Thinks() bool { return false }
 // A thought is taken apart from what is said, however the text comes in pieces.
 func TestSplitter(t *testing.T) {
 	for _, c := range []struct {
-		engine                      api.Engine
+		engine                      Engine
 		prompt, text, thought, said string
 		tokens                      int
 	}{
@@ -53,18 +55,18 @@ func TestSplitter(t *testing.T) {
 		}
 		for seed := range uint64(50) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			s, thought, said := newSplitter(c.engine, ids(c.prompt)), "", ""
+			s, thought, said := NewSplitter(c.engine, ids(c.prompt)), "", ""
 			for rest := c.text; rest != ""; {
 				n := 1 + r.IntN(len(rest))
-				a, b := s.push(rest[:n])
+				a, b := s.Push(rest[:n])
 				thought, said, rest = thought+a, said+b, rest[n:]
 			}
-			a, b := s.flush()
+			a, b := s.Flush()
 			if thought, said = thought+a, said+b; thought != c.thought || said != c.said {
 				t.Fatalf("%q in pieces: %q and %q, want %q and %q", c.text, thought, said, c.thought, c.said)
 			}
 		}
-		if got := thoughtTokens(newSplitter(c.engine, ids(c.prompt)), c.engine, ids(c.text)); got != c.tokens {
+		if got := ThoughtTokens(c.engine, ids(c.prompt), ids(c.text)); got != c.tokens {
 			t.Errorf("%q: %d tokens of thought, want %d", c.text, got, c.tokens)
 		}
 	}
@@ -78,18 +80,18 @@ func FuzzSplitter(f *testing.F) {
 		f.Add(s, uint8(1), true)
 	}
 	f.Fuzz(func(t *testing.T, text string, step uint8, opened bool) {
-		begin := splitter{}
+		begin := Splitter{}
 		if opened {
-			begin = splitter{at: thinking, bare: true, thought: true}
+			begin = Splitter{at: thinking, bare: true, thought: true}
 		}
 		split := func(n int) (thought, said string) {
 			s := begin
 			for rest := text; rest != ""; {
 				k := min(n, len(rest))
-				a, b := s.push(rest[:k])
+				a, b := s.Push(rest[:k])
 				thought, said, rest = thought+a, said+b, rest[k:]
 			}
-			a, b := s.flush()
+			a, b := s.Flush()
 			return thought + a, said + b
 		}
 		thought, said := split(max(1, len(text)))
