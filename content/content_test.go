@@ -53,6 +53,29 @@ func rootOf(leaves []Hash) Hash {
 	return node(rootOf(leaves[:k]), rootOf(leaves[k:]))
 }
 
+// TestAddTree adds complete subtrees in place of their leaves.
+func TestAddTree(t *testing.T) {
+	leaves := make([]Hash, 23)
+	for i := range leaves {
+		leaves[i] = LeafOf([]byte{byte(i)})
+	}
+	for n := range len(leaves) + 1 {
+		for level := range 4 {
+			var r Roots
+			at := 0
+			for ; at+1<<level <= n; at += 1 << level {
+				r.AddTree(rootOf(leaves[at:at+1<<level]), level)
+			}
+			for ; at < n; at++ {
+				r.Add(leaves[at])
+			}
+			if got, want := r.Root(), rootOf(leaves[:n]); got != want {
+				t.Errorf("%d leaves by subtrees of level %d: %s, want %s", n, level, got, want)
+			}
+		}
+	}
+}
+
 func TestTreeOfChunks(t *testing.T) {
 	for _, n := range []int{0, 1, ChunkSize - 1, ChunkSize, ChunkSize + 1, 2 * ChunkSize, 3*ChunkSize + 5, 13 * ChunkSize, 16*ChunkSize + 1} {
 		data := make([]byte, n)

@@ -55,13 +55,16 @@ type Roots struct {
 }
 
 // Add appends a leaf.
-func (r *Roots) Add(leaf Hash) {
-	i := 0
+func (r *Roots) Add(leaf Hash) { r.AddTree(leaf, 0) }
+
+// AddTree appends the root of 1<<level leaves, behind a multiple of so many.
+func (r *Roots) AddTree(root Hash, level int) {
+	i := level
 	for ; r.n>>i&1 == 1; i++ {
-		leaf = node(r.level[i], leaf)
+		root = node(r.level[i], root)
 	}
-	r.level[i] = leaf
-	r.n++
+	r.level[i] = root
+	r.n += 1 << level
 }
 
 // Root is the root over the leaves so far.

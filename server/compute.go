@@ -40,7 +40,9 @@ type computer struct {
 	copies  pageCopies
 	batch   tensor.Batch
 	use     []int         // the adapter of each sequence of the batch
-	in, out []float32     // [StepRows][hidden]
+	*rowset               // of this iteration; nil: the notary has it
+	sets    int           // rowsets that there are
+	noted   bool          // the notary is to read this one
 	cost    time.Duration // of one row in this iteration
 	placed  time.Time     // when cache was last placed between iterations
 }
@@ -49,8 +51,24 @@ type computer struct {
 const placeEvery = 20 * time.Millisecond
 
 func (s *Server) newComputer(e Engine) *computer {
-	n := s.cfg.StepRows * s.cfg.Manifest.Hidden
-	return &computer{s: s, engine: e, hidden: s.cfg.Manifest.Hidden, in: make([]float32, n), out: make([]float32, n)}
+	c := &computer{s: s, engine: e, hidden: s.cfg.Manifest.Hidden}
+	c.rowset = c.spareRowset()
+	return c
+}
+
+// spareRowset is a set that nobody reads. It waits for the notary if all are taken.
+func (c *computer) spareRowset() *rowset {
+	select {
+	case set := <-c.s.notary.free:
+		return set
+	default:
+	}
+	if c.sets == maxRowsets {
+		return <-c.s.notary.free
+	}
+	c.sets++
+	n := c.s.cfg.StepRows * c.hidden
+	return &rowset{in: make([]float32, n), out: make([]float32, n)}
 }
 
 // run computes iterations until ctx ends.
@@ -108,6 +126,10 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	for i := range c.jobs {
 		c.deliverLocked(&c.jobs[i], err, now)
 		c.jobs[i] = job{journal: c.jobs[i].journal[:0], views: c.jobs[i].views[:0]}
+	}
+	if c.noted {
+		s.notary.addLocked(note{what: noteFree, set: c.rowset})
+		c.rowset, c.noted = nil, false
 	}
 	if now.Sub(c.placed) >= placeEvery && s.admits.Waiting() > 0 {
 		// Nothing is in an iteration just now: whoever is in all of them can be parked.
@@ -174,6 +196,9 @@ func (c *computer) spare() job {
 
 // gather builds the batch. Frames in work are not touched by others, so it needs no lock.
 func (c *computer) gather() {
+	if c.rowset == nil {
+		c.rowset = c.spareRowset()
+	}
 	c.batch.Rows, c.batch.Seqs, c.use = c.batch.Rows[:0], c.batch.Seqs[:0], c.use[:0]
 	for i := range c.jobs {
 		j := &c.jobs[i]
@@ -277,6 +302,10 @@ func (c *computer) deliverLocked(j *job, err error, now time.Time) {
 	x.step = j.f.step
 	x.steps++
 	x.active = now
+	if x.ledger != nil {
+		s.notary.noteLocked(j, c.rowset)
+		c.noted = true
+	}
 	j.f.done += j.rows
 	urgent := j.f.class() == sched.Decode
 	// Somebody who waits for each token has one row here at a time.

@@ -137,14 +137,15 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Deps are the parts of a node that a server uses. All but Pinger, Addrs and Metrics are
-// required.
+// Deps are the parts of a node that a server uses. All but Pinger, Signer, Addrs and Metrics
+// are required.
 type Deps struct {
 	Self      swarm.PeerID
 	Loader    Loader
 	Directory Directory
 	Dialer    Dialer
 	Pinger    Pinger                // nil: no round trips are announced
+	Signer    Signer                // nil: sessions that ask for receipts are refused
 	Addrs     func() []string       // multiaddrs to announce, without /p2p
 	Metrics   prometheus.Registerer // nil: not registered
 	Log       *slog.Logger          // nil: slog.Default

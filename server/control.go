@@ -174,6 +174,12 @@ func (x *session) handle(ctx context.Context, t wire.Type, p []byte) error {
 			x.out.reportLocked(false)
 		}
 		return nil
+	case wire.TypeReceipt:
+		if x.ledger == nil || x.phase == opening || len(p) > 0 {
+			return fmt.Errorf("%w: a receipt from a client, or asked for in a session without receipts", wire.ErrFrame)
+		}
+		x.receiptLocked()
+		return nil
 	case wire.TypeRoute:
 		var r wire.Route
 		if err := wire.Decode(t, p, &r); err != nil {

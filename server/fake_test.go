@@ -213,6 +213,7 @@ type node struct {
 	metricsTo prometheus.Registerer
 	adapters  []blocks.Adapter
 	pinger    Pinger
+	signer    Signer
 	// accept, if set, takes push streams in place of the server.
 	accept func(from swarm.PeerID, s wire.Stream)
 }
@@ -312,7 +313,7 @@ func (w *world) serve(id swarm.PeerID, span swarm.Span, change func(*Config, *no
 // start runs a server.
 func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	w.t.Helper()
-	n := &node{engine: &fakeEngine{}, done: make(chan error, 1)}
+	n := &node{engine: &fakeEngine{}, done: make(chan error, 1), signer: &fakeSigner{id: id}}
 	cfg := DefaultConfig()
 	cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<28, 0, cachePages*tensor.PageTokens
 	cfg.PeerCache = 1 // tests of shares say so
@@ -323,7 +324,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	loader.adapters = n.adapters
 	var err error
 	n.Server, err = New(cfg, Deps{
-		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -78,5 +78,9 @@ func FuzzStreams(f *testing.F) {
 	back := wire.AppendJSON(nil, wire.TypeRoute, wire.Route{Epoch: 2, Truncate: 8, Next: "next", Journal: 0})
 	f.Add(cat(opened, commit, rows, searched, back, rows), cat(hello, pushed))
 	f.Add(cat(opened, commit, rows, searched, rows, searched), hello)
+	several.Receipts = testNonce
+	opened, ask := wire.AppendJSON(nil, wire.TypeOpen, named(several)), wire.AppendFrame(nil, wire.TypeReceipt)
+	f.Add(cat(opened, commit, ask, rows, ask, searched, ask, ask, back, ask, rows), hello)
+	f.Add(cat(opened, ask), cat(hello, ask))
 	f.Fuzz(hostile)
 }

@@ -177,7 +177,12 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var loops sync.WaitGroup
-	loops.Go(func() { s.newComputer(e).run(work) })
+	notes, noMore := context.WithCancel(context.WithoutCancel(ctx))
+	loops.Go(func() { s.notary.run(notes) })
+	loops.Go(func() {
+		defer noMore()
+		s.newComputer(e).run(work)
+	})
 	loops.Go(func() { s.announcer(work) })
 	loops.Go(func() { s.sweeper(work) })
 	s.mu.Lock()

@@ -275,13 +275,13 @@ func TestPlanMemory(t *testing.T) {
 		tokens int
 		want   string
 	}{
-		{"as many as fit", z, 2 << 30, 0, 0, "15 blocks: weights 1.46 GiB, cache 60.0 MiB (4096 tokens), buffers 50.0 MiB, network 96.0 MiB, queues 128.0 MiB, spare 214.0 MiB of 2.00 GiB"},
-		{"shared heads, more cache", shared, 2 << 30, 0, 0, "13 blocks: weights 1.27 GiB, cache 208.0 MiB (16384 tokens), buffers 50.0 MiB, network 96.0 MiB, queues 128.0 MiB, spare 266.0 MiB of 2.00 GiB"},
+		{"as many as fit", z, 2 << 30, 0, 0, "15 blocks: weights 1.46 GiB, cache 60.0 MiB (4096 tokens), buffers 50.1 MiB, network 96.0 MiB, queues 128.0 MiB, spare 213.9 MiB of 2.00 GiB"},
+		{"shared heads, more cache", shared, 2 << 30, 0, 0, "13 blocks: weights 1.27 GiB, cache 208.0 MiB (16384 tokens), buffers 50.5 MiB, network 96.0 MiB, queues 128.0 MiB, spare 265.5 MiB of 2.00 GiB"},
 		{"never more than the model has", z, 1 << 40, 0, 64, "30 blocks: weights 2.93 GiB, cache 1.9 MiB (64 tokens), buffers 50.0 MiB, network 96.0 MiB, queues 2.00 GiB, spare 1018.93 GiB of 1024.00 GiB"},
 		{"cache in whole pages", z, 2 << 30, 1, 65, "1 blocks: weights 100.0 MiB, cache 0.1 MiB (128 tokens), buffers 50.0 MiB, network 96.0 MiB, queues 128.0 MiB, spare 1.63 GiB of 2.00 GiB"},
-		{"adapters count", adapted, 2 << 30, 0, 0, "13 blocks: weights 1.27 GiB, adapters 260.0 MiB, cache 52.0 MiB (4096 tokens), buffers 50.0 MiB, network 96.0 MiB, queues 128.0 MiB, spare 162.0 MiB of 2.00 GiB"},
-		{"too many by hand", z, 1 << 30, 10, 0, "not enough memory: 10 blocks need 1.38 GiB (weights 1000.0 MiB, cache of 4096 tokens 40.0 MiB, buffers 50.0 MiB, network 96.0 MiB, queues 64.0 MiB, spare 160.0 MiB) and 1.00 GiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
-		{"not even one", z, 200 << 20, 0, 0, "not enough memory: 1 block needs 474.0 MiB (weights 100.0 MiB, cache of 4096 tokens 4.0 MiB, buffers 50.0 MiB, network 96.0 MiB, queues 64.0 MiB, spare 160.0 MiB) and 200.0 MiB is free: take a smaller cache (--attn-cache-tokens), or more --memory if the machine has it"},
+		{"adapters count", adapted, 2 << 30, 0, 0, "13 blocks: weights 1.27 GiB, adapters 260.0 MiB, cache 52.0 MiB (4096 tokens), buffers 50.1 MiB, network 96.0 MiB, queues 128.0 MiB, spare 161.9 MiB of 2.00 GiB"},
+		{"too many by hand", z, 1 << 30, 10, 0, "not enough memory: 10 blocks need 1.38 GiB (weights 1000.0 MiB, cache of 4096 tokens 40.0 MiB, buffers 50.1 MiB, network 96.0 MiB, queues 64.0 MiB, spare 160.0 MiB) and 1.00 GiB is free: hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
+		{"not even one", z, 200 << 20, 0, 0, "not enough memory: 1 block needs 474.1 MiB (weights 100.0 MiB, cache of 4096 tokens 4.0 MiB, buffers 50.1 MiB, network 96.0 MiB, queues 64.0 MiB, spare 160.0 MiB) and 200.0 MiB is free: take a smaller cache (--attn-cache-tokens), or more --memory if the machine has it"},
 	} {
 		p, err := planMemory(c.z, c.total, 160<<20, 96<<20, c.asked, 30, c.tokens)
 		got := p.String()

@@ -9,6 +9,7 @@ import (
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/swarm/budget"
+	"whorl/swarm/proof"
 	"whorl/swarm/wire"
 	"whorl/tensor"
 )
@@ -69,6 +70,7 @@ func (c *Config) Plan(z blocks.Sizes, modelBlocks int) (MemoryPlan, error) {
 	if c.Span != nil {
 		asked = c.Span.Len()
 	}
+	z.Workspace += int64(c.StepRows) * int64(c.Manifest.Hidden) * 2 * 4 // the second rowset
 	return planMemory(z, total, c.Spare, c.Network, min(asked, modelBlocks), modelBlocks, c.CacheToken)
 }
 
@@ -112,16 +114,17 @@ func planMemory(z blocks.Sizes, total, spare, network int64, asked, modelBlocks,
 	}
 	tokens = kvcache.PagesFor(tokens) * tensor.PageTokens
 	queues := queuesOf(total)
+	buffers := z.Workspace + proof.LogBytes(int64(tokens)) // receipts of all rows that the cache can hold
 	perBlock := z.Block + z.Adapters + z.Token*int64(tokens)
 	n := asked
 	if n == 0 {
-		n = int(min(max(0, (total-spare-network-queues-z.Workspace)/max(perBlock, 1)), int64(modelBlocks)))
+		n = int(min(max(0, (total-spare-network-queues-buffers)/max(perBlock, 1)), int64(modelBlocks)))
 		n = max(n, 1)
 	}
 	p := MemoryPlan{
 		Blocks: n, CacheToken: tokens, Total: total,
 		Network: network, Queues: queues,
-		Weights: z.Block * int64(n), Adapters: z.Adapters * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: z.Workspace,
+		Weights: z.Block * int64(n), Adapters: z.Adapters * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: buffers,
 	}
 	p.Spare = total - p.Weights - p.Adapters - p.Cache - p.Buffers - p.Network - p.Queues
 	if p.Spare < spare {

@@ -17,6 +17,7 @@ type metrics struct {
 	duplicates     prometheus.Counter
 	journalDropped prometheus.Counter
 	parked         prometheus.Counter
+	receipts       prometheus.Counter
 	failures       *prometheus.CounterVec
 }
 
@@ -38,6 +39,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		duplicates:     counter("duplicate_rows_total", "Rows that had arrived before."),
 		journalDropped: counter("journal_dropped_rows_total", "Journal rows that found no room."),
 		parked:         counter("parked_sessions_total", "Sessions parked because others needed their cache."),
+		receipts:       counter("receipts_total", "Receipts signed for clients that asked for them."),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "whorl", Subsystem: "server", Name: "failures_total", Help: "Failures told to clients, by code.",
 		}, []string{"code"}),
@@ -45,7 +47,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.failures) {
+	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.receipts, m.failures) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

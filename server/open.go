@@ -27,6 +27,13 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	if err != nil {
 		return nil, err
 	}
+	var book *ledger
+	if !o.Receipts.IsZero() {
+		if s.deps.Signer == nil {
+			return nil, swarm.Errorf(swarm.CodeUnsupported, swarm.Elsewhere, "server %s has no key to sign receipts with", s.deps.Self.Short())
+		}
+		book = &ledger{nonce: o.Receipts}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mayServeLocked(from, o); err != nil {
@@ -50,7 +57,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	s.parkLocked(park)
 	x := &session{
 		srv: s, key: key, id: o.Session, client: from, span: o.Span, mode: mode, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences),
-		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope},
+		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope}, ledger: book,
 	}
 	x.out = newOutbox(x)
 	s.byKey[x.key] = x

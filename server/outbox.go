@@ -52,6 +52,7 @@ type outbox struct {
 	resultBytes    int // with the packet that is being written
 	done           wire.Done
 	doneDue        bool
+	receipt        []byte    // a frame; nil if none is due
 	urgent, bulk   []*packet // journal: of decodes, of prefill
 	journalBytes   int
 	bulkAfter      time.Time // pacing
@@ -68,7 +69,7 @@ func (o *outbox) poke() { poke(o.wake) }
 func (o *outbox) reportLocked(accept bool) {
 	x := o.x
 	o.accept, o.status = o.accept || accept, o.status || !accept
-	o.answer = wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step, Mode: x.modeHash}
+	o.answer = wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step, Mode: x.modeHash, Receipts: x.ledger != nil}
 	o.poke()
 }
 
@@ -83,6 +84,12 @@ func (o *outbox) failLocked(f wire.Fail) {
 // one says all that it said.
 func (o *outbox) computedLocked(epoch uint32, position int, step uint64) {
 	o.done, o.doneDue = wire.Done{Epoch: epoch, Position: uint32(position), Step: step}, true
+	o.poke()
+}
+
+// receiptLocked sends a receipt. One that was not written yet is replaced.
+func (o *outbox) receiptLocked(r wire.Receipt) {
+	o.receipt = r.AppendFrame(o.receipt[:0])
 	o.poke()
 }
 
@@ -148,7 +155,7 @@ func (o *outbox) freeLocked(list []*packet) {
 
 // dropLocked empties the outbox.
 func (o *outbox) dropLocked() {
-	o.accept, o.status = false, false
+	o.accept, o.status, o.receipt = false, false, nil
 	o.rerouteLocked(wire.Route{Journal: -1}, 0)
 }
 
@@ -228,6 +235,9 @@ func (o *outbox) nextLocked(scratch []byte, now time.Time) (p *packet, b []byte,
 		o.doneDue = false
 		b = wire.AppendHeader(scratch, wire.TypeDone, wire.DoneSize)
 		b = o.done.Append(b)
+	case len(o.receipt) > 0:
+		b = append(scratch, o.receipt...)
+		o.receipt = o.receipt[:0]
 	case len(o.urgent) > 0:
 		p = pop(&o.urgent)
 	case len(o.bulk) > 0 && (x.push == nil || x.push.bytes == 0):

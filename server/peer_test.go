@@ -22,6 +22,7 @@ type heard struct {
 	fail   wire.Fail
 	head   wire.RowsHeader
 	rows   []float32
+	proof  wire.Receipt
 }
 
 func (h heard) String() string {
@@ -62,6 +63,8 @@ func (p *peer) read(limit time.Duration) (heard, error) {
 		err = wire.Decode(t, b, &h.fail)
 	case wire.TypeDone:
 		h.done, err = wire.ParseDone(b)
+	case wire.TypeReceipt:
+		h.proof, err = wire.ParseReceipt(b)
 	case wire.TypeRows, wire.TypeJournal:
 		var data []byte
 		if h.head, data, err = wire.ParseRows(b); err == nil {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"whorl/content"
 	"whorl/server/admission"
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
@@ -26,6 +27,7 @@ type Server struct {
 	given    Queues // as configured; those of cfg are complete
 	deps     Deps
 	uid      swarm.UID
+	manifest content.Hash // that uid is
 	log      *slog.Logger
 	adapters []swarm.Adapter // in the Loader's order
 	metrics  *metrics
@@ -36,6 +38,7 @@ type Server struct {
 	room     chan struct{} // some cache has become free
 	frames   pool[frame]
 	packets  pool[packet]
+	notary   *notary
 	reading  atomic.Pointer[budget.Pool] // bytes of large frames while they are read
 
 	mu sync.Mutex // guards all below, and all protocol state of sessions
@@ -114,6 +117,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	for _, a := range deps.Loader.Adapters() {
 		s.adapters = append(s.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
 	}
+	s.manifest, _ = s.uid.Hash() // a UID of our own making is one
+	s.notary = newNotary(s)
 	s.given = cfg.Queues
 	s.budgets(minQueues)
 	var err error

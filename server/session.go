@@ -36,6 +36,7 @@ type session struct {
 	mode      tensor.Activations
 	modeHash  content.Hash // of all that alters results: proof.Mode
 	adapter   int          // -1 for none
+	ledger    *ledger      // for receipts; nil if none were asked for
 	maxLength int          // positions of each sequence
 	sequences int
 	opened    time.Time
@@ -251,6 +252,9 @@ func (x *session) endLocked() {
 	}
 	if x.run == nil {
 		x.releaseLocked()
+	}
+	if x.ledger != nil {
+		s.notary.addLocked(note{what: noteDrop, x: x})
 	}
 	s.changed.wake()
 	poke(s.publish)

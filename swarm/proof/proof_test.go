@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -122,6 +123,17 @@ func TestByHand(t *testing.T) {
 	leaf = append(append(leaf, baseLeaf.In[:]...), baseLeaf.Out[:]...)
 	if got := baseLeaf.Hash(); got != sha256.Sum256(leaf) {
 		t.Errorf("leaf %s", got)
+	}
+
+	_, log := history(2)
+	r := receiptOf(log, newSigner(1))
+	receipt := append(bytes.Clone(r.Mode[:]), r.Manifest[:]...)
+	for _, n := range []uint32{3, 7, 2} {
+		receipt = le.AppendUint32(receipt, n)
+	}
+	receipt = append(append(append(receipt, r.Nonce[:]...), r.Root[:]...), r.Sig...)
+	if got := r.Append(nil); !bytes.Equal(got, receipt) {
+		t.Errorf("receipt %x", got)
 	}
 }
 

@@ -18,6 +18,8 @@
 //	  | <---------------- Status -- |
 //	  | -- Ask -------------------> |
 //	  | <---------------- Status -- |
+//	  | -- Receipt (asks) --------> |   (only after an Accept that says so)
+//	  | <--------------- Receipt -- |   (also unasked: see [Receipt])
 //	  | -- close of the stream ---> |   (everything is freed)
 //
 // Rows carry hidden states of consecutive positions (for several sequences see [Beams]):

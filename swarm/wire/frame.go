@@ -14,8 +14,14 @@ import (
 // a feature, not a version: see swarm.Features.
 const Version = 2
 
+// The features.
+const (
+	// FeatureReceipts says that a server makes receipts of a session's rows.
+	FeatureReceipts swarm.Features = 1 << iota
+)
+
 // Features are those that this node has.
-const Features swarm.Features = 0
+const Features = FeatureReceipts
 
 // Protocol ids of the streams. They tell no version: a peer that could not be spoken to at
 // all could not be told why.
@@ -68,6 +74,7 @@ const (
 	TypeRecords                  // JSON, directory
 	TypeWant                     // JSON Want, directory
 	TypeManifest                 // a manifest in its canonical form, directory
+	TypeReceipt                  // empty from a client, who asks for one; Receipt from a stage
 	numTypes
 )
 

@@ -1,6 +1,9 @@
 package wire
 
-import "whorl/swarm"
+import (
+	"whorl/swarm"
+	"whorl/swarm/proof"
+)
 
 // Limits on what a peer may send, in bytes of payload. Whatever a stranger can send before it
 // is known to belong to a session is small; rows have the limit that their model gives them.
@@ -25,6 +28,8 @@ func (t Type) limit() int {
 		return 0
 	case TypeDone:
 		return DoneSize
+	case TypeReceipt:
+		return receiptHead + proof.MaxReceiptSize
 	case TypeOpen, TypeRoute:
 		return MaxOpen
 	case TypeHello, TypeWant:

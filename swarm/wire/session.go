@@ -34,6 +34,9 @@ type Open struct {
 	Route       Route  `json:"route"`
 	// Adapter, if given, changes what the span's blocks compute for the session.
 	Adapter *swarm.Adapter `json:"adapter,omitempty"`
+	// Receipts asks for receipts of the rows, which carry this: 32 bytes that the client chose.
+	// Zero asks for none, and costs the stage nothing.
+	Receipts content.Hash `json:"receipts,omitzero"`
 }
 
 // SessionMode is all of the frame that alters what stages compute.
@@ -72,6 +75,8 @@ type Status struct {
 	Step     uint64 `json:"step"`     // of the last rows computed
 	// Mode is the session's, as the stage understands it.
 	Mode content.Hash `json:"mode,omitzero"`
+	// Receipts says that the stage makes them, as its Open asked: it may be asked for one.
+	Receipts bool `json:"receipts,omitempty"`
 }
 
 // Hello opens a push stream.
