@@ -18,6 +18,7 @@ import (
 	"whorl/swarm"
 	"whorl/swarm/budget"
 	"whorl/swarm/health"
+	"whorl/swarm/proof"
 	"whorl/swarm/route"
 	"whorl/swarm/trust"
 	"whorl/swarm/wire"
@@ -88,6 +89,8 @@ type Config struct {
 	Prefix   func(swarm.PeerID) string
 	Chunks   plan.ChunkParams
 	Timeouts Timeouts
+	// Verify checks signatures of peers; nil: no session may ask for receipts.
+	Verify proof.Verify
 	// JournalBytes is the memory a session may spend on rows for fail-over; 0 keeps
 	// none, and a fail-over then recomputes everything.
 	JournalBytes int64
@@ -161,12 +164,18 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if most := e.room(view, o); o.MaxLength > most {
 		return nil, errNoRoom(o.MaxLength, most)
 	}
+	if o.Receipts && e.cfg.Verify == nil {
+		return nil, errors.New("client: receipts need Config.Verify")
+	}
 	s := &Session{
 		e: e, opt: o, adapter: adapter, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
 		over: make(chan struct{}), stages: map[int]*stage{}, journals: make([]*journal, e.cfg.Manifest.Blocks),
 	}
 	s.timer.Stop()
 	rand.Read(s.id[:])
+	if o.Receipts {
+		rand.Read(s.nonce[:])
+	}
 	t := &e.cfg.Timeouts
 	s.machine = chain.New(chain.Params{
 		Blocks: e.cfg.Manifest.Blocks, MaxLength: o.MaxLength, Open: t.Open, Wait: o.Wait, Probe: t.Probe, Answer: t.Answer, Step: t.Step,

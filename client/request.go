@@ -23,6 +23,9 @@ type SessionOptions struct {
 	// Adapter names a LoRA adapter, as NAME or NAME@DIGEST; every stage of the session holds
 	// it. "" for none.
 	Adapter string
+	// Receipts asks every stage for receipts of what it computes (Session.Receipts). Stages
+	// that make none take part all the same.
+	Receipts bool
 }
 
 func (o *SessionOptions) sequences() int { return max(1, o.Beams) }

@@ -209,7 +209,7 @@ func (s *Session) tell(a *chain.Action, st *stage) chain.Event {
 func (s *Session) opening() wire.Open {
 	return wire.Open{
 		Version: wire.Version, Features: wire.Features, Session: s.id, UID: s.e.uid, Mode: s.mode, MaxLength: s.opt.MaxLength, Sequences: s.opt.Beams,
-		Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter,
+		Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter, Receipts: s.nonce,
 	}
 }
 

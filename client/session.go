@@ -23,6 +23,7 @@ type Session struct {
 	opt     SessionOptions
 	adapter *swarm.Adapter // nil for none
 	mode    content.Hash   // of all that alters results: proof.Mode
+	nonce   content.Hash   // of its receipts; zero if none are asked for
 	opened  time.Time
 	wake    chan struct{} // there is something to do
 	timer   *time.Timer
@@ -42,7 +43,8 @@ type Session struct {
 	pending  []int32    // emitted to the user, not yet computed
 	beams    parting    // how ids belong to sequences
 	step     uint64     // advances so far
-	want     int        // the outputs from this row on are in out
+	receipts []StageReceipt
+	want     int // the outputs from this row on are in out
 	out      []float32
 }
 

@@ -29,6 +29,8 @@ type stage struct {
 	stream  wire.Stream // nil until it is dialled
 	closed  bool
 	counted uint64 // the session's steps up to which it was noted what the stage served
+	deaf    bool   // its listener has ended
+	proofs  proofs
 }
 
 // dial opens the control stream to a server and listens to it. That the caller has left
@@ -148,7 +150,9 @@ func (st *stage) listen(live context.Context) {
 				err = errors.New("it closed the session")
 			}
 			st.s.mu.Lock()
+			st.deaf = true
 			st.s.take(st.lost(err), nil)
+			st.s.notify()
 			st.s.mu.Unlock()
 			st.stream.Reset()
 			return
@@ -211,6 +215,11 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 				st.hop.Peer.Short(), v.Mode.Short(), st.s.mode.Short())
 		}
 		e.Kind, e.Epoch, e.To = chain.Answered, v.Epoch, v.Position
+		if t == wire.TypeAccept {
+			st.makesReceipts(v.Receipts)
+		}
+	case wire.TypeReceipt:
+		return rows, st.receipt(p)
 	case wire.TypeFail:
 		var f wire.Fail
 		if err := wire.Decode(t, p, &f); err != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"testing"
@@ -22,10 +23,15 @@ func (nullEngine) Step(*tensor.Batch, []int, int, int, tensor.Activations, []flo
 	return nil
 }
 
-// sink takes what is written and tells the number of frames.
+// sink takes what is written and tells the number of frames but receipts, which come rarely.
 type sink struct{ frames chan struct{} }
 
-func (s sink) Write(p []byte) (int, error)    { s.frames <- struct{}{}; return len(p), nil }
+func (s sink) Write(p []byte) (int, error) {
+	if wire.Type(p[wire.HeadSize-1]) != wire.TypeReceipt {
+		s.frames <- struct{}{}
+	}
+	return len(p), nil
+}
 func (sink) Read([]byte) (int, error)         { return 0, io.EOF }
 func (sink) Close() error                     { return nil }
 func (sink) Reset() error                     { return nil }
@@ -34,10 +40,10 @@ func (sink) SetReadDeadline(time.Time) error  { return nil }
 func (sink) SetWriteDeadline(time.Time) error { return nil }
 
 // benchSession is a committed session of a server whose streams are a sink; its loops run.
-func benchSession(tb testing.TB) (*session, sink, context.Context) {
+func benchSession(tb testing.TB, width int, change func(*wire.Open)) (*session, sink, context.Context) {
 	cfg := DefaultConfig()
-	cfg.Manifest, cfg.Manifest.Hidden = manifest, 2048
-	s, err := New(cfg, Deps{Self: "a", Loader: &fakeLoader{}, Directory: &world{}, Dialer: fakeDialer{}, Log: slog.New(slog.DiscardHandler)})
+	cfg.Manifest, cfg.Manifest.Hidden = manifest, width
+	s, err := New(cfg, Deps{Self: "a", Loader: &fakeLoader{}, Directory: &world{}, Dialer: fakeDialer{}, Signer: &fakeSigner{id: "a"}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -57,13 +63,21 @@ func benchSession(tb testing.TB) (*session, sink, context.Context) {
 	out := sink{make(chan struct{})}
 	o := openMsg(swarm.Span{Start: 0, End: modelSize})
 	o.UID, o.MaxLength = s.uid, 60_000
+	if change != nil {
+		change(&o)
+	}
 	o = named(o)
 	x, err := s.admit(ctx, "client", &o, out)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	x.tasks.Go(func() { x.out.run(ctx) })
-	x.tasks.Go(func() { s.newComputer(e).run(ctx) })
+	notes, noMore := context.WithCancel(context.Background())
+	x.tasks.Go(func() { s.notary.run(notes) })
+	x.tasks.Go(func() {
+		defer noMore()
+		s.newComputer(e).run(ctx)
+	})
 	<-out.frames // accept
 	if err := x.handle(ctx, wire.TypeCommit, nil); err != nil {
 		tb.Fatal(err)
@@ -91,7 +105,13 @@ func decode(tb testing.TB, x *session, out sink, ctx context.Context, pos int, p
 
 // BenchmarkHop is what a decode step costs on a server beside compute and network.
 func BenchmarkHop(b *testing.B) {
-	x, out, ctx := benchSession(b)
+	for name, change := range map[string]func(*wire.Open){"plain": nil, "receipts": asking} {
+		b.Run(name, func(b *testing.B) { benchmarkHop(b, change) })
+	}
+}
+
+func benchmarkHop(b *testing.B, change func(*wire.Open)) {
+	x, out, ctx := benchSession(b, 2048, change)
 	payload, head := make([]byte, 2048*4), []byte(nil)
 	b.ReportAllocs()
 	pos := 0
@@ -106,6 +126,45 @@ func BenchmarkHop(b *testing.B) {
 	}
 }
 
+// BenchmarkPrompt is what a row of a prompt costs on a server beside compute and network, with
+// and without receipts: the stage's compute must not be counted, so the difference is all
+// that the notary's thread adds where it has no core of its own.
+func BenchmarkPrompt(b *testing.B) {
+	const chunk = 512
+	for _, width := range []int{576, 4096} {
+		for name, change := range map[string]func(*wire.Open){"plain": nil, "receipts": asking} {
+			b.Run(fmt.Sprint(width, " ", name), func(b *testing.B) {
+				x, out, ctx := benchSession(b, width, change)
+				payload, head, pos := make([]byte, chunk*width*4), []byte(nil), 0
+				for b.Loop() {
+					if pos+chunk > 60_000 {
+						x.srv.mu.Lock()
+						x.length, x.next, pos = 0, 0, 0
+						x.srv.mu.Unlock()
+					}
+					h := wire.RowsHeader{Session: x.id, Epoch: 1, Start: uint32(pos), Count: chunk, Want: uint32(pos + chunk), Codec: 1}
+					head = append(h.Append(head[:0]), payload...)
+					if err := x.takeRows(ctx, fromClient, "client", head); err != nil {
+						b.Fatal(err)
+					}
+					for x.lengthNow() < pos+chunk {
+						<-out.frames
+					}
+					pos += chunk
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/chunk, "us/row")
+			})
+		}
+	}
+}
+
+// lengthNow is x.length for benchmarks.
+func (x *session) lengthNow() int {
+	x.srv.mu.Lock()
+	defer x.srv.mu.Unlock()
+	return x.length
+}
+
 var poolsForget bool
 
 // A decode step allocates nothing once its buffers are there.
@@ -113,7 +172,7 @@ func TestDecodeDoesNotAllocate(t *testing.T) {
 	if poolsForget {
 		t.Skip("allocations are counted without the race detector")
 	}
-	x, out, ctx := benchSession(t)
+	x, out, ctx := benchSession(t, 2048, nil)
 	payload, head := make([]byte, 2048*4), []byte(nil)
 	pos := 0
 	step := func() { decode(t, x, out, ctx, pos, payload, &head); pos++ }

@@ -16,6 +16,7 @@ import (
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
 	"whorl/swarm"
+	"whorl/swarm/p2p"
 	"whorl/tensor"
 )
 
@@ -151,6 +152,7 @@ func (m *openModel) engine(ctx context.Context, tok *tokenizer.Tokenizer, cfg cl
 		return nil, err
 	}
 	cfg.Manifest, cfg.Head, cfg.Tokenizer = m.man, m.head, tok
+	cfg.Verify = p2p.Verify
 	cfg.Vocab, cfg.MaxLength = m.head.Vocab(), m.ck.Config.LongestSession()
 	return client.New(cfg)
 }

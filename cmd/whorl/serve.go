@@ -325,7 +325,7 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 		limitHeap(plan)
 	}
 	srv, err := server.New(cfg, server.Deps{
-		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host,
+		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
 		Addrs: n.net.host.ListenAddrs, Metrics: n.registry, Log: slog.Default(),
 	})
 	if err != nil {

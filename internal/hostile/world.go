@@ -68,7 +68,7 @@ func New(t testing.TB, opt Options) *World {
 	w.Gateway = w.Node("gateway", w.Bootstrap.Host.Addrs())
 	cfg := client.DefaultConfig()
 	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = swarmtest.FakeManifest, swarmtest.FakeVocab, 4096, swarmtest.FakeHead{}
-	cfg.Directory, cfg.Dialer, cfg.Log = w.Gateway.Dir, w.Gateway.Host, w.log.With("node", "gateway")
+	cfg.Directory, cfg.Dialer, cfg.Log, cfg.Verify = w.Gateway.Dir, w.Gateway.Host, w.log.With("node", "gateway"), p2p.Verify
 	if opt.Client != nil {
 		opt.Client(&cfg)
 	}
@@ -127,7 +127,7 @@ func (w *World) Serve(span swarm.Span) *Node {
 		w.opt.Server(&cfg)
 	}
 	srv, err := server.New(cfg, server.Deps{
-		Self: n.Host.ID(), Loader: swarmtest.FakeLoader{}, Directory: n.Dir, Dialer: n.Host, Pinger: n.Host,
+		Self: n.Host.ID(), Loader: swarmtest.FakeLoader{}, Directory: n.Dir, Dialer: n.Host, Pinger: n.Host, Signer: n.Host,
 		Addrs: n.Host.ListenAddrs, Metrics: n.Metrics, Log: w.log.With("node", span.String()),
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func (w *World) Launch(id swarm.PeerID, span swarm.Span, l server.Loader, change
 	if change != nil {
 		change(&cfg)
 	}
-	srv, err := server.New(cfg, server.Deps{Self: id, Loader: l, Directory: w.Dir.For(id), Dialer: node, Log: w.Log.With("node", id)})
+	srv, err := server.New(cfg, server.Deps{Self: id, Loader: l, Directory: w.Dir.For(id), Dialer: node, Signer: Signer(id), Log: w.Log.With("node", id)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func (w *World) EngineAt(id swarm.PeerID, head client.Head, vocab int, change fu
 	w.t.Cleanup(me.Close)
 	cfg := client.DefaultConfig()
 	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = w.Manifest, vocab, 4096, head
-	cfg.Directory, cfg.Dialer, cfg.Log = w.Dir.For(id), me, w.Log.With("node", id)
+	cfg.Directory, cfg.Dialer, cfg.Log, cfg.Verify = w.Dir.For(id), me, w.Log.With("node", id), Verify
 	cfg.Timeouts.Probe, cfg.Timeouts.Answer = 500*time.Millisecond, 500*time.Millisecond
 	if change != nil {
 		change(&cfg)
