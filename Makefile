@@ -59,6 +59,10 @@ bench: build ## a first look at speed against this machine's ceilings, then Go b
 	bin/whorl bench model --shape 135m --quick
 	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...
 
+.PHONY: audits
+audits: ## how soon audits find liars of every kind, over 25 seeds
+	WHORL_AUDIT_RUNS=25 $(GO) test -count=1 -v -timeout 20m -run TestAuditsFindLiars ./internal/swarmtest
+
 .PHONY: hostile
 hostile: ## attacks by strangers on real nodes, with 1,000 identities
 	WHORL_IDENTITIES=1000 $(GO) test -count=1 -v -timeout 10m ./internal/hostile

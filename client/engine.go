@@ -86,7 +86,14 @@ type Config struct {
 	Trust Trust
 	// Prefix is the network that a peer's address lies in, "" if it is unknown or says nothing,
 	// as on loopback; nil knows none.
-	Prefix   func(swarm.PeerID) string
+	Prefix func(swarm.PeerID) string
+	// Audits say which sessions are computed again elsewhere while Audit runs.
+	Audits trust.AuditRates
+	// Self is this node's own peer if it holds blocks: what it computes needs no audit.
+	Self swarm.PeerID
+	// Draw gives numbers from [0, 1) that decide what is audited by whom; nil for random ones.
+	// Safe for concurrent use.
+	Draw     func() float64
 	Chunks   plan.ChunkParams
 	Timeouts Timeouts
 	// Verify checks signatures of peers; nil: no session may ask for receipts.
@@ -102,7 +109,7 @@ type Config struct {
 // DefaultConfig has everything but the required fields.
 func DefaultConfig() Config {
 	return Config{
-		Routing: route.DefaultParams(), Chunks: plan.DefaultChunkParams(),
+		Routing: route.DefaultParams(), Audits: trust.DefaultAuditRates(), Chunks: plan.DefaultChunkParams(),
 		Timeouts: DefaultTimeouts(), JournalBytes: 1 << 30, HopCost: time.Millisecond, Log: slog.Default(),
 	}
 }
@@ -114,6 +121,7 @@ type Engine struct {
 	created time.Time
 	reading *budget.Pool // bytes of large frames while they are read
 	trust   Trust
+	audits  audits
 
 	mu       sync.Mutex // guards all below
 	view     swarm.View
@@ -136,7 +144,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: cfg, uid: cfg.Manifest.UID(), created: time.Now(),
-		trust: cfg.Trust, sessions: map[*Session]struct{}{},
+		trust: cfg.Trust, audits: audits{more: make(chan struct{}, 1)}, sessions: map[*Session]struct{}{},
 		reading: budget.New("bytes of frames that are being read", int64(max(readingBytes, 8*wire.RowsLimit(4*cfg.Manifest.Hidden)))),
 	}, nil
 }
@@ -169,7 +177,7 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	}
 	s := &Session{
 		e: e, opt: o, adapter: adapter, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
-		over: make(chan struct{}), stages: map[int]*stage{}, journals: make([]*journal, e.cfg.Manifest.Blocks),
+		audited: e.auditing(), over: make(chan struct{}), stages: map[int]*stage{}, journals: make([]*journal, e.cfg.Manifest.Blocks),
 	}
 	s.timer.Stop()
 	rand.Read(s.id[:])

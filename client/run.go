@@ -21,7 +21,9 @@ func (s *Session) take(e chain.Event, rows []float32) {
 	for _, a := range s.machine.Step(e, time.Now()) {
 		switch a.Kind {
 		case chain.Take:
-			copy(s.out[(a.From-s.want)*hidden:], rows[(a.From-e.From)*hidden:(a.To-e.From)*hidden])
+			taken := rows[(a.From-e.From)*hidden : (a.To-e.From)*hidden]
+			copy(s.out[(a.From-s.want)*hidden:], taken)
+			s.keepOutputs(a.From, taken)
 		case chain.Keep:
 			if s.journals[a.Block] == nil {
 				s.journals[a.Block] = &journal{hidden: hidden}

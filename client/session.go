@@ -25,6 +25,7 @@ type Session struct {
 	mode    content.Hash   // of all that alters results: proof.Mode
 	nonce   content.Hash   // of its receipts; zero if none are asked for
 	opened  time.Time
+	audited bool          // it may be, once it has ended
 	wake    chan struct{} // there is something to do
 	timer   *time.Timer
 	over    chan struct{} // closed when the session is closed or killed
@@ -46,6 +47,7 @@ type Session struct {
 	receipts []StageReceipt
 	want     int // the outputs from this row on are in out
 	out      []float32
+	outputs  []content.Hash // of the last stage, by row; zero for those that were not wanted
 }
 
 // ID names the session in logs and APIs.
@@ -129,6 +131,7 @@ func (s *Session) Close() error {
 	s.end(errClosed)
 	s.mu.Lock()
 	stages := s.stages
+	s.bequeath()
 	s.stages, s.journals, s.todo = nil, nil, nil
 	s.mu.Unlock()
 	for _, st := range stages {

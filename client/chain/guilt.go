@@ -81,6 +81,7 @@ func (m *Machine) taint(liar *stage) {
 		return
 	}
 	m.stale = true
+	m.outputs = cutGiven(m.outputs, liar.joined)
 	for _, st := range m.chain[at+1:] {
 		st.position = min(st.position, liar.joined)
 		st.joined = min(st.joined, liar.joined)

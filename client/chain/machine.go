@@ -67,6 +67,7 @@ type stage struct {
 // border is what the client knows of the rows in front of a block.
 type border struct {
 	known plan.Ranges
+	given []Given // who gave them
 	pages int
 }
 
@@ -84,6 +85,7 @@ type Machine struct {
 	coming  []*stage  // of the attempt under way, in order
 	row     []*stage  // as told to the stages of the present epoch
 	borders []border  // by the block behind it
+	outputs []Given   // who gave the outputs that were taken
 	until   time.Time // pausing ends
 	feedAt  int       // the stage that is fed
 
@@ -271,6 +273,7 @@ func (m *Machine) cut(to int) {
 		return
 	}
 	m.rows = to
+	m.outputs = cutGiven(m.outputs, to)
 	m.stale = true
 	m.phase = broken
 	for _, st := range m.chain {
@@ -284,7 +287,7 @@ func (m *Machine) cut(to int) {
 // forget cuts what is known of the rows in front of a block.
 func (m *Machine) forget(block, to int) {
 	b := &m.borders[block]
-	b.known = b.known.Cut(to)
+	b.known, b.given = b.known.Cut(to), cutGiven(b.given, to)
 	if keep := m.pages(to); keep < b.pages {
 		b.pages = keep
 	}

@@ -67,6 +67,7 @@ func (m *Machine) results(st *stage, epoch uint32, from, to int) {
 		return
 	}
 	m.act(Action{Kind: Take, From: m.got, To: to})
+	m.outputs = m.give(cutGiven(m.outputs, m.got), st, m.got, to)
 	m.got = to
 	m.moved = m.now
 	clear(m.replays)
@@ -88,7 +89,7 @@ func (m *Machine) journalled(st *stage, epoch uint32, from, to int) {
 	if from >= to || !m.room(b, to) {
 		return
 	}
-	b.known = b.known.Add(from, to)
+	b.known, b.given = b.known.Add(from, to), m.give(b.given, st, from, to)
 	b.pages = max(b.pages, m.pages(to))
 	m.act(Action{Kind: Keep, Block: block, From: from, To: to})
 }

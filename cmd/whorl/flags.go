@@ -16,6 +16,7 @@ import (
 	"whorl/swarm"
 	"whorl/swarm/dir"
 	"whorl/swarm/p2p"
+	"whorl/swarm/trust"
 	"whorl/tensor"
 )
 
@@ -179,6 +180,7 @@ type httpFlags struct {
 	allowAdapters         []string
 	adapters              []swarm.Adapter // that users may ask for by name, after check
 	answers               int
+	audit                 float64
 }
 
 const off = "off"
@@ -195,10 +197,19 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.Float64Var(&f.userCache, "user-cache", def.UserCache, "share of a model's KV cache that the WebSockets from one address may hold, above 0 to 1; a first session may hold more")
 	fs.StringSliceVar(&f.allowAdapters, "allow-adapters", nil, "`NAME[@DIGEST]`s of LoRA adapters on other servers that users may ask for as MODEL:NAME")
 	fs.IntVar(&f.answers, "max-answers", def.Answers, "most answers to one prompt of a request (n)")
+	f.audit = trust.DefaultAuditRates().Steady
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 
+// addAudit is for nodes that generate.
+func (f *httpFlags) addAudit(fs *pflag.FlagSet) {
+	fs.Float64Var(&f.audit, "audit", f.audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
+}
+
 func (f *httpFlags) check(cmd *cobra.Command) error {
+	if !(f.audit >= 0 && f.audit <= 1) {
+		return usagef("--audit %v: want 0 to 1, such as 0.01 for one session in a hundred", f.audit)
+	}
 	for _, text := range f.allowAdapters {
 		a := swarm.ParseAdapter(text)
 		if err := (swarm.Adapter{Name: a.Name, Digest: a.Digest + "-"}).Validate(); err != nil { // the digest may be left out

@@ -45,6 +45,7 @@ Without, it shows the swarm.`,
 	}
 	nf.add(cmd.Flags())
 	hf.add(cmd.Flags(), defaultHTTP, defaultAdmin)
+	hf.addAudit(cmd.Flags())
 	mf.add(cmd.Flags())
 	cf.add(cmd.Flags())
 	return cmd
@@ -86,7 +87,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 		if err := m.settle(ctx, n.net.dir, how); err != nil {
 			return ended(ctx, err)
 		}
-		if err := n.generateWith(ctx, m); err != nil {
+		if err := n.generateWith(ctx, m, hf.audit); err != nil {
 			return ended(ctx, err)
 		}
 	}
@@ -103,15 +104,16 @@ func (f *modelFlags) choosable(cmd *cobra.Command) bool {
 	return !from.given("dtype") && !from.given("quant") && !from.given("kv-dtype")
 }
 
-// generateWith makes the node generate with a model through the swarm.
-func (n *node) generateWith(ctx context.Context, m *openModel) error {
+// generateWith makes the node generate with a model through the swarm, and audit that share of
+// the sessions.
+func (n *node) generateWith(ctx context.Context, m *openModel, audit float64) error {
 	tok, err := m.tokenizer()
 	if err != nil {
 		slog.Warn("requests can give token ids only, because the tokenizer cannot be used", "reason", err)
 	}
 	cfg := client.DefaultConfig()
 	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.EOS = n.net.dir, n.dial, n.rtt, m.ck.EOS()
-	cfg.Trust, cfg.Prefix = n.trust, n.prefix
+	cfg.Trust, cfg.Prefix, cfg.Self, cfg.Audits.Steady = n.trust, n.prefix, n.dial.self, audit
 	e, err := m.engine(ctx, tok, cfg)
 	if err != nil {
 		return err
@@ -120,6 +122,9 @@ func (n *node) generateWith(ctx context.Context, m *openModel) error {
 		return err
 	}
 	n.addEngine(e)
+	if audit > 0 {
+		n.background.Go(func() { e.Audit(ctx) }) // ends with ctx, which is all that it says
+	}
 	n.check("engine", nil)
 	return ctx.Err()
 }

@@ -86,6 +86,7 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	ctx, n.stop = context.WithCancelCause(ctx)
 	n.trust = openMemory(nf.trustPath())
 	n.background.Go(func() { n.trust.keep(ctx) })
+	n.registry.MustRegister(trustMetrics{n})
 	if err := n.serveHTTP(ctx, nf, hf); err != nil {
 		n.close()
 		return ctx, nil, err

@@ -47,6 +47,7 @@ type serveFlags struct {
 func (f *serveFlags) add(fs *pflag.FlagSet) {
 	f.node.add(fs)
 	f.http.add(fs, defaultHTTP, defaultAdmin)
+	f.http.addAudit(fs)
 	f.model.add(fs)
 	f.compute.add(fs)
 	def := server.DefaultConfig()
@@ -289,7 +290,7 @@ func (f *serveFlags) online(ctx context.Context, n *node, m *openModel, srv *ser
 	err := func() error {
 		if f.http.http != off {
 			n.check("engine", errStarting)
-			if err := n.generateWith(ctx, m); err != nil {
+			if err := n.generateWith(ctx, m, f.http.audit); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"whorl/client"
+	"whorl/client/audit"
 	"whorl/internal/atomicfile"
 	"whorl/swarm"
 	"whorl/swarm/budget"
@@ -95,4 +99,44 @@ func (n *node) prefix(p swarm.PeerID) string {
 		}
 	}
 	return ""
+}
+
+// trustMetrics tells of the peers that this node avoids and of its audits.
+type trustMetrics struct{ n *node }
+
+var (
+	avoidedDesc = prometheus.NewDesc("whorl_peers_avoided", "Peers that this node avoids, by why: those that failed are asked where nobody else holds a block, liars never.", []string{"kind"}, nil)
+	auditsDesc  = prometheus.NewDesc("whorl_audits_total", "Audits of what servers gave in users' sessions, by result; skipped were those for which others left no room.", []string{"result"}, nil)
+)
+
+// Describe names what Collect gives.
+func (m trustMetrics) Describe(out chan<- *prometheus.Desc) {
+	out <- avoidedDesc
+	out <- auditsDesc
+}
+
+// Collect reads the book and the engines.
+func (m trustMetrics) Collect(out chan<- prometheus.Metric) {
+	kinds := map[string]int{}
+	for _, s := range m.n.trust.Standings(time.Now()) {
+		if s.Avoid != nil {
+			kinds[s.Avoid.Kind.String()]++
+		}
+	}
+	for kind, n := range kinds {
+		out <- prometheus.MustNewConstMetric(avoidedDesc, prometheus.GaugeValue, float64(n), kind)
+	}
+	_, engines := m.n.parts()
+	var sum client.AuditCounts
+	for _, e := range engines {
+		c := e.Audits()
+		sum.Skipped += c.Skipped
+		for i, n := range c.Results {
+			sum.Results[i] += n
+		}
+	}
+	for i, n := range sum.Results {
+		out <- prometheus.MustNewConstMetric(auditsDesc, prometheus.CounterValue, float64(n), audit.Result(i).String())
+	}
+	out <- prometheus.MustNewConstMetric(auditsDesc, prometheus.CounterValue, float64(sum.Skipped), "skipped")
 }

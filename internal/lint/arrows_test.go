@@ -55,7 +55,8 @@ var arrows = []arrow{
 
 	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
 	{"client/chain", []string{"client/plan", "swarm"}, "the session as a pure machine: events in, actions out"},
-	{"client", []string{"client/sample", "client/plan", "client/chain", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/proof", "swarm/route", "swarm/trust", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
+	{"client/audit", []string{"content", "swarm"}, "who lied, by rows that differ: pure"},
+	{"client", []string{"client/sample", "client/plan", "client/chain", "client/audit", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/proof", "swarm/route", "swarm/trust", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
 		"a user's side sees no network library and no server"},
 	{"server/kvcache", []string{"tensor"}, "hands out pages"},
 	{"server/admission", []string{"tensor"}, "decides who holds cache: pure, and knows of pages only how many tokens they are"},

@@ -27,10 +27,12 @@ var FakeManifest = swarm.Manifest{Name: "fake", Blocks: FakeBlocks, Hidden: fake
 	Roots: make(swarm.Roots, FakeBlocks), Head: content.Sum([]byte("fake"))}
 
 // FakeLoader loads spans of the fake model, whose steps take Delay. Lengths, if not nil,
-// hears of the length of every session that is opened.
+// hears of the length of every session that is opened. Lie, if not nil, alters the rows that
+// a step gives; it is not called by two steps at a time.
 type FakeLoader struct {
 	Delay   time.Duration
 	Lengths func(int)
+	Lie     func(rows []float32, hidden int)
 }
 
 // Sizes are small.
@@ -43,7 +45,7 @@ func (FakeLoader) Adapters() []blocks.Adapter { return nil }
 
 // Load makes a span.
 func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
-	e := &fakeEngine{start: start, delay: l.Delay, lengths: l.Lengths, seen: make([][][fakeHidden]float32, end-start)}
+	e := &fakeEngine{start: start, delay: l.Delay, lengths: l.Lengths, lie: l.Lie, seen: make([][][fakeHidden]float32, end-start)}
 	for b := start; b < end; b++ {
 		e.infos = append(e.infos, blocks.Info{Index: b, Bytes: 1 << 10})
 		e.seen[b-start] = make([][fakeHidden]float32, pages*tensor.PageTokens)
@@ -57,6 +59,7 @@ type fakeEngine struct {
 	start   int
 	delay   time.Duration
 	lengths func(int)
+	lie     func([]float32, int)
 	infos   []blocks.Info
 	mu      sync.Mutex // guards seen: [block][page*PageTokens+slot]
 	seen    [][][fakeHidden]float32
@@ -88,6 +91,9 @@ func (e *fakeEngine) Step(b *tensor.Batch, _ []int, from, to int, _ tensor.Activ
 				row[c] = row[c]*0.75 + sum[(c+1)%fakeHidden]/float32(r.Pos+1)*0.5 + float32(block%3)*0.125
 			}
 		}
+	}
+	if e.lie != nil {
+		e.lie(out[:len(b.Rows)*fakeHidden], fakeHidden)
 	}
 	return nil
 }

@@ -1,0 +1,205 @@
+package audit
+
+import (
+	"slices"
+
+	"whorl/content"
+	"whorl/swarm"
+)
+
+// Claim is what a server gave for rows of a session.
+type Claim struct {
+	Peer swarm.PeerID
+	Span swarm.Span
+	// Sender is the server that sent it the rows; "" for the client, which knows then what it
+	// sent.
+	Sender swarm.PeerID
+	// Out names the rows that it gave, by row; zero for those that somebody else gave or that
+	// the client did not see. Rows behind the last are not asked for.
+	Out []content.Hash
+}
+
+// Asker has servers compute the rows of a claim.
+type Asker interface {
+	// Others is a chain for the claim's blocks without some peers; none if there is none.
+	Others(without []swarm.PeerID) []swarm.Hop
+	// Replay has a chain compute the first rows anew, each server fed by the client, and names
+	// the results.
+	Replay(hops []swarm.Hop, rows int) ([]content.Hash, error)
+}
+
+// Result is how an audit ended.
+type Result uint8
+
+// The results.
+const (
+	Impossible Result = iota // nobody else computed the rows
+	Agreed                   // all rows are those of another holder
+	Judged                   // they differ, and others or this node itself said who is wrong
+	Suspected                // they differ, and there was nobody to judge
+	Disputed                 // they differ, and the server or its sender may be to blame
+	numResults
+)
+
+// NumResults is how many results there are.
+const NumResults = int(numResults)
+
+var resultNames = [numResults]string{"impossible", "agreed", "judged", "suspected", "disputed"}
+
+// String is the name.
+func (r Result) String() string { return resultNames[r] }
+
+// Verdict is what an audit found.
+type Verdict struct {
+	Result Result
+	Row    int            // the first that differs
+	Liars  []swarm.PeerID // of Judged: proven
+	By     []swarm.PeerID // of Judged: who agreed against them
+	Who    []swarm.PeerID // of Suspected and Disputed: one of them lies
+}
+
+const (
+	// maxWitnesses is how many chains are asked for a first witness: cache may be full.
+	maxWitnesses = 3
+	// maxJudges is how many chains are asked after that: liars that do not collude give
+	// different rows, and cannot outvote two that are honest.
+	maxJudges = 4
+	// maxAgain is how often a server in the middle of a chain is asked itself: one that lies now
+	// and then is caught with several tries.
+	maxAgain = 8
+)
+
+// vote is what one chain made of the row in question.
+type vote struct {
+	hops []swarm.Hop
+	row  content.Hash
+}
+
+func (v *vote) peers() []swarm.PeerID {
+	var out []swarm.PeerID
+	for _, h := range v.hops {
+		out = append(out, h.Peer)
+	}
+	return out
+}
+
+// Judge audits a claim. What own says, the peer of this node itself, needs no second voice; ""
+// for a node without blocks.
+func Judge(c Claim, own swarm.PeerID, a Asker) Verdict {
+	j := judge{claim: c, own: own, ask: a, asked: []swarm.PeerID{c.Peer}}
+	witness, out := j.next(len(c.Out), maxWitnesses)
+	if out == nil {
+		return Verdict{Result: Impossible}
+	}
+	row := differs(c.Out, out)
+	if row < 0 {
+		return Verdict{Result: Agreed}
+	}
+	accused := vote{[]swarm.Hop{{Peer: c.Peer, Span: c.Span}}, c.Out[row]}
+	if c.Sender != "" {
+		again, at := j.again(accused.hops, out)
+		if at < 0 {
+			return Verdict{Result: Disputed, Row: row, Who: []swarm.PeerID{c.Sender, c.Peer}}
+		}
+		row, accused.row = at, again
+	}
+	return j.settle(row, []vote{accused, {witness, out[row]}})
+}
+
+// again asks a server itself for the rows, until it gives one that is not that of a witness;
+// it is -1 if it gives none.
+func (j *judge) again(hops []swarm.Hop, witness []content.Hash) (row content.Hash, at int) {
+	for range maxAgain {
+		out, err := j.ask.Replay(hops, len(witness))
+		if err != nil || len(out) != len(witness) {
+			break
+		}
+		if at := differs(out, witness); at >= 0 {
+			return out[at], at
+		}
+	}
+	return row, -1
+}
+
+// judge is an audit under way.
+type judge struct {
+	claim Claim
+	own   swarm.PeerID
+	ask   Asker
+	asked []swarm.PeerID
+}
+
+// next asks further chains for rows until one answers; nil if none of so many does.
+func (j *judge) next(rows, tries int) ([]swarm.Hop, []content.Hash) {
+	for range tries {
+		hops := j.ask.Others(j.asked)
+		if len(hops) == 0 {
+			break
+		}
+		for _, h := range hops {
+			j.asked = append(j.asked, h.Peer)
+		}
+		if out, err := j.ask.Replay(hops, rows); err == nil && len(out) == rows {
+			return hops, out
+		}
+	}
+	return nil, nil
+}
+
+// settle asks further chains about a row until two that share no server agree. Who gave
+// another row is a liar. A chain of several is not: which of them lied the audits of each say.
+func (j *judge) settle(row int, votes []vote) Verdict {
+	for tries := 0; ; tries++ {
+		if right := j.agreed(votes); len(right) > 0 {
+			v := Verdict{Result: Judged, Row: row}
+			for i := range votes {
+				switch {
+				case votes[i].row == right[0].row:
+					v.By = append(v.By, votes[i].peers()...)
+				case len(votes[i].hops) == 1:
+					v.Liars = append(v.Liars, votes[i].hops[0].Peer)
+				}
+			}
+			return v
+		}
+		if tries == maxJudges {
+			break
+		}
+		hops, out := j.next(row+1, 1)
+		if len(hops) == 0 {
+			if len(j.ask.Others(j.asked)) == 0 {
+				break
+			}
+			continue
+		}
+		votes = append(votes, vote{hops, out[row]})
+	}
+	v := Verdict{Result: Suspected, Row: row}
+	for i := range votes {
+		v.Who = append(v.Who, votes[i].peers()...)
+	}
+	return v
+}
+
+// agreed are two votes for the same row, or this node's own one; none if there are none.
+func (j *judge) agreed(votes []vote) []vote {
+	for i, v := range votes {
+		if j.own != "" && len(v.hops) == 1 && v.hops[0].Peer == j.own {
+			return []vote{v}
+		}
+		if k := slices.IndexFunc(votes[i+1:], func(w vote) bool { return w.row == v.row }); k >= 0 {
+			return []vote{v, votes[i+1+k]}
+		}
+	}
+	return nil
+}
+
+// differs is the first row of a claim that is another one in out; -1 if none is.
+func differs(claim, out []content.Hash) int {
+	for i, h := range claim {
+		if !h.IsZero() && h != out[i] {
+			return i
+		}
+	}
+	return -1
+}

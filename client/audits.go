@@ -1,0 +1,328 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"whorl/client/audit"
+	"whorl/content"
+	"whorl/swarm"
+	"whorl/swarm/proof"
+	"whorl/swarm/route"
+	"whorl/swarm/trust"
+)
+
+// maxAudits bounds the sessions that wait for their audit; their journals are within
+// Config.JournalBytes together.
+const maxAudits = 32
+
+// AuditCounts say how many stages of sessions were audited, by result, and how many were not
+// because others waited already.
+type AuditCounts struct {
+	Results [audit.NumResults]uint64
+	Skipped uint64
+}
+
+// audits is what an engine knows of audits.
+type audits struct {
+	more chan struct{} // there is another case
+
+	mu       sync.Mutex // guards all below
+	on       bool       // Audit runs
+	waiting  []*evidence
+	bytes    int64
+	counts   AuditCounts
+	disputes audit.Disputes
+}
+
+// evidence is what is left of a session for its audit.
+type evidence struct {
+	uid      swarm.UID
+	mode     content.Hash
+	opt      SessionOptions
+	adapter  *swarm.Adapter
+	ids      []int32
+	journals []*journal
+	outputs  []content.Hash
+	cases    []givenRows
+	bytes    int64
+}
+
+// givenRows are the rows that one server gave, and how many in front of its span are known.
+type givenRows struct {
+	peer   swarm.PeerID
+	span   swarm.Span
+	sender swarm.PeerID
+	runs   [][2]int // of rows
+	known  int
+}
+
+// auditing tells whether sessions leave evidence.
+func (e *Engine) auditing() bool {
+	e.audits.mu.Lock()
+	defer e.audits.mu.Unlock()
+	return e.audits.on
+}
+
+// Audits counts the audits so far.
+func (e *Engine) Audits() AuditCounts {
+	e.audits.mu.Lock()
+	defer e.audits.mu.Unlock()
+	return e.audits.counts
+}
+
+// Audit audits sessions that end while it runs, one after the other, until ctx ends, whose
+// error it returns. It delays no session.
+func (e *Engine) Audit(ctx context.Context) error {
+	a := &e.audits
+	a.mu.Lock()
+	a.on = true
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.on, a.waiting, a.bytes = false, nil, 0
+	}()
+	for {
+		a.mu.Lock()
+		var next *evidence
+		if len(a.waiting) > 0 {
+			next = a.waiting[0]
+		}
+		a.mu.Unlock()
+		if next == nil {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-a.more:
+			}
+			continue
+		}
+		for i := range next.cases {
+			e.auditCase(ctx, next, &next.cases[i])
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		a.mu.Lock()
+		a.waiting = slices.Delete(a.waiting, 0, 1)
+		a.bytes -= next.bytes
+		a.mu.Unlock()
+	}
+}
+
+// bequeath leaves what a session that ends is audited by; mu is held. Searches are not
+// audited: their rows belong to several sequences.
+func (s *Session) bequeath() {
+	if !s.audited || s.beams.width > 0 || s.journals == nil {
+		return
+	}
+	ev := &evidence{
+		uid: s.e.uid, mode: s.mode, opt: s.opt, adapter: s.adapter, ids: slices.Clone(s.ids), journals: make([]*journal, len(s.journals)),
+		outputs: s.outputs,
+	}
+	now := time.Now()
+	for _, g := range s.given() {
+		if g.peer == s.e.cfg.Self || !s.e.trust.Audit(g.peer, s.e.cfg.Audits, s.e.draw(), now) {
+			continue
+		}
+		ev.cases = append(ev.cases, g)
+		for _, b := range []int{g.span.Start, g.span.End} {
+			if b == 0 || b == len(s.journals) || ev.journals[b] != nil || s.journals[b] == nil {
+				continue
+			}
+			ev.journals[b] = s.journals[b]
+			for _, page := range s.journals[b].pages {
+				ev.bytes += int64(4 * len(page))
+			}
+		}
+	}
+	if len(ev.cases) == 0 {
+		return
+	}
+	a := &s.e.audits
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.on || len(a.waiting) >= maxAudits || a.bytes+ev.bytes > s.e.cfg.JournalBytes {
+		a.counts.Skipped += uint64(len(ev.cases))
+		return
+	}
+	a.waiting = append(a.waiting, ev)
+	a.bytes += ev.bytes
+	select {
+	case a.more <- struct{}{}:
+	default:
+	}
+}
+
+// given lists by server and span which rows the client knows before and behind it.
+func (s *Session) given() []givenRows {
+	var out []givenRows
+	blocks := s.e.cfg.Manifest.Blocks
+	for b := 1; b <= blocks; b++ {
+		for _, g := range s.machine.Given(b) {
+			known := len(s.ids)
+			if g.Span.Start > 0 {
+				known = s.machine.Known(g.Span.Start).KnownFrom(0)
+			}
+			to := min(g.To, known)
+			if g.From >= to {
+				continue
+			}
+			i := slices.IndexFunc(out, func(x givenRows) bool { return x.peer == g.Peer && x.span == g.Span && x.sender == g.Sender })
+			if i < 0 {
+				i = len(out)
+				out = append(out, givenRows{peer: g.Peer, span: g.Span, sender: g.Sender, known: known})
+			}
+			out[i].runs = append(out[i].runs, [2]int{g.From, to})
+		}
+	}
+	return out
+}
+
+// keepOutputs names outputs of the last stage from a row on, which no journal has; mu is held.
+func (s *Session) keepOutputs(from int, rows []float32) {
+	if !s.audited {
+		return
+	}
+	hidden := s.e.cfg.Manifest.Hidden
+	if n := from + len(rows)/hidden; n > len(s.outputs) {
+		s.outputs = append(s.outputs, make([]content.Hash, n-len(s.outputs))...)
+	}
+	for i := 0; i < len(rows)/hidden; i++ {
+		s.outputs[from+i] = proof.HashRow(rows[i*hidden : (i+1)*hidden])
+	}
+}
+
+// claim is what a server gave, by the hashes of rows.
+func (ev *evidence) claim(g *givenRows, hidden int) audit.Claim {
+	c := audit.Claim{Peer: g.peer, Span: g.span, Sender: g.sender}
+	for _, r := range g.runs {
+		c.Out = append(c.Out, make([]content.Hash, max(0, r[1]-len(c.Out)))...)
+		if g.span.End == len(ev.journals) {
+			copy(c.Out[r[0]:r[1]], ev.outputs[r[0]:r[1]])
+			continue
+		}
+		rows := ev.journals[g.span.End].rows(nil, r[0], r[1])
+		for i := r[0]; i < r[1]; i++ {
+			c.Out[i] = proof.HashRow(rows[(i-r[0])*hidden : (i-r[0]+1)*hidden])
+		}
+	}
+	return c
+}
+
+// draw is a number from [0, 1).
+func (e *Engine) draw() float64 {
+	if e.cfg.Draw == nil {
+		return rand.Float64()
+	}
+	return e.cfg.Draw()
+}
+
+// auditCase audits what one server gave.
+func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) {
+	if a, avoided := e.trust.Judge(g.peer, e.prefix(g.peer), time.Now()); avoided && a.Never {
+		return // it was judged meanwhile
+	}
+	v := audit.Judge(ev.claim(g, e.cfg.Manifest.Hidden), e.cfg.Self, &asker{ctx: ctx, e: e, ev: ev, span: g.span})
+	if ctx.Err() != nil {
+		return // what was not answered says nothing
+	}
+	e.audits.mu.Lock()
+	e.audits.counts.Results[v.Result]++
+	var likely []swarm.PeerID
+	if v.Result == audit.Disputed {
+		likely = e.audits.disputes.Add(v.Who[0], v.Who[1])
+	}
+	e.audits.mu.Unlock()
+	row := fmt.Sprintf("row %d of blocks %v", v.Row, g.span)
+	log := e.cfg.Log.With("peer", g.peer, "blocks", g.span.String())
+	switch v.Result {
+	case audit.Impossible:
+		log.Debug("a session could not be audited: nobody else computed its rows")
+	case audit.Agreed:
+		log.Debug("an audit found the rows of a session right")
+		e.note(trust.Observation{Peer: g.peer, Kind: trust.Agreed})
+	case audit.Judged:
+		log.Warn("an audit found rows that differ, and others agree against who gave them", "row", v.Row, "liars", v.Liars, "by", v.By)
+		for _, p := range v.Liars {
+			detail := row + " are others at " + short(v.By)
+			e.note(trust.Observation{Peer: p, Kind: trust.Proven, Detail: detail})
+			e.leave(p, fmt.Errorf("server %s was proven to send wrong rows: %s", p.Short(), detail))
+		}
+	case audit.Suspected:
+		log.Warn("an audit found rows that differ, and nobody is left to judge", "row", v.Row, "suspects", v.Who)
+		for _, p := range v.Who {
+			e.note(trust.Observation{Peer: p, Kind: trust.Wrong, Detail: row + ", " + short(v.Who)})
+		}
+	case audit.Disputed:
+		log.Warn("an audit found rows that differ, of a server that computes them right when asked directly: it or its sender is to blame", "row", v.Row, "sender", g.sender)
+		for _, p := range likely {
+			e.note(trust.Observation{Peer: p, Kind: trust.Accused, Detail: "rows of sessions that passed it and several others differ from what they computed when asked again"})
+		}
+	}
+}
+
+// short lists peers for people.
+func short(peers []swarm.PeerID) string {
+	text := ""
+	for i, p := range peers {
+		if i > 0 {
+			text += ", "
+		}
+		text += p.Short()
+	}
+	return text
+}
+
+// asker has servers compute the rows in front of a span again.
+type asker struct {
+	ctx  context.Context
+	e    *Engine
+	ev   *evidence
+	span swarm.Span
+}
+
+// Others is this node itself if it holds the span, else one of those that do, else a chain.
+func (a *asker) Others(without []swarm.PeerID) []swarm.Hop {
+	view, err := a.e.cfg.Directory.View(a.ctx, a.ev.uid)
+	if err != nil {
+		return nil
+	}
+	left, avoid, _ := a.e.trusted(holding(view, a.ev.adapter))
+	left.Servers = slices.DeleteFunc(left.Servers, func(r swarm.Record) bool {
+		_, failed := avoid[r.Peer]
+		return failed || slices.Contains(without, r.Peer)
+	})
+	var holders []swarm.PeerID
+	for _, r := range left.Servers {
+		if r.State == swarm.Online && r.Span.Contains(a.span) {
+			holders = append(holders, r.Peer)
+		}
+	}
+	if slices.Contains(holders, a.e.cfg.Self) {
+		return []swarm.Hop{{Peer: a.e.cfg.Self, Span: a.span}}
+	}
+	if len(holders) > 0 {
+		return []swarm.Hop{{Peer: holders[int(a.e.draw()*float64(len(holders)))], Span: a.span}}
+	}
+	if left.Manifest.Blocks == 0 {
+		left.Manifest = a.e.cfg.Manifest
+	}
+	found, err := route.Plan(route.Query{View: left, Range: a.span, Tokens: a.ev.opt.MaxLength, RTT: a.e.cfg.RTT, Params: a.e.cfg.Routing})
+	if err != nil {
+		return nil
+	}
+	return found.Hops
+}
+
+// Replay feeds a chain the rows that went into the span.
+func (a *asker) Replay(hops []swarm.Hop, rows int) ([]content.Hash, error) {
+	return a.e.replay(a.ctx, a.ev, hops, rows)
+}
+
+var _ audit.Asker = (*asker)(nil)

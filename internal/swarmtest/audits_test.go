@@ -1,0 +1,226 @@
+package swarmtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"whorl/client"
+	"whorl/client/audit"
+	"whorl/swarm"
+	"whorl/swarm/trust"
+	"whorl/swarm/wire"
+)
+
+// lies are what lying engines make of rows; each liar draws its own.
+var lies = map[string]func(r *rand.Rand) func(rows []float32, hidden int){
+	"garbage": func(r *rand.Rand) func([]float32, int) {
+		return func(rows []float32, _ int) {
+			for i := range rows {
+				rows[i] = float32(r.NormFloat64())
+			}
+		}
+	},
+	"off by one row": func(r *rand.Rand) func([]float32, int) {
+		last := []float32{1, 2, 3, 4}
+		return func(rows []float32, hidden int) {
+			for i := 0; i < len(rows); i += hidden {
+				next := slices.Clone(rows[i : i+hidden])
+				copy(rows[i:], last)
+				last = next
+			}
+		}
+	},
+	"one bit of each row": func(r *rand.Rand) func([]float32, int) { return flips(r, 1) },
+	"one bit of a thousandth of the rows": func(r *rand.Rand) func([]float32, int) {
+		return flips(r, 0.001)
+	},
+}
+
+// flips alters one bit in a share of the rows.
+func flips(r *rand.Rand, share float64) func([]float32, int) {
+	return func(rows []float32, hidden int) {
+		for i := 0; i < len(rows); i += hidden {
+			if r.Float64() < share {
+				v := &rows[i+r.IntN(hidden)]
+				*v = math.Float32frombits(math.Float32bits(*v) ^ 1<<r.IntN(20))
+			}
+		}
+	}
+}
+
+// audited is a swarm of six holders a block, two of them liars, whose client takes them by
+// chance and audits as nodes do.
+type audited struct {
+	w    *World
+	e    *client.Engine
+	seen *observer
+}
+
+func newAudited(t *testing.T, seed uint64, lie string) *audited {
+	r := rand.New(rand.NewPCG(seed, 9))
+	var mu sync.Mutex
+	draw := func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Float64()
+	}
+	var servers []string
+	for i := range 4 {
+		servers = append(servers, fmt.Sprintf("first%d 0:3", i), fmt.Sprintf("last%d 3:6", i))
+	}
+	a := &audited{}
+	a.w, a.e, a.seen = scene(t, seed, quick, func(c *client.Config) {
+		c.Draw = draw
+		c.RTT = func(swarm.PeerID) (time.Duration, bool) {
+			return time.Duration(1 + draw()*float64(50*time.Millisecond)), true
+		}
+	}, servers...)
+	for i := range 2 {
+		for _, s := range []string{"liar-first%d 0:3", "liar-last%d 3:6"} {
+			begin(t, a.w, fmt.Sprintf(s, i), FakeLoader{Delay: quick.Delay, Lie: lies[lie](rand.New(rand.NewPCG(seed, uint64(100+i+len(s)))))})
+		}
+	}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { a.e.Audit(ctx); close(done) }()
+	t.Cleanup(func() { end(); <-done })
+	return a
+}
+
+// session is one of a prompt of 20 rows and so many more; its servers are returned.
+func (a *audited) session(t *testing.T, rows, i int) []swarm.PeerID {
+	s, err := a.e.Open(t.Context(), client.SessionOptions{MaxLength: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn(t, s, prompt(20, i), rows, nil)
+	var peers []swarm.PeerID
+	for _, h := range s.Route() {
+		peers = append(peers, h.Peer)
+	}
+	s.Close()
+	<-time.After(5 * time.Second) // of virtual time: the audit ends
+	return peers
+}
+
+// found are the liars that this node holds to be proven, with others that it avoids.
+func (a *audited) found() (liars map[swarm.PeerID]bool, innocent []string) {
+	liars = map[swarm.PeerID]bool{}
+	for _, s := range a.seen.Standings(time.Now()) {
+		liar := strings.HasPrefix(string(s.Peer), "liar")
+		switch {
+		case s.Avoid != nil && !liar:
+			innocent = append(innocent, fmt.Sprintf("%s: %s", s.Peer, s.Avoid.Reason))
+		case s.Avoid != nil && s.Avoid.Kind == trust.Proven:
+			liars[s.Peer] = true
+		}
+	}
+	return liars, innocent
+}
+
+// Audits find who lies in every session within 20 of its sessions, and who flips one bit in a
+// thousandth of the rows within 60, in the median; no honest server is avoided for it.
+// WHORL_AUDIT_RUNS has more seeds.
+func TestAuditsFindLiars(t *testing.T) {
+	runs := 2
+	if n, err := strconv.Atoi(os.Getenv("WHORL_AUDIT_RUNS")); err == nil {
+		runs = n
+	}
+	for _, lie := range slices.Sorted(maps.Keys(lies)) {
+		t.Run(lie, func(t *testing.T) {
+			within, rows := 20, 4
+			if strings.Contains(lie, "thousandth") {
+				within, rows = 60, 80
+			}
+			var after []int // of each liar: its sessions until it was found
+			for seed := range uint64(runs) {
+				synctest.Test(t, func(t *testing.T) { after = append(after, huntLiars(t, seed, lie, within, rows)...) })
+			}
+			slices.Sort(after)
+			if median := after[len(after)/2]; median > within {
+				t.Errorf("the median liar is found after %d of its sessions, want %d: %v", median, within, after)
+			}
+		})
+	}
+}
+
+// huntLiars has sessions until all liars are found or had more sessions than they may, and
+// gives how many each had until it was found.
+func huntLiars(t *testing.T, seed uint64, lie string, within, rows int) []int {
+	a := newAudited(t, seed, lie)
+	liars := map[swarm.PeerID]int{"liar-first0": 0, "liar-first1": 0, "liar-last0": 0, "liar-last1": 0}
+	var after []int
+	for i := 0; len(liars) > 0; i++ {
+		for _, p := range a.session(t, rows, i) {
+			if _, hunted := liars[p]; hunted {
+				liars[p]++
+			}
+		}
+		found, innocent := a.found()
+		if len(innocent) > 0 {
+			t.Fatalf("seed %d, session %d: honest servers are avoided: %v", seed, i, innocent)
+		}
+		for p, n := range liars {
+			if found[p] || n > within {
+				after = append(after, n)
+				delete(liars, p)
+			}
+		}
+	}
+	t.Logf("seed %d: found after %v sessions, audits %v", seed, after, a.e.Audits())
+	return after
+}
+
+// A server that pushes other rows than it shows the client brings no proof upon the honest one
+// behind it: of the two it is the one that has disputes with several, and is avoided for
+// seconds.
+func TestPusherOfOtherRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		draw := rand.New(rand.NewPCG(3, 3))
+		var mu sync.Mutex
+		w, e, seen := scene(t, 3, quick, func(c *client.Config) {
+			c.Draw = func() float64 { mu.Lock(); defer mu.Unlock(); return draw.Float64() }
+			c.RTT = func(swarm.PeerID) (time.Duration, bool) {
+				return time.Duration(1 + c.Draw()*float64(50*time.Millisecond)), true
+			}
+		}, "liar 0:3", "a 3:6", "b 3:6", "c 3:6")
+		w.Server("liar").Lies(func(proto string, kind wire.Type, frame []byte) []byte {
+			if proto == wire.ProtoPush && kind == wire.TypeRows {
+				frame[len(frame)-2] ^= 1
+			}
+			return frame
+		})
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { e.Audit(ctx); close(done) }()
+		a := &audited{w, e, seen}
+		accused := false
+		for i := range 12 {
+			a.session(t, 4, i)
+			for _, s := range seen.Standings(time.Now()) {
+				switch {
+				case s.Avoid != nil && s.Peer != "liar":
+					t.Errorf("session %d: %s is avoided: %s", i, s.Peer, s.Avoid.Reason)
+				case s.Avoid != nil && s.Avoid.Kind == trust.Accused:
+					accused = true
+				}
+			}
+		}
+		if n := e.Audits().Results[audit.Disputed]; !accused || n == 0 {
+			t.Errorf("accused: %v after %d disputes", accused, n)
+		}
+		end()
+		<-done
+	})
+}
