@@ -14,6 +14,7 @@ import (
 
 	"whorl/client"
 	"whorl/swarm"
+	"whorl/swarm/trust"
 )
 
 // Engine generates with one model. Serve makes one of a client.Engine.
@@ -45,6 +46,8 @@ type Node interface {
 	Sessions() []swarm.SessionStatus
 	Peers() []swarm.PeerStatus
 	Blocks() []swarm.BlockStatus
+	// Standings are what the node observed of others, avoided ones first.
+	Standings() []trust.Standing
 	// Ready holds one entry per check, nil where all is well.
 	Ready() map[string]error
 }
@@ -58,6 +61,10 @@ type Control interface {
 	Shutdown()
 	// Invite makes an invitation to the node's swarm.
 	Invite() (Invitation, error)
+	// Ban avoids a peer for a time, and has running sessions leave it.
+	Ban(p swarm.PeerID, long time.Duration, reason string)
+	// Pardon forgets all that is held against a peer; false if nothing was.
+	Pardon(p swarm.PeerID) bool
 	// KillSession ends a session; an unknown id is an error of code no_session.
 	KillSession(id string) error
 }

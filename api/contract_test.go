@@ -34,7 +34,7 @@ func TestRules(t *testing.T) {
 		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +
 			"GET /api/v1/swarm/models/{id}/coverage, GET /api/v1/swarm/servers, GET /livez, GET /openapi.json, GET /openapi.yaml, GET /readyz, GET /version",
 		"guests": inference, "public": inference,
-		"admin": "DELETE /api/v1/sessions/{id}, POST /api/v1/invitations, POST /api/v1/node/drain, POST /api/v1/node/resume, POST /api/v1/node/shutdown",
+		"admin": "DELETE /api/v1/peers/{peer_id}/ban, DELETE /api/v1/sessions/{id}, POST /api/v1/invitations, POST /api/v1/node/drain, POST /api/v1/node/resume, POST /api/v1/node/shutdown, PUT /api/v1/peers/{peer_id}/ban",
 	}
 	for name, list := range lists {
 		slices.Sort(list)

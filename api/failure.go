@@ -18,6 +18,7 @@ const (
 	CodeForbiddenHost   swarm.Code = "forbidden_host"
 	CodeForbiddenOrigin swarm.Code = "forbidden_origin"
 	CodeNoToken         swarm.Code = "invalid_api_key"
+	CodeNotAvoided      swarm.Code = "not_avoided"
 	CodeNoRoute         swarm.Code = "unknown_url"
 	CodeMethod          swarm.Code = "method_not_allowed"
 	CodeBodySize        swarm.Code = "body_too_large"
@@ -63,6 +64,7 @@ var Meanings = map[swarm.Code]Meaning{
 	CodeForbiddenHost:       {Status: 403, Kind: "permission_error"},
 	CodeForbiddenOrigin:     {Status: 403, Kind: "permission_error"},
 	CodeNoToken:             {Status: 401, Kind: "authentication_error"},
+	CodeNotAvoided:          {Status: 404, Kind: "invalid_request_error"},
 	CodeNoRoute:             {Status: 404, Kind: "invalid_request_error"},
 	CodeMethod:              {Status: 405, Kind: "invalid_request_error"},
 	CodeBodySize:            {Status: 413, Kind: "invalid_request_error"},

@@ -252,7 +252,7 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) {
 		for _, p := range v.Liars {
 			detail := row + " are others at " + short(v.By)
 			e.note(trust.Observation{Peer: p, Kind: trust.Proven, Detail: detail})
-			e.leave(p, fmt.Errorf("server %s was proven to send wrong rows: %s", p.Short(), detail))
+			e.Leave(p, fmt.Errorf("server %s was proven to send wrong rows: %s", p.Short(), detail))
 		}
 	case audit.Suspected:
 		log.Warn("an audit found rows that differ, and nobody is left to judge", "row", v.Row, "suspects", v.Who)

@@ -114,9 +114,9 @@ func ofAvoided(err error, never []swarm.Record) error {
 	return &more
 }
 
-// leave has the running sessions of this engine give up a peer that was proven to lie: what
-// it made of rows is computed again by others.
-func (e *Engine) leave(p swarm.PeerID, why error) {
+// Leave has the running sessions of this engine give up a peer that must not be asked any more:
+// what it made of rows is computed again by others.
+func (e *Engine) Leave(p swarm.PeerID, why error) {
 	e.mu.Lock()
 	open := make([]*Session, 0, len(e.sessions))
 	for s := range e.sessions {

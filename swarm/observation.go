@@ -18,7 +18,7 @@ const (
 	Wrong                   // what came from it cannot be: frames, positions, rows that are not finite
 	Broke                   // it says that it failed to compute
 	Accused                 // it is one side of a quarrel about rows between two peers: no proof against either
-	Lied                    // an audit proved that its rows were wrong, which is noted there
+	Lied                    // it must not be asked any more: an audit proved its rows wrong, or the operator banned it
 )
 
 var observationNames = [...]string{"", "refused", "unreachable", "vanished", "mute", "slow", "stuck", "withheld", "wrong", "broke", "accused", "lied"}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"whorl/swarm"
 	"whorl/web/view"
@@ -229,6 +230,21 @@ func TestPagesAreBounded(t *testing.T) {
 	wantText(t, body, "700 more servers not shown.")
 	if len(body) > 3<<20 {
 		t.Errorf("the page has %d bytes", len(body))
+	}
+}
+
+// The page of a server that this gateway avoids says until when and why.
+func TestServerPageSaysWhyItIsAvoided(t *testing.T) {
+	r := newRig(t, func(_ *Config, d *Deps) {
+		d.Avoided = func(p swarm.PeerID) (time.Time, string, bool) { return t0, "its rows <differ>", p == "liar" }
+	})
+	m := swarm.Manifest{Name: "tiny", Blocks: 4}
+	r.dir.set(viewOf(m, record("liar", m, 0, 4, swarm.Online), record("good", m, 0, 4, swarm.Online)))
+	r.refresh(t, nil)
+	_, body := r.get(t, "/servers/liar")
+	wantText(t, body, "This gateway avoids it until 1 Mar 12:00:00 UTC: its rows &lt;differ&gt;.")
+	if _, body := r.get(t, "/servers/good"); strings.Contains(body, "avoids it") {
+		t.Error("an honest server is said to be avoided")
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *Site) serverPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 	ask := parseModelQuery(r.URL.Query(), 0)
 	p := s.frame(snap, "Server "+view.ShortID(string(peer)), "server", serverPath(peer), ask.args)
 	v := view.ServerPage{
-		Peer: string(peer), Mine: peer == s.source(), Pill: s.serverPill(snap, swarm.Offline, p.Now), Text: serverText(records, past, seen),
+		Peer: string(peer), Mine: peer == s.source(), Pill: s.serverPill(snap, swarm.Offline, p.Now), Text: serverText(records, past, seen) + s.avoidedText(peer),
 		History: s.serverHistory(r.Context(), snap, peer, ask, p.Nav), Events: s.serverEvents(r.Context(), snap, peer), Pings: pings(snap, peer),
 	}
 	for _, rec := range records {
@@ -36,6 +36,18 @@ func (s *Site) serverPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 	}
 	v.Sections(p)
 	return p, http.StatusOK
+}
+
+// avoidedText says that this gateway avoids a server, and why.
+func (s *Site) avoidedText(p swarm.PeerID) string {
+	if s.deps.Avoided == nil {
+		return ""
+	}
+	until, why, ok := s.deps.Avoided(p)
+	if !ok {
+		return ""
+	}
+	return " This gateway avoids it until " + view.Clock(until) + ": " + why + "."
 }
 
 // recordsOf are the records of a peer, one per model, the one that is furthest on the way

@@ -101,7 +101,10 @@ type Deps struct {
 	// Synced tells why the directory may be behind: an error means the last exchange with
 	// the swarm failed. nil if it cannot tell.
 	Synced func() error
-	Log    *slog.Logger // nil for none
+	// Avoided says until when this gateway avoids a server and why, false if it does not; nil if
+	// it avoids nobody.
+	Avoided func(swarm.PeerID) (until time.Time, why string, ok bool)
+	Log     *slog.Logger // nil for none
 }
 
 // watcher is a store that tells of events other gateways added.

@@ -53,6 +53,11 @@ func (a Dialect) ListSessions(w http.ResponseWriter, r *http.Request) {
 	api.Reply(w, items(all))
 }
 
+// ListStandings lists what this node observed of others.
+func (a Dialect) ListStandings(w http.ResponseWriter, r *http.Request) {
+	api.Reply(w, items(a.Config.Node.Standings()))
+}
+
 // ListPeers lists connections.
 func (a Dialect) ListPeers(w http.ResponseWriter, r *http.Request) {
 	all := slices.Clone(a.Config.Node.Peers())

@@ -26,8 +26,8 @@ const (
 // GetReachable probes a server. Only those that the directory knows are probed, at the
 // addresses that they announced: this is no port scanner.
 func (a Dialect) GetReachable(w http.ResponseWriter, r *http.Request, id string) {
-	if id == "" || len(id) > maxPeerID || strings.Trim(id, base58) != "" {
-		a.Fail(w, r, api.Invalid("peer_id", "%q is not a peer id: want one such as 12D3KooW...", api.Clip(id)))
+	if !isPeerID(id) {
+		a.Fail(w, r, noPeerID(id))
 		return
 	}
 	out := gen.Reachable{YourIp: r.RemoteAddr}
@@ -44,6 +44,15 @@ func (a Dialect) GetReachable(w http.ResponseWriter, r *http.Request, id string)
 	}
 	out.Success = err == nil
 	api.Reply(w, out)
+}
+
+// isPeerID tells whether a text looks like a peer id.
+func isPeerID(id string) bool {
+	return id != "" && len(id) <= maxPeerID && strings.Trim(id, base58) == ""
+}
+
+func noPeerID(id string) error {
+	return api.Invalid("peer_id", "%q is not a peer id: want one such as 12D3KooW...", api.Clip(id))
 }
 
 // reach says how a peer answered, or that it did not and why.

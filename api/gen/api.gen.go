@@ -904,6 +904,26 @@ type AnswerOptions struct {
 	User interface{} `json:"user,omitempty"`
 }
 
+// Avoidance There if the node is avoided
+type Avoidance struct {
+	Kind string `json:"kind"`
+
+	// Never Whether it is not asked even where nobody else holds a block
+	Never  bool      `json:"never"`
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"`
+}
+
+// BanRequest defines model for BanRequest.
+type BanRequest struct {
+	// Reason For operators
+	Reason *string `json:"reason,omitempty"`
+
+	// Seconds For how long
+	Seconds int `json:"seconds"`
+}
+
 // BatchStatus How sessions shared iterations.
 type BatchStatus struct {
 	// PrefillRows Rows of prompts and replays computed since start.
@@ -2465,6 +2485,30 @@ type Span struct {
 	Start int `json:"start"`
 }
 
+// Standing defines model for Standing.
+type Standing struct {
+	// Audits Its sessions that could have been audited
+	Audits int `json:"audits"`
+
+	// Avoid There if the node is avoided
+	Avoid *Avoidance `json:"avoid,omitempty"`
+
+	// Counts How often it was observed, by kind: served (steps), lost, late, refused, broke, accused, wrong, proven, agreed (audits), banned
+	Counts map[string]float32 `json:"counts"`
+	PeerId string             `json:"peer_id"`
+
+	// Prefix The network of its address
+	Prefix *string `json:"prefix,omitempty"`
+
+	// Seen The last observation
+	Seen time.Time `json:"seen"`
+}
+
+// StandingList defines model for StandingList.
+type StandingList struct {
+	Items []Standing `json:"items"`
+}
+
 // Stop A text, or at most 16, that end the answer and are not shown.
 type Stop = Texts
 
@@ -2633,6 +2677,9 @@ type GenerateFormdataRequestBody = GenerateRequest
 // DrainNodeJSONRequestBody defines body for DrainNode for application/json ContentType.
 type DrainNodeJSONRequestBody = DrainRequest
 
+// BanPeerJSONRequestBody defines body for BanPeer for application/json ContentType.
+type BanPeerJSONRequestBody = BanRequest
+
 // DetokenizeJSONRequestBody defines body for Detokenize for application/json ContentType.
 type DetokenizeJSONRequestBody = DetokenizeRequest
 
@@ -2683,6 +2730,15 @@ type ServerInterface interface {
 	// ListPeers Connections to other nodes
 	// (GET /api/v1/peers)
 	ListPeers(w http.ResponseWriter, r *http.Request)
+	// ListStandings What this node observed of other nodes, and whom it avoids
+	// (GET /api/v1/peers/standings)
+	ListStandings(w http.ResponseWriter, r *http.Request)
+	// PardonPeer Avoid a node no longer
+	// (DELETE /api/v1/peers/{peer_id}/ban)
+	PardonPeer(w http.ResponseWriter, r *http.Request, peerId string)
+	// BanPeer Never ask a node for anything, for a while
+	// (PUT /api/v1/peers/{peer_id}/ban)
+	BanPeer(w http.ResponseWriter, r *http.Request, peerId string)
 	// ListSessions Sessions this node is a stage of or drives
 	// (GET /api/v1/sessions)
 	ListSessions(w http.ResponseWriter, r *http.Request)
@@ -2812,6 +2868,24 @@ func (_ Unimplemented) ShutdownNode(w http.ResponseWriter, r *http.Request) {
 // ListPeers Connections to other nodes
 // (GET /api/v1/peers)
 func (_ Unimplemented) ListPeers(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListStandings What this node observed of other nodes, and whom it avoids
+// (GET /api/v1/peers/standings)
+func (_ Unimplemented) ListStandings(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PardonPeer Avoid a node no longer
+// (DELETE /api/v1/peers/{peer_id}/ban)
+func (_ Unimplemented) PardonPeer(w http.ResponseWriter, r *http.Request, peerId string) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// BanPeer Never ask a node for anything, for a while
+// (PUT /api/v1/peers/{peer_id}/ban)
+func (_ Unimplemented) BanPeer(w http.ResponseWriter, r *http.Request, peerId string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3126,6 +3200,72 @@ func (siw *ServerInterfaceWrapper) ListPeers(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListPeers(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListStandings operation middleware
+func (siw *ServerInterfaceWrapper) ListStandings(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListStandings(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PardonPeer operation middleware
+func (siw *ServerInterfaceWrapper) PardonPeer(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "peer_id" -------------
+	var peerId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "peer_id", chi.URLParam(r, "peer_id"), &peerId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "peer_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PardonPeer(w, r, peerId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// BanPeer operation middleware
+func (siw *ServerInterfaceWrapper) BanPeer(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "peer_id" -------------
+	var peerId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "peer_id", chi.URLParam(r, "peer_id"), &peerId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "peer_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.BanPeer(w, r, peerId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3831,6 +3971,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/peers", wrapper.ListPeers)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/peers/standings", wrapper.ListStandings)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/api/v1/peers/{peer_id}/ban", wrapper.PardonPeer)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/api/v1/peers/{peer_id}/ban", wrapper.BanPeer)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/node/drain", wrapper.DrainNode)

@@ -23,6 +23,7 @@ import (
 	"whorl/client"
 	"whorl/client/sample"
 	"whorl/swarm"
+	"whorl/swarm/trust"
 )
 
 // The fake model's tokens are the bytes of its texts; 0 is the end token and 1 the begin
@@ -299,6 +300,7 @@ type fakeNode struct {
 	reason  string
 	stopped bool
 	killed  []string
+	bans    []string
 	ready   map[string]error
 	views   []swarm.View
 }
@@ -370,6 +372,21 @@ func (n *fakeNode) Shutdown() {
 func (n *fakeNode) Invite() (api.Invitation, error) {
 	return api.Invitation{Word: "whorl1aecg2yljnybagaican4vv6ow", Swarm: "main", Peers: []string{"/ip4/127.0.0.1/tcp/1/p2p/x"}, Secret: true}, nil
 }
+
+func (n *fakeNode) Standings() []trust.Standing {
+	b, now := trust.NewBook(trust.DefaultParams()), time.Unix(1750000000, 0)
+	b.Observe(trust.Observation{Peer: "12D3KooWa", Prefix: "203.0.113.0/24", Kind: trust.Proven, Detail: "row 3"}, now)
+	b.Observe(trust.Observation{Peer: "12D3KooWb", Kind: trust.Served, Count: 3}, now)
+	return b.Standings(now)
+}
+
+func (n *fakeNode) Ban(p swarm.PeerID, long time.Duration, reason string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.bans = append(n.bans, fmt.Sprintf("%s for %v: %s", p, long, reason))
+}
+
+func (n *fakeNode) Pardon(p swarm.PeerID) bool { return p == "12D3KooWa" }
 
 func (n *fakeNode) KillSession(id string) error {
 	n.mu.Lock()

@@ -18,7 +18,7 @@ import (
 //	what it sends the client cannot be                         it             wrong
 //	the last stage reports rows and sends no results           it             withheld
 //	the next stage says that its rows are wrong                it             accused
-//	an audit of another session proved that it lies            it             lied
+//	an audit of another session proved that it lies, or a ban it              lied
 //	it says that it cannot reach the next stage, which answers (new epoch), the second time it: accused
 //	late.go: it is slow, stuck, or withholds rows              it             slow, stuck, withheld
 //

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/trust"
 	"whorl/swarm/wire"
 )
 
@@ -129,6 +130,25 @@ func TestServeAlone(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 	request(t, "GET", n.HTTP+"/readyz", "", 200, nil)
+	standing := func() trust.Standing {
+		var list struct{ Items []trust.Standing }
+		request(t, "GET", n.HTTP+"/api/v1/peers/standings", "", 200, &list)
+		if len(list.Items) != 1 || string(list.Items[0].Peer) != n.PeerID {
+			t.Fatalf("standings %+v", list.Items)
+		}
+		return list.Items[0]
+	}
+	if s := standing(); s.Counts["served"] < 7.9 || s.Avoid != nil {
+		t.Errorf("after an answer of 8 tokens: %+v", s)
+	}
+	ban := n.Admin + "/api/v1/peers/" + n.PeerID + "/ban"
+	request(t, "DELETE", ban, "", 404, nil)
+	request(t, "PUT", ban, `{"seconds":60,"reason":"a test"}`, 204, nil)
+	if s := standing(); s.Avoid == nil || !s.Avoid.Never || !strings.Contains(s.Avoid.Reason, "a test") {
+		t.Errorf("after a ban: %+v", s)
+	}
+	request(t, "DELETE", ban, "", 204, nil)
+	request(t, "POST", n.HTTP+"/v1/completions", body, 200, &c)
 	request(t, "POST", n.Admin+"/api/v1/node/shutdown", "", 202, nil)
 	if code := n.stop(); code != exitDone {
 		t.Errorf("exit code %d\n%s", code, n.log)

@@ -24,7 +24,7 @@ func (n *node) pages(ctx context.Context, nf *nodeFlags, hf *httpFlags) (http.Ha
 	cfg := web.DefaultConfig()
 	cfg.JoinPeers = nf.initialPeers
 	site, err := web.New(cfg, web.Deps{
-		Directory: n.net.dir, Store: history, Node: n, Invite: n.openInvitation, Models: n.models, Changes: changes(ctx, n.net.dir), Synced: n.net.dir.Synced, Log: slog.Default(),
+		Directory: n.net.dir, Store: history, Node: n, Invite: n.openInvitation, Models: n.models, Changes: changes(ctx, n.net.dir), Synced: n.net.dir.Synced, Avoided: n.avoided, Log: slog.Default(),
 	})
 	if err != nil {
 		closeHistory()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -100,6 +101,28 @@ func (n *node) prefix(p swarm.PeerID) string {
 	}
 	return ""
 }
+
+// Standings are what this node observed of others.
+func (n *node) Standings() []trust.Standing { return n.trust.Standings(time.Now()) }
+
+// avoided says until when this node avoids a peer, and why.
+func (n *node) avoided(p swarm.PeerID) (until time.Time, why string, ok bool) {
+	a, ok := n.trust.Judge(p, n.prefix(p), time.Now())
+	return a.Until, a.Reason, ok
+}
+
+// Ban avoids a peer for a time, in running sessions too.
+func (n *node) Ban(p swarm.PeerID, long time.Duration, reason string) {
+	now := time.Now()
+	n.trust.Ban(p, now.Add(long), reason, now)
+	_, engines := n.parts()
+	for _, e := range engines {
+		e.Leave(p, fmt.Errorf("server %s was banned by the operator of this node", p.Short()))
+	}
+}
+
+// Pardon forgets what is held against a peer; false if nothing was.
+func (n *node) Pardon(p swarm.PeerID) bool { return n.trust.Pardon(p, time.Now()) }
 
 // trustMetrics tells of the peers that this node avoids and of its audits.
 type trustMetrics struct{ n *node }
