@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,6 +221,43 @@ func TestPusherOfOtherRows(t *testing.T) {
 		if n := e.Audits().Results[audit.Disputed]; !accused || n == 0 {
 			t.Errorf("accused: %v after %d disputes", accused, n)
 		}
+		end()
+		<-done
+	})
+}
+
+// In the long run audits compute again about as many rows as their rate says, and no more than
+// 3 % of what users have computed.
+func TestAuditsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var computed, draws atomic.Int64
+		draw := func() float64 { // spread evenly: few sessions are enough
+			if draws.Add(1)%100 == 50 {
+				return 0
+			}
+			return 0.5
+		}
+		count := FakeLoader{Lie: func(rows []float32, hidden int) { computed.Add(int64(len(rows) / hidden)) }}
+		_, e, _ := scene(t, 5, count, func(c *client.Config) { c.Draw, c.Audits = draw, trust.AuditRates{Steady: 0.01} }, "a 0:3", "b 0:3", "c 3:6", "d 3:6")
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { e.Audit(ctx); close(done) }()
+		const sessions, rows = 150, 12 + 4 - 1 // the last token is emitted and not computed
+		for i := range sessions {
+			s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn(t, s, prompt(12, i), 4, nil)
+			s.Close()
+		}
+		<-time.After(time.Minute)
+		users := int64(sessions * rows * 2) // by two stages
+		share := float64(computed.Load()-users) / float64(users)
+		if n := e.Audits().Results[audit.Agreed]; share <= 0 || share > 0.03 || n == 0 {
+			t.Errorf("audits computed %.2f %% of the rows again, in %d audits", 100*share, n)
+		}
+		t.Logf("audits computed %.2f %% of the rows again", 100*share)
 		end()
 		<-done
 	})
