@@ -140,6 +140,8 @@ func TestBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer busy.Close()
+	t.Setenv("HF_HUB_OFFLINE", "1") // a name is looked for in the cache, wherever this runs
+	t.Setenv("HF_HOME", dir)
 	for _, c := range []struct {
 		name  string
 		args  []string
@@ -147,7 +149,7 @@ func TestBadInput(t *testing.T) {
 		parts []string
 	}{
 		{"no model", []string{"generate", filepath.Join(dir, "absent"), "--local", "--prompt", "x"}, 2, []string{"absent"}},
-		{"a hub name", []string{"generate", "owner/name", "--local", "--prompt", "x"}, 2, []string{"owner/name", "download"}},
+		{"a hub name", []string{"generate", "owner/name", "--local", "--prompt", "x"}, 2, []string{"owner/name", "whorl models get"}},
 		{"a corrupt GGUF", []string{"generate", file("bad.gguf", "GGUF\x03\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff"), "--local", "--prompt", "x"}, 2, []string{"bad.gguf"}},
 		{"an unknown architecture", []string{"generate", folder("odd", `{"architectures":["OddForCausalLM"],"model_type":"odd"}`), "--local", "--prompt", "x"}, 2, []string{"Odd", "Llama"}},
 		{"no weights", []string{"generate", folder("bare", `{"architectures":["LlamaForCausalLM"]}`), "--local", "--prompt", "x"}, 2, []string{"bare"}},
