@@ -27,8 +27,10 @@ type Config struct {
 	Manifest   swarm.Manifest
 	Span       *swarm.Span // blocks to hold; nil: the worst served ones
 	NumBlocks  int         // how many to choose; 0: as many as fit
-	Memory     int64       // bytes for weights, cache and buffers; 0: what the system has free
+	Memory     int64       // bytes for weights, cache and buffers; 0: what is free, less a tenth
+	MemoryFrom string      // where Memory comes from, for people; "": the operator said it
 	Network    int64       // bytes that the node's connections may take, of Memory
+	Head       int64       // bytes of the head that a gateway in this process loads, of Memory
 	Spare      int64       // bytes to leave free
 	CacheToken int         // size of the cache in tokens; 0: by the model's kind of attention
 	MaxLength  int         // longest session; 0: the size of the cache
@@ -123,7 +125,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("blocks %v: %s has blocks 0:%d", *c.Span, c.Manifest.Name, n)
 	case c.Span != nil && c.NumBlocks != 0 && c.NumBlocks != c.Span.Len():
 		return fmt.Errorf("blocks %v and a number of %d blocks exclude each other: give one", *c.Span, c.NumBlocks)
-	case c.NumBlocks < 0 || c.Memory < 0 || c.Spare < 0 || c.CacheToken < 0 || c.MaxLength < 0:
+	case c.NumBlocks < 0 || c.Memory < 0 || c.Head < 0 || c.Spare < 0 || c.CacheToken < 0 || c.MaxLength < 0:
 		return errors.New("server: a negative number of blocks, bytes or tokens")
 	case c.CacheToken > maxCacheTokens:
 		return fmt.Errorf("server: a cache of %d tokens, want at most %d", c.CacheToken, int64(maxCacheTokens))

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"strings"
 
+	"whorl/internal/sysmem"
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/swarm/budget"
@@ -20,26 +18,36 @@ type MemoryPlan struct {
 	CacheToken int // tokens of whole sessions
 	Weights    int64
 	Adapters   int64
+	Head       int64 // of the gateway in this process
 	Cache      int64
 	Buffers    int64
-	Network    int64 // connections and streams
-	Queues     int64 // rows on their way in and out, of all sessions
-	Spare      int64 // kept free, and what is left over
-	Total      int64
+	Network    int64  // connections and streams
+	Queues     int64  // rows on their way in and out, of all sessions
+	Spare      int64  // for Go's own heap to grow into, and what is left over
+	Total      int64  // of all above
+	Source     string // where Total comes from, for people; "": the operator said it
 }
 
-// held is what the blocks take, with their adapters where there are any.
+// held is what the weights take, with adapters and head where there are any.
 func (p MemoryPlan) held() string {
-	if p.Adapters == 0 {
-		return "weights " + size(p.Weights)
+	text := "weights " + size(p.Weights)
+	if p.Adapters > 0 {
+		text += ", adapters " + size(p.Adapters)
 	}
-	return fmt.Sprintf("weights %s, adapters %s", size(p.Weights), size(p.Adapters))
+	if p.Head > 0 {
+		text += ", head " + size(p.Head)
+	}
+	return text
 }
 
 // String is the plan as it is printed before anything is loaded.
 func (p MemoryPlan) String() string {
-	return fmt.Sprintf("%d blocks: %s, cache %s (%d tokens), buffers %s, network %s, queues %s, spare %s of %s",
+	text := fmt.Sprintf("%d blocks: %s, cache %s (%d tokens), buffers %s, network %s, queues %s, spare %s of %s",
 		p.Blocks, p.held(), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Network), size(p.Queues), size(p.Spare), size(p.Total))
+	if p.Source != "" {
+		text += ", which is " + p.Source
+	}
+	return text
 }
 
 func size(n int64) string {
@@ -56,13 +64,41 @@ const (
 	cacheTokens       = 4096
 )
 
+// keepPart of what is free is left to others: what a system calls free is an estimate, and
+// whoever takes the last of it is ended, or makes the system swap.
+const keepPart = 10
+
+// Room is how much memory a server may take.
+type Room struct {
+	Bytes  int64
+	Source string // where that comes from, for people; "": the operator said it
+}
+
+// FreeRoom is what is free, less a tenth.
+func FreeRoom() (Room, error) {
+	free, err := sysmem.Available()
+	if err != nil {
+		return Room{}, fmt.Errorf("cannot find out how much memory is free: %w: give --memory", err)
+	}
+	return roomOf(free), nil
+}
+
+func roomOf(free sysmem.Free) Room {
+	kept := free.Bytes / keepPart
+	what := "what is free"
+	if free.Limit != "" {
+		what = "what " + free.Limit + " leaves"
+	}
+	return Room{free.Bytes - kept, fmt.Sprintf("%s (%s) less a tenth (%s)", what, size(free.Bytes), size(kept))}
+}
+
 // Plan is the memory that a server of this configuration would take of a model of so many
 // blocks, found without loading anything.
 func (c *Config) Plan(z blocks.Sizes, modelBlocks int) (MemoryPlan, error) {
-	total := c.Memory
-	if total == 0 {
+	room := Room{c.Memory, c.MemoryFrom}
+	if room.Bytes == 0 {
 		var err error
-		if total, err = AvailableMemory(); err != nil {
+		if room, err = FreeRoom(); err != nil {
 			return MemoryPlan{}, err
 		}
 	}
@@ -71,7 +107,7 @@ func (c *Config) Plan(z blocks.Sizes, modelBlocks int) (MemoryPlan, error) {
 		asked = c.Span.Len()
 	}
 	z.Workspace += int64(c.StepRows) * int64(c.Manifest.Hidden) * 2 * 4 // the second rowset
-	return planMemory(z, total, c.Spare, c.Network, min(asked, modelBlocks), modelBlocks, c.CacheToken)
+	return planMemory(z, room, c.Spare, c.Network, c.Head, min(asked, modelBlocks), modelBlocks, c.CacheToken)
 }
 
 // Queues take a sixteenth of the memory, within bounds: below the least a few clients with
@@ -103,9 +139,9 @@ func (s *Server) budgets(queues int64) {
 	s.reading.Store(budget.New("bytes of frames that are being read", int64(q.Reading)))
 }
 
-// planMemory decides how many blocks fit, or checks that the given number does. total is
-// what may be used in all; spare of it stays free.
-func planMemory(z blocks.Sizes, total, spare, network int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {
+// planMemory decides how many blocks fit into a room, or checks that the given number does.
+// spare of it stays free.
+func planMemory(z blocks.Sizes, room Room, spare, network, head int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {
 	if tokens == 0 {
 		tokens = cacheTokens
 		if z.Shared {
@@ -113,28 +149,36 @@ func planMemory(z blocks.Sizes, total, spare, network int64, asked, modelBlocks,
 		}
 	}
 	tokens = kvcache.PagesFor(tokens) * tensor.PageTokens
+	total := room.Bytes
 	queues := queuesOf(total)
 	buffers := z.Workspace + proof.LogBytes(int64(tokens)) // receipts of all rows that the cache can hold
 	perBlock := z.Block + z.Adapters + z.Token*int64(tokens)
 	n := asked
 	if n == 0 {
-		n = int(min(max(0, (total-spare-network-queues-buffers)/max(perBlock, 1)), int64(modelBlocks)))
+		n = int(min(max(0, (total-spare-network-queues-head-buffers)/max(perBlock, 1)), int64(modelBlocks)))
 		n = max(n, 1)
 	}
 	p := MemoryPlan{
-		Blocks: n, CacheToken: tokens, Total: total,
+		Blocks: n, CacheToken: tokens, Total: total, Source: room.Source, Head: head,
 		Network: network, Queues: queues,
 		Weights: z.Block * int64(n), Adapters: z.Adapters * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: buffers,
 	}
-	p.Spare = total - p.Weights - p.Adapters - p.Cache - p.Buffers - p.Network - p.Queues
+	p.Spare = total - p.Weights - p.Adapters - p.Head - p.Cache - p.Buffers - p.Network - p.Queues
 	if p.Spare < spare {
 		need := total - p.Spare + spare
 		blocks, advice := "1 block needs", "take a smaller cache (--attn-cache-tokens), or more --memory if the machine has it"
 		if n > 1 {
 			blocks, advice = fmt.Sprintf("%d blocks need", n), "hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"
 		}
-		return p, fmt.Errorf("not enough memory: %s %s (%s, cache of %d tokens %s, buffers %s, network %s, queues %s, spare %s) and %s is free: "+advice,
-			blocks, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(p.Network), size(p.Queues), size(spare), size(total))
+		if p.Head > 0 && need-p.Head <= total {
+			advice = "let a gateway elsewhere hold the head (--http off), or " + advice
+		}
+		there := size(total) + " is there"
+		if p.Source != "" {
+			there += ", " + p.Source
+		}
+		return p, fmt.Errorf("not enough memory: %s %s (%s, cache of %d tokens %s, buffers %s, network %s, queues %s, spare %s) and %s: %s",
+			blocks, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(p.Network), size(p.Queues), size(spare), there, advice)
 	}
 	return p, nil
 }
@@ -142,20 +186,3 @@ func planMemory(z blocks.Sizes, total, spare, network int64, asked, modelBlocks,
 // Heap is what Go's own memory may take: buffers, queues, connections and what is spare.
 // Weights and cache are outside of it.
 func (p MemoryPlan) Heap() int64 { return p.Buffers + p.Network + p.Queues + p.Spare }
-
-// AvailableMemory is what the system can give without swapping, in bytes.
-func AvailableMemory() (int64, error) {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0, fmt.Errorf("cannot find out how much memory is free: %w: give the number of blocks and --memory", err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		var kb int64
-		if n, _ := fmt.Sscanf(strings.TrimSpace(lines.Text()), "MemAvailable: %d kB", &kb); n == 1 {
-			return kb << 10, nil
-		}
-	}
-	return 0, fmt.Errorf("cannot find out how much memory is free: no MemAvailable in /proc/meminfo: give --memory")
-}

@@ -27,13 +27,28 @@ type modelPlan struct {
 	Memory     int64  `json:"memory_bytes"`
 	Fit        int    `json:"fit_blocks"` // blocks that fit into Memory, beside their cache
 	Cache      int    `json:"cache_tokens"`
-	Machines   int    `json:"machines"` // of Memory, that hold the whole model
+	Machines   int    `json:"machines"`                // of Memory, that hold the whole model
+	Source     string `json:"memory_source,omitempty"` // where Memory comes from, unless it was given
+	Parts      parts  `json:"parts"`
 
 	memory server.MemoryPlan
 }
 
-// planModel plans without loading anything. An error says that not even one block fits.
-func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg server.Config) (modelPlan, error) {
+// parts are what Memory is for, in bytes: together they are all of it.
+type parts struct {
+	Weights  int64 `json:"weights"`
+	Adapters int64 `json:"adapters"`
+	Head     int64 `json:"head"` // 0 without HTTP
+	Cache    int64 `json:"cache"`
+	Buffers  int64 `json:"buffers"`
+	Network  int64 `json:"network"`
+	Queues   int64 `json:"queues"`
+	Spare    int64 `json:"spare"`
+}
+
+// planModel plans without loading anything, for a node with HTTP, which holds the head, or
+// without. An error says that not even one block fits.
+func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg server.Config, http bool) (modelPlan, error) {
 	c := m.Config()
 	class, err := m.Class(o)
 	if err != nil {
@@ -51,10 +66,15 @@ func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg serve
 		Model: m.Name(), Family: c.Family, Params: m.Params(), DType: class.DType, Quant: class.Quant, KVDType: kv.String(),
 		Blocks: c.Layers, BlockBytes: z.Block, TokenBytes: z.Token, HeadBytes: head,
 	}
+	if http {
+		cfg.Head = head
+	}
 	if p.memory, err = cfg.Plan(z, c.Layers); err != nil {
 		return p, fmt.Errorf("%s: %w", m.Name(), err)
 	}
 	p.Memory, p.Fit, p.Cache = p.memory.Total, p.memory.Blocks, p.memory.CacheToken
+	p.Source = p.memory.Source
+	p.Parts = parts{p.memory.Weights, p.memory.Adapters, p.memory.Head, p.memory.Cache, p.memory.Buffers, p.memory.Network, p.memory.Queues, p.memory.Spare}
 	p.Machines = (p.Blocks + p.Fit - 1) / p.Fit
 	return p, nil
 }
@@ -70,7 +90,7 @@ func (f *serveFlags) plan(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	p, err := planModel(m, model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}, f.model.kv, cfg)
+	p, err := planModel(m, model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}, f.model.kv, cfg, f.http.http != off)
 	if err != nil {
 		return err
 	}
@@ -85,7 +105,7 @@ func (p modelPlan) print(to io.Writer) error {
 	fmt.Fprintf(t, "model\t%s\t%s, %d blocks, %.3g billion parameters\n", p.Model, p.Family, p.Blocks, float64(p.Params)/1e9)
 	fmt.Fprintf(t, "class\t%s\tquant %s, %s cache\n", p.DType, p.Quant, p.KVDType)
 	fmt.Fprintf(t, "a block\t%s\tand %s of cache for each token\n", bytesText(p.BlockBytes), bytesText(p.TokenBytes))
-	fmt.Fprintf(t, "head\t%s\ton nodes that generate\n", bytesText(p.HeadBytes))
+	fmt.Fprintf(t, "head\t%s\ton nodes that generate: this one unless --http is off\n", bytesText(p.HeadBytes))
 	fmt.Fprintf(t, "here\t%s\t%s\n", bytesText(p.Memory), p.memory)
 	if p.Machines == 1 {
 		fmt.Fprintln(t, "swarm\t1 machine\tof that memory holds the model")

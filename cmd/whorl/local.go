@@ -35,6 +35,10 @@ func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwa
 	cfg.Manifest, cfg.Span = m.man, &swarm.Span{Start: 0, End: m.man.Blocks}
 	cfg.CacheToken, cfg.MaxLength = beams*kvcache.PagesFor(length)*tensor.PageTokens, length
 	cfg.Measuring, cfg.JoinDelay, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
+	var err error
+	if cfg.Head, err = m.ck.HeadBytes(m.load); err != nil {
+		return nil, usage(err)
+	}
 	l := &localSwarm{dial: selfDialer{self: localPeer, others: nobody{}}, done: make(chan error, 1)}
 	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
 	if err != nil {

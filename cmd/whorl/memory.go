@@ -31,12 +31,17 @@ func strangers(net, total int64, http bool) (network, all int64) {
 	return net, all
 }
 
-// total is the memory of a server: as given, or what is free.
-func (f *serveFlags) total() (int64, error) {
+// roomFor is the memory of a server: as given, or what is free. It is looked up once, before
+// anything is loaded, so that all that is planned from it fits together.
+func (f *serveFlags) roomFor() (server.Room, error) {
 	if f.memory > 0 {
-		return int64(f.memory), nil
+		return server.Room{Bytes: int64(f.memory)}, nil
 	}
-	return server.AvailableMemory()
+	var err error
+	if f.room.Bytes == 0 {
+		f.room, err = server.FreeRoom()
+	}
+	return f.room, err
 }
 
 // limitHeap has Go's collector keep to what the plan leaves it: weights and caches lie

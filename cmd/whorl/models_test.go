@@ -48,7 +48,9 @@ the same for any folder that holds config.json.
 
 A block is the largest one, as stored (bf16) and quantised at load. Machines: how many of that much memory hold all blocks as nf4 (q8_0 where
 widths are no multiple of 64), each with a cache of 16,384 tokens where query heads share keys and 4,096 where not, 256 MiB spare, and
-buffers. Nodes that generate need the head beside it. "-": not even one block fits.
+buffers. A server that is a gateway too, which it is unless ` + "`--http`" + ` is off, holds the head as well; where all of them with
+` + "`--http off`" + ` are another number, it stands in brackets, and one gateway elsewhere holds the head. "-": not even one block fits. Where
+` + "`--memory`" + ` is not given a server counts what is free, less a tenth.
 
 Verified against transformers 5.24: of each family one or several tiny random models (` + "`model/testdata/PROVENANCE.md`" + `): outputs of blocks,
 logits, greedy ids of 50 prompts or more, in safetensors and in GGUF where that format knows the architecture, and quantised on load: the families that
@@ -97,17 +99,25 @@ func row(t *testing.T, text *strings.Builder, name string, config []byte) {
 	}
 	fmt.Fprintf(text, " %s |", mib(head))
 	for _, gib := range []int64{8, 16, 24, 64} {
-		cfg := server.DefaultConfig()
-		cfg.Memory = gib << 30
-		_, cfg.Network = strangers(0, cfg.Memory, true)
-		p, err := planModel(m, smallest, tensor.F32, cfg)
-		if err != nil {
-			text.WriteString(" - |")
-			continue
+		with, without := machines(m, smallest, gib<<30, true), machines(m, smallest, gib<<30, false)
+		if with != without {
+			with += " (" + without + ")"
 		}
-		fmt.Fprintf(text, " %d |", p.Machines)
+		fmt.Fprintf(text, " %s |", with)
 	}
 	text.WriteString("\n")
+}
+
+// machines is how many of so much memory hold a model, "-" if not even one block fits.
+func machines(m *model.Outline, o model.LoadOptions, memory int64, http bool) string {
+	cfg := server.DefaultConfig()
+	cfg.Memory = memory
+	_, cfg.Network = strangers(0, memory, http)
+	p, err := planModel(m, o, tensor.F32, cfg, http)
+	if err != nil {
+		return "-"
+	}
+	return fmt.Sprint(p.Machines)
 }
 
 func billions(n int64) string {
@@ -146,12 +156,19 @@ func TestServeDryRun(t *testing.T) {
 	if alone != whole || alone.Blocks != 8 || alone.Fit != 3 || alone.Machines != 3 || alone.Bytes <= 0 {
 		t.Errorf("from config.json alone %+v, from the model %+v", alone, whole)
 	}
+	var with, without modelPlan
+	whorl(t, "", nil, "serve", toy, "--dry-run", "--json", "--memory", "1GiB").last(t, &with)
+	whorl(t, "", nil, "serve", toy, "--dry-run", "--json", "--memory", "1GiB", "--http", "off").last(t, &without)
+	if p := with.Parts; p.Head != with.HeadBytes || without.Parts.Head != 0 || with.Source != "" ||
+		p.Weights+p.Adapters+p.Head+p.Cache+p.Buffers+p.Network+p.Queues+p.Spare != 1<<30 {
+		t.Errorf("the parts of 1 GiB with HTTP: %+v; without: %+v", p, without.Parts)
+	}
 	half := alone
 	whorl(t, "", nil, "serve", toy, "--dry-run", "--json", "--memory", "1GiB", "--num-blocks", "3", "--kv-dtype", "bf16").last(t, &half)
 	if alone.Token <= 0 || 2*half.Token != alone.Token {
 		t.Errorf("a token takes %d bytes of a bf16 cache, %d of an f32 one", half.Token, alone.Token)
 	}
-	if r := whorl(t, "", nil, "serve", toy, "--dry-run"); r.code != exitDone || !strings.Contains(r.stdout, "8 blocks") {
+	if r := whorl(t, "", nil, "serve", toy, "--dry-run"); r.code != exitDone || !strings.Contains(r.stdout, "8 blocks") || !strings.Contains(r.stdout, "less a tenth") {
 		t.Errorf("exit %d: %s%s", r.code, r.stdout, r.err)
 	}
 	for _, c := range []struct{ args, want string }{

@@ -30,6 +30,7 @@ type serveFlags struct {
 	blockIndices string
 	numBlocks    int
 	memory       size
+	room         server.Room // what is free, once it was looked up
 	cacheTokens  int
 	maxLength    int
 	stepRows     int
@@ -53,7 +54,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	def := server.DefaultConfig()
 	fs.StringVar(&f.blockIndices, "block-indices", "", "`A:B`: hold blocks A up to but not including B; default: those that are served worst")
 	fs.IntVar(&f.numBlocks, "num-blocks", 0, "how many blocks to choose; 0: as many as fit into memory")
-	fs.Var(&f.memory, "memory", "bytes for weights, cache and buffers, such as 8GiB; 0: what is free")
+	fs.Var(&f.memory, "memory", "bytes for weights, cache and buffers, such as 8GiB; 0: what is free, less a tenth")
 	fs.IntVar(&f.cacheTokens, "attn-cache-tokens", 0, "size of the KV cache in tokens; 0: by the model's kind of attention")
 	fs.IntVar(&f.maxLength, "inference-max-length", 0, "longest session in tokens; 0: the model's context or the cache, whichever is less")
 	fs.IntVar(&f.stepRows, "max-batch-size", def.StepRows, "most rows of one iteration")
@@ -166,12 +167,13 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 // config is the server's configuration as the flags say it.
 func (f *serveFlags) config() (server.Config, error) {
 	cfg := server.DefaultConfig()
-	cfg.NumBlocks, cfg.Memory, cfg.CacheToken, cfg.MaxLength, cfg.StepRows = f.numBlocks, int64(f.memory), f.cacheTokens, f.maxLength, f.stepRows
-	total, err := f.total()
+	cfg.NumBlocks, cfg.CacheToken, cfg.MaxLength, cfg.StepRows = f.numBlocks, f.cacheTokens, f.maxLength, f.stepRows
+	room, err := f.roomFor()
 	if err != nil {
 		return cfg, err
 	}
-	_, cfg.Network = strangers(int64(f.node.networkMemory), total, f.http.http != off)
+	cfg.Memory, cfg.MemoryFrom = room.Bytes, room.Source
+	_, cfg.Network = strangers(int64(f.node.networkMemory), cfg.Memory, f.http.http != off)
 	cfg.PublicName, cfg.Version = f.publicName, version
 	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Update = f.maxWait, f.idle, f.node.updatePeriod
 	f.caps.apply(&cfg)
@@ -201,6 +203,11 @@ func (f *serveFlags) configFor(m *openModel) (server.Config, error) {
 	cfg, err := f.config()
 	if err != nil {
 		return cfg, err
+	}
+	if f.http.http != off {
+		if cfg.Head, err = m.ck.HeadBytes(m.load); err != nil {
+			return cfg, usage(err)
+		}
 	}
 	cfg.Manifest = m.man
 	cfg.Device = deviceName(m.dev.Info())
@@ -236,11 +243,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if _, err := f.configFor(m); err != nil {
 		return err
 	}
-	total, err := f.total()
+	room, err := f.roomFor()
 	if err != nil {
 		return err
 	}
-	net, _ := strangers(int64(f.node.networkMemory), total, f.http.http != off)
+	net, _ := strangers(int64(f.node.networkMemory), room.Bytes, f.http.http != off)
 	f.node.networkMemory = size(net)
 	ctx, n, err := startNode(cmd.Context(), f.roles(), &f.node, &f.http)
 	if err != nil {

@@ -61,7 +61,7 @@ var arrows = []arrow{
 	{"server/kvcache", []string{"tensor"}, "hands out pages"},
 	{"server/admission", []string{"tensor"}, "decides who holds cache: pure, and knows of pages only how many tokens they are"},
 	{"server/blocks", []string{"content", "model", "model/lora", "model/nn", "server/kvcache", "tensor", "tensor/quant"}, "blocks on one device"},
-	{"server", []string{"content", "server/sched", "server/admission", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/proof", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
+	{"server", []string{"content", "internal/sysmem", "server/sched", "server/admission", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/proof", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
 		"a swarm server sees no network library and no client"},
 
 	{"store", []string{"swarm", "swarm/health", "migrations"}, "history of what the swarm said"},
@@ -77,6 +77,7 @@ var arrows = []arrow{
 
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},
+	{"internal/sysmem", nil, "what the system has free, for whoever plans memory"},
 	{"internal/swarmtest", []string{"content", "client", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
