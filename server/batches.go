@@ -9,7 +9,7 @@ import (
 // batches counts how sessions shared iterations.
 type batches struct {
 	steps, sessions uint64
-	prefill         uint64 // rows
+	rows, prefill   uint64 // rows in all, and those of prompts and replays
 	waited          time.Duration
 	recent          float64 // mean of the last ones
 }
@@ -17,9 +17,10 @@ type batches struct {
 // batchGain is the weight of one iteration in the recent mean.
 const batchGain = 1.0 / 64
 
-// add counts an iteration of so many sessions and rows of prompts.
-func (b *batches) add(sessions, prefill int, waited time.Duration) {
+// add counts an iteration of so many sessions and rows, some of them of prompts.
+func (b *batches) add(sessions, rows, prefill int, waited time.Duration) {
 	b.steps++
+	b.rows += uint64(rows)
 	b.sessions += uint64(sessions)
 	b.prefill += uint64(prefill)
 	b.waited += waited

@@ -120,7 +120,7 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.batch.add(len(c.jobs), prefill, waited)
+	s.batch.add(len(c.jobs), rows, prefill, waited)
 	s.queue.Computed(s.clock(), took)
 	now := time.Now()
 	for i := range c.jobs {
@@ -308,6 +308,9 @@ func (c *computer) deliverLocked(j *job, err error, now time.Time) {
 	}
 	j.f.done += j.rows
 	urgent := j.f.class() == sched.Decode
+	if urgent && x.served.IsZero() {
+		x.served = now
+	}
 	// Somebody who waits for each token has one row here at a time.
 	s.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost, !urgent || len(x.frames) > 1)
 	if over = j.f.done == j.f.count; over {

@@ -55,8 +55,10 @@ type Config struct {
 	// loading it, so that servers that start together see each other's choice.
 	JoinDelay time.Duration
 	Seed      uint64
-	Timeouts  Timeouts
-	Queues    Queues
+	// StatsEvery is the time between lines of the log that say what was computed; 0: none.
+	StatsEvery time.Duration
+	Timeouts   Timeouts
+	Queues     Queues
 }
 
 // Timeouts of a server.
@@ -71,7 +73,8 @@ type Timeouts struct {
 	Dial     time.Duration // to open a push stream
 	Write    time.Duration // for a peer to take one frame
 	Linger   time.Duration // for a client to read why it was refused
-	Idle     time.Duration // a session without rows ends after this
+	Idle     time.Duration // a session without rows ends after this; 0: never
+	Session  time.Duration // a session ends so long after the first row that follows its prompt or replay; 0: never
 	Drain    time.Duration // sessions may go on this long once the server drains
 	Update   time.Duration // between announcements
 	Coalesce time.Duration // least time between announcements of changing figures
@@ -104,7 +107,7 @@ func DefaultConfig() Config {
 		Timeouts: Timeouts{
 			Open: 5 * time.Second, Cache: 10 * time.Minute, Lease: wire.LeaseTime, Hello: 10 * time.Second,
 			Patience: 3 * time.Second, Service: 2 * time.Second, Rest: time.Minute,
-			Dial: 5 * time.Second, Write: 30 * time.Second, Linger: 2 * time.Second, Idle: 30 * time.Minute,
+			Dial: 5 * time.Second, Write: 30 * time.Second, Linger: 2 * time.Second, Idle: 5 * time.Minute, Session: 30 * time.Minute,
 			Drain: 10 * time.Second, Update: 30 * time.Second, Coalesce: 2 * time.Second, Ping: 2 * time.Second,
 		},
 		Queues: Queues{In: 16 << 20, Out: 8 << 20, Journal: 64 << 20, JournalRate: 64 << 20},

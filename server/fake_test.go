@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,6 +207,7 @@ type world struct {
 }
 
 type node struct {
+	log io.Writer // nil: nowhere
 	*Server
 	engine    *fakeEngine
 	stop      context.CancelFunc
@@ -324,7 +326,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	loader.adapters = n.adapters
 	var err error
 	n.Server, err = New(cfg, Deps{
-		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

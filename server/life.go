@@ -185,6 +185,9 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	})
 	loops.Go(func() { s.announcer(work) })
 	loops.Go(func() { s.sweeper(work) })
+	if s.cfg.StatsEvery > 0 {
+		loops.Go(func() { s.reporter(work) })
+	}
 	s.mu.Lock()
 	total := s.cache.Stats().TotalTokens // a client may have been quick
 	s.mu.Unlock()

@@ -65,6 +65,7 @@ type session struct {
 	run    *frame // in the present iteration
 	room   broadcast
 	active time.Time
+	served time.Time // when the first row after its prompt or replay was computed
 	steps  uint64
 	failed swarm.Code // last failure reported and not made good since
 }
@@ -280,8 +281,10 @@ func (s *Server) sweep(now time.Time) {
 			x.finishLocked(errDraining(s.deps.Self))
 		case x.phase == leased && now.After(x.expires):
 			x.finishLocked(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed in time and its cache was freed"))
-		case x.phase == committed && now.Sub(x.active) > t.Idle:
+		case x.phase == committed && t.Idle > 0 && now.Sub(x.active) > t.Idle:
 			x.finishLocked(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was idle for %v and was closed", t.Idle))
+		case x.phase == committed && t.Session > 0 && !x.served.IsZero() && now.Sub(x.served) > t.Session:
+			x.finishLocked(swarm.Errorf(swarm.CodeNoSession, swarm.Replay, "the session was open for %v and was closed", t.Session))
 		default:
 			x.out.hurryLocked(now, t.Write)
 			if x.push != nil {

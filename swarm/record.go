@@ -96,6 +96,8 @@ const (
 	MaxAddrs     = 8
 	maxNextRTT   = 64
 	maxShortText = 128
+	// MaxPublicName bounds a public name, in bytes.
+	MaxPublicName = maxShortText
 	// MaxLifetime caps how long any record may claim to live.
 	MaxLifetime = 30 * time.Minute
 	// MaxRate is a token through a block in a picosecond, faster than light crosses a chip;

@@ -45,6 +45,9 @@ func (f *computeFlags) open() (tensor.Device, error) {
 		}
 		return dev, nil
 	}
+	if kind == "mps" {
+		return nil, usagef("--device mps: there are no kernels for Apple's GPUs: use --device cpu")
+	}
 	return nil, usagef("--device %q is unknown: use cpu or cuda[:i]", f.device)
 }
 

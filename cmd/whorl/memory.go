@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"whorl/api"
@@ -50,6 +51,10 @@ func limitHeap(p server.MemoryPlan) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetMemoryLimit(p.Heap())
-	slog.Debug("limit of the heap", "bytes", p.Heap())
+	limit := p.Heap()
+	if runtime.GOOS != "linux" { // there weights and caches are in Go's heap too
+		limit = p.Total
+	}
+	debug.SetMemoryLimit(limit)
+	slog.Debug("limit of the heap", "bytes", limit)
 }

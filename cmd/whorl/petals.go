@@ -47,7 +47,7 @@ func (p petalsFlag) flag() string { return string(petalsNames(nil, p.name)) }
 var serverFlags = []petalsFlag{
 	{"config", honoured, "YAML instead of `key = value`; no file is read unless asked for"},
 	{"converted_model_name_or_path", honoured, "another way to name MODEL"},
-	{"public_name", honoured, "shown on the dashboard"},
+	{"public_name", honoured, "shown on the dashboard, which cuts it after 40 characters; at most 128 bytes"},
 	{"token", honoured, "of the model hub; better as HF_TOKEN"},
 	{"use_auth_token", honoured, "another way to write --token"},
 	{"num_blocks", honoured, "how many blocks to choose"},
@@ -70,7 +70,7 @@ var serverFlags = []petalsFlag{
 	{"attn_cache_tokens", honoured, "KV cache in tokens; each takes room in every block of the span, half as much with --kv-dtype bf16"},
 	{"cache_dir", honoured, "folder for what a node keeps between runs, models of the hub among it"},
 	{"max_disk_space", honoured, "of models that whorl fetched from the hub; those used longest ago go first, and none that is open"},
-	{"device", honoured, "`cpu`; `cuda` is an error in a build without it"},
+	{"device", honoured, "`cpu`; `cuda` is an error in a build without it; `mps` is refused: there are no kernels for Apple's GPUs, use `cpu`"},
 	{"torch_dtype", honoured, "written --dtype here"},
 	{"max_alloc_timeout", honoured, "longest wait of a session for cache"},
 	{"revision", honoured, "of a MODEL that is a hub name, also written owner/name@revision"},
@@ -78,12 +78,12 @@ var serverFlags = []petalsFlag{
 	{"update_period", honoured, "time between announcements; default 30 s"},
 	{"expiration", honoured, "lifetime of an announcement; default twice the update period, at least 12 s"},
 	{"request_timeout", warned, "there are no one-off forward and backward requests yet; a step has a deadline on the client"},
-	{"session_timeout", warned, "a session lasts as long as steps come: --step-timeout ends silent ones"},
-	{"step_timeout", honoured, "a session without steps for this long ends"},
+	{"session_timeout", honoured, "a session ends so long after the first token that follows its prompt or replay; default 30 min. Its client replays it when it goes on, and the text stays the same"},
+	{"step_timeout", honoured, "a session without steps for this long ends, and is replayed when it goes on; default 5 min"},
 	{"initial_peers", honoured, "separated by commas or repeated; there is no public list to fall back to"},
 	{"new_swarm", honoured, "founds a swarm"},
 	{"increase_file_limit", warned, "the runtime raises the open-file limit to what the system allows by itself"},
-	{"stats_report_interval", warned, "figures are at /metrics of the HTTP listeners at any time"},
+	{"stats_report_interval", honoured, "time between lines of the log with steps, sessions, cache, speed and mean batch; default: none. The figures are at /metrics at any time"},
 	{"custom_module_path", refused, "no code is loaded from models or files"},
 	{"identity_path", honoured, "made if missing; without it the identity lasts for one run"},
 	{"balance_quality", warned, "this version does not move to other blocks once it serves"},
@@ -124,7 +124,7 @@ func addInert(fs *pflag.FlagSet, table []petalsFlag) {
 var takesValue = map[string]bool{
 	"dht_prefix": true, "daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
 	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true,
-	"request_timeout": true, "session_timeout": true, "increase_file_limit": true, "stats_report_interval": true,
+	"request_timeout": true, "increase_file_limit": true,
 	"custom_module_path": true, "balance_quality": true, "mean_balance_check_period": true, "tensor_parallel_devices": true,
 }
 

@@ -18,6 +18,7 @@ import (
 	"whorl/swarm"
 	"whorl/swarm/invite"
 	"whorl/swarm/wire"
+	"whorl/web/view"
 )
 
 // serveFlags are those of `whorl serve`.
@@ -36,6 +37,9 @@ type serveFlags struct {
 	stepRows     int
 	maxWait      time.Duration
 	idle         time.Duration
+	session      time.Duration
+	joinDelay    time.Duration // mean
+	statsEvery   time.Duration
 	caps         capFlags
 	throughput   string
 	publicName   string
@@ -58,15 +62,18 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.cacheTokens, "attn-cache-tokens", 0, "size of the KV cache in tokens; 0: by the model's kind of attention")
 	fs.IntVar(&f.maxLength, "inference-max-length", 0, "longest session in tokens; 0: the model's context or the cache, whichever is less")
 	fs.IntVar(&f.stepRows, "max-batch-size", def.StepRows, "most rows of one iteration")
-	f.maxWait, f.idle = def.Timeouts.Cache, def.Timeouts.Idle
+	f.maxWait, f.idle, f.session, f.joinDelay = def.Timeouts.Cache, def.Timeouts.Idle, def.Timeouts.Session, def.JoinDelay/2
 	secondsVar(fs, &f.maxWait, "max-alloc-timeout", "longest wait of a session for cache")
-	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends")
+	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends; its client replays it when it goes on")
+	secondsVar(fs, &f.session, "session-timeout", "a session ends so long after its prompt was computed; its client replays it when it goes on")
+	secondsVar(fs, &f.joinDelay, "mean-block-selection-delay", "mean of the random wait between announcing chosen blocks and loading them; 0: none")
+	secondsVar(fs, &f.statsEvery, "stats-report-interval", "time between lines of the log with steps, sessions, cache and speed; 0: none")
 	f.caps.add(fs, &def)
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto or eval (measure), dry-run (measure and exit) or a number of tokens per second")
 	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for by the name of their folder: `DIR[,DIR...]` as the PEFT library saves them; may be repeated")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
 	fs.BoolVar(&f.asJSON, "json", false, "with --dry-run: print a JSON object")
-	fs.StringVar(&f.publicName, "public-name", "", "`NAME` shown on dashboards")
+	fs.StringVar(&f.publicName, "public-name", "", fmt.Sprintf("`NAME` shown on dashboards, which cut it after %d characters", view.MaxName))
 	choiceVar(fs, &f.compression, "compression", "none", []string{"none"}, "how activations travel")
 	addInert(fs, serverFlags)
 }
@@ -154,14 +161,32 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 	if f.blockIndices != "" && f.numBlocks != 0 {
 		return usagef("--block-indices and --num-blocks exclude each other: give one")
 	}
-	if f.maxWait <= 0 || f.idle <= 0 {
-		return usagef("--max-alloc-timeout %v and --step-timeout %v: want more than 0", f.maxWait, f.idle)
+	if f.maxWait <= 0 || f.idle <= 0 || f.session <= 0 {
+		return usagef("--max-alloc-timeout %v, --step-timeout %v and --session-timeout %v: want more than 0", f.maxWait, f.idle, f.session)
+	}
+	if f.statsEvery > 0 && f.statsEvery < time.Second {
+		return usagef("--stats-report-interval %v: want at least 1s, or 0 for none", f.statsEvery)
+	}
+	if err := checkPublicName(f.publicName); err != nil {
+		return err
 	}
 	if err := f.caps.check(); err != nil {
 		return err
 	}
 	_, err = f.config()
 	return err
+}
+
+// checkPublicName refuses a name that records cannot carry, and says how pages show one that
+// they cut or clean.
+func checkPublicName(name string) error {
+	if len(name) > swarm.MaxPublicName {
+		return usagef("--public-name has %d bytes: want at most %d, of which pages show %d characters", len(name), swarm.MaxPublicName, view.MaxName)
+	}
+	if shown := view.PublicName(name).Text; shown != name {
+		slog.Warn("pages show another public name", "given", name, "shown", shown, "most_characters", view.MaxName)
+	}
+	return nil
 }
 
 // config is the server's configuration as the flags say it.
@@ -175,7 +200,8 @@ func (f *serveFlags) config() (server.Config, error) {
 	cfg.Memory, cfg.MemoryFrom = room.Bytes, room.Source
 	_, cfg.Network = strangers(int64(f.node.networkMemory), cfg.Memory, f.http.http != off)
 	cfg.PublicName, cfg.Version = f.publicName, version
-	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Update = f.maxWait, f.idle, f.node.updatePeriod
+	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Session, cfg.Timeouts.Update = f.maxWait, f.idle, f.session, f.node.updatePeriod
+	cfg.JoinDelay, cfg.StatsEvery = 2*f.joinDelay, f.statsEvery
 	f.caps.apply(&cfg)
 	if f.blockIndices != "" {
 		span, err := swarm.ParseSpan(f.blockIndices)

@@ -19,8 +19,8 @@ type Name struct {
 	Link string // "" unless the whole name is an http or https address
 }
 
-// maxName is how many characters of a name are shown.
-const maxName = 40
+// MaxName is how many characters of a name are shown.
+const MaxName = 40
 
 // PublicName caps a name, takes out what cannot be seen or turns text around, and finds
 // out whether it is an address.
@@ -34,7 +34,7 @@ func PublicName(s string) Name {
 		}
 		return r
 	}, s)), " ")
-	n := Name{Text: Cut(s, maxName)}
+	n := Name{Text: Cut(s, MaxName)}
 	if u, err := url.Parse(s); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil {
 		n.Link = u.String()
 	}

@@ -44,7 +44,7 @@ func TestPublicName(t *testing.T) {
 		"ftp://example.org":                      {Text: "ftp://example.org"},
 		"https://":                               {Text: "https://"},
 		"see https://example.org":                {Text: "see https://example.org"},
-		strings.Repeat("ä", maxName+1):           {Text: strings.Repeat("ä", maxName-1) + "…"},
+		strings.Repeat("ä", MaxName+1):           {Text: strings.Repeat("ä", MaxName-1) + "…"},
 		"https://a.b/" + strings.Repeat("c", 40): {Text: "https://a.b/" + strings.Repeat("c", 27) + "…", Link: "https://a.b/" + strings.Repeat("c", 40)},
 	} {
 		if got := PublicName(in); got != want {
@@ -58,7 +58,7 @@ func FuzzPublicName(f *testing.F) {
 	f.Add("https://example.org/\u202e")
 	f.Fuzz(func(t *testing.T, s string) {
 		n := PublicName(s)
-		if utf8.RuneCountInString(n.Text) > maxName || !utf8.ValidString(n.Text) {
+		if utf8.RuneCountInString(n.Text) > MaxName || !utf8.ValidString(n.Text) {
 			t.Errorf("%q is shown as %q", s, n.Text)
 		}
 		for _, r := range n.Text {
