@@ -37,7 +37,7 @@ func (w *world) last(id swarm.PeerID) swarm.Record {
 
 func TestLife(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		n := w.serve("a", swarm.Span{Start: 1, End: 5}, func(c *Config, _ *node) { c.PublicName, c.Version = "ada", "1" })
+		n := w.serve("a", swarm.Span{Start: 1, End: 5}, func(c *Config, _ *node) { c.PublicName, c.Version, c.Timeouts.Idle = "ada", "1", time.Hour })
 		synctest.Wait()
 		r := w.last("a")
 		if err := r.Validate(); err != nil {

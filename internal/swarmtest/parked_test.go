@@ -83,8 +83,8 @@ func TestParkedSessionsKeepTheirText(t *testing.T) {
 	}
 }
 
-// Somebody who thinks for minutes keeps the place as long as nobody needs it, and is parked
-// and replayed when somebody does.
+// Somebody who thinks for minutes, less than --step-timeout, keeps the place as long as nobody
+// needs it, and is parked and replayed when somebody does.
 func TestThinkingUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, e := chain(t, 1, func(c *server.Config) { tight(c); c.PeerCache = 1 }, "0:3", "3:6")
@@ -108,7 +108,7 @@ func TestThinkingUser(t *testing.T) {
 			return r.Reroutes
 		}
 		turn()
-		time.Sleep(20 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		if n := turn(); n != 0 {
 			t.Errorf("%d re-routes, though nobody else was there", n)
 		}
