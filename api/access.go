@@ -137,7 +137,7 @@ func (s *site) authorise(r *http.Request, to rule) error {
 	case changes(r) && !sameOrigin(r) && !(to.guests && s.guest(r)):
 		return Refused(CodeForbiddenOrigin, "pages of %q may not do this here", Clip(r.Header.Get("Origin")))
 	case to.token && !s.tokenAllowed(r):
-		return Refused(CodeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN")
+		return Refused(CodeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN, or X-Api-Key: TOKEN")
 	}
 	return nil
 }

@@ -170,6 +170,8 @@ type Config struct {
 	Registry *prometheus.Registry
 	Public   Listener
 	Admin    Listener
+	// Ollama turns the routes of the contract's option "ollama" on.
+	Ollama bool
 	// Pages serves what no route of the public handler matches: the dashboard. nil for none.
 	Pages  http.Handler
 	Limits Limits
@@ -214,6 +216,9 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 		if forms[name] == nil {
 			return nil, fmt.Errorf("api: openapi.yaml: there is no form %q for errors", name)
 		}
+	}
+	if !cfg.Ollama {
+		rules.turnOff("ollama")
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
 	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), guesses: newGuesses(), bodies: newBodies(cfg.Exempt)}

@@ -72,7 +72,7 @@ func (a *API) ReadJSON(w http.ResponseWriter, r *http.Request, schema string, in
 	return a.bodies.decode(len(b), func() error {
 		unknown, err := a.Decode(b, schema, into...)
 		if err == nil {
-			warn(w, unknown)
+			Warn(w, unknown)
 		}
 		return err
 	})
@@ -93,8 +93,8 @@ func Warnings(unknown []string) []string {
 	return out
 }
 
-// warn puts warnings in headers.
-func warn(w http.ResponseWriter, unknown []string) {
+// Warn says in headers which fields were ignored.
+func Warn(w http.ResponseWriter, unknown []string) {
 	for _, text := range Warnings(unknown) {
 		w.Header().Add("X-Warning", text)
 	}

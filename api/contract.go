@@ -48,6 +48,7 @@ type rule struct {
 	listener string // public, admin or both
 	token    bool   // where a listener has one it is asked for
 	guests   bool   // pages of the visitor's machine and of configured sites may call it
+	option   string // that an operator has to turn on; "" for none
 }
 
 // rules are what the contract says of routes beside their schemas.
@@ -55,6 +56,17 @@ type rules struct {
 	operations map[string]rule   // by "METHOD /path/{pattern}"
 	errors     map[string]string // form of errors, by the path of a route
 	under      map[string]string // form of errors of all else, by the first part of a path
+	off        map[string]bool   // paths that do not exist, as their option is off
+}
+
+// turnOff makes the paths of an option such that are nowhere.
+func (rs *rules) turnOff(option string) {
+	for operation, to := range rs.operations {
+		if _, path, _ := strings.Cut(operation, " "); to.option == option {
+			rs.off[path] = true
+			delete(rs.errors, path)
+		}
+	}
 }
 
 // of is the rule of a matched route, and its pattern in the contract. What the contract lacks
@@ -99,7 +111,7 @@ func (rs *rules) forms() map[string]bool {
 
 // readRules reads the extensions of tags, and of operations that say otherwise.
 func readRules(doc *openapi3.T) (*rules, error) {
-	out := &rules{operations: map[string]rule{}, errors: map[string]string{}, under: map[string]string{}}
+	out := &rules{operations: map[string]rule{}, errors: map[string]string{}, under: map[string]string{}, off: map[string]bool{}}
 	tags := map[string]map[string]any{}
 	for _, t := range doc.Tags {
 		tags[t.Name] = t.Extensions
@@ -115,10 +127,11 @@ func readRules(doc *openapi3.T) (*rules, error) {
 			pages, _ := x["x-pages"].(string)
 			form, _ := x["x-errors"].(string)
 			token, ok := x["x-token"].(bool)
+			option, _ := x["x-option"].(string)
 			if !ok || listener == "" || pages == "" || form == "" {
 				return nil, fmt.Errorf("%s %s: x-listener, x-token, x-pages or x-errors is missing or wrong", method, path)
 			}
-			out.operations[method+" "+path] = rule{listener: listener, token: token, guests: pages == "guests"}
+			out.operations[method+" "+path] = rule{listener: listener, token: token, guests: pages == "guests", option: option}
 			out.errors[path] = form
 		}
 	}

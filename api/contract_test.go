@@ -28,7 +28,7 @@ func TestRules(t *testing.T) {
 		lists[to.listener] = append(lists[to.listener], op)
 	}
 	delete(lists, "both")
-	inference := "GET /api/v2/generate, GET /v1/models, GET /v1/models/{id}, POST /api/v1/generate, POST /detokenize, POST /tokenize, POST /v1/chat/completions, POST /v1/completions, " +
+	inference := "GET /api/tags, GET /api/v2/generate, GET /api/version, GET /v1/models, GET /v1/models/{id}, POST /api/chat, POST /api/generate, POST /api/show, POST /api/v1/generate, POST /detokenize, POST /tokenize, POST /v1/chat/completions, POST /v1/completions, " +
 		"POST /v1/messages, POST /v1/messages/count_tokens"
 	want := map[string]string{
 		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +

@@ -58,6 +58,10 @@ func (a *API) named(s *site, router chi.Router) http.Handler {
 			a.Fail(w, r, Refused(CodeForbiddenHost, "the Host %q is not a name of this listener: use its address, or configure the name", Clip(r.Host)))
 			return
 		}
+		if a.rules.off[r.URL.Path] {
+			a.Fail(w, r, Refused(CodeNoRoute, "no such route: %s %s", r.Method, r.URL.Path))
+			return
+		}
 		if method := r.Header.Get("Access-Control-Request-Method"); r.Method == http.MethodOptions && method != "" {
 			a.preflight(s, router, w, r, method)
 			return

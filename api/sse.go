@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// EventStream writes server-sent events. The first error sticks.
+// EventStream writes server-sent events, or lines of JSON. The first error sticks.
 type EventStream struct {
 	Begun bool // something was written: the status is
 	Err   error
 
+	media   string
 	w       http.ResponseWriter
 	control *http.ResponseController
 	wait    time.Duration // what slow writes may still take, all together
@@ -22,8 +23,18 @@ const slowWrite = 100 * time.Millisecond
 
 // EventStream is one that answers a request.
 func (a *API) EventStream(w http.ResponseWriter) *EventStream {
-	return &EventStream{w: w, control: http.NewResponseController(w), wait: a.Limits.Write}
+	return &EventStream{media: "text/event-stream; charset=utf-8", w: w, control: http.NewResponseController(w), wait: a.Limits.Write}
 }
+
+// LineStream is one of lines of JSON.
+func (a *API) LineStream(w http.ResponseWriter) *EventStream {
+	out := a.EventStream(w)
+	out.media = "application/x-ndjson"
+	return out
+}
+
+// Line writes a value as a line of JSON.
+func (e *EventStream) Line(v any) { e.Raw(encoded(v) + "\n") }
 
 // Send writes one event; nil is none.
 func (e *EventStream) Send(v any) {
@@ -54,7 +65,7 @@ func (e *EventStream) Raw(s string) {
 	if !e.Begun {
 		e.Begun = true
 		h := e.w.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Content-Type", e.media)
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // proxies of the nginx kind would collect chunks
 		e.w.WriteHeader(http.StatusOK)

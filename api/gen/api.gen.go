@@ -502,6 +502,84 @@ func (e NodeStatusRoles) Valid() bool {
 	}
 }
 
+// Defines values for OllamaAnswerDoneReason.
+const (
+	OllamaAnswerDoneReasonLength OllamaAnswerDoneReason = "length"
+	OllamaAnswerDoneReasonLoad   OllamaAnswerDoneReason = "load"
+	OllamaAnswerDoneReasonStop   OllamaAnswerDoneReason = "stop"
+)
+
+// Valid indicates whether the value is a known member of the OllamaAnswerDoneReason enum.
+func (e OllamaAnswerDoneReason) Valid() bool {
+	switch e {
+	case OllamaAnswerDoneReasonLength:
+		return true
+	case OllamaAnswerDoneReasonLoad:
+		return true
+	case OllamaAnswerDoneReasonStop:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OllamaMessageRole.
+const (
+	OllamaMessageRoleAssistant OllamaMessageRole = "assistant"
+	OllamaMessageRoleSystem    OllamaMessageRole = "system"
+	OllamaMessageRoleTool      OllamaMessageRole = "tool"
+	OllamaMessageRoleUser      OllamaMessageRole = "user"
+)
+
+// Valid indicates whether the value is a known member of the OllamaMessageRole enum.
+func (e OllamaMessageRole) Valid() bool {
+	switch e {
+	case OllamaMessageRoleAssistant:
+		return true
+	case OllamaMessageRoleSystem:
+		return true
+	case OllamaMessageRoleTool:
+		return true
+	case OllamaMessageRoleUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OllamaSaidRole.
+const (
+	OllamaSaidRoleAssistant OllamaSaidRole = "assistant"
+)
+
+// Valid indicates whether the value is a known member of the OllamaSaidRole enum.
+func (e OllamaSaidRole) Valid() bool {
+	switch e {
+	case OllamaSaidRoleAssistant:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OllamaShownCapabilities.
+const (
+	OllamaShownCapabilitiesCompletion OllamaShownCapabilities = "completion"
+	OllamaShownCapabilitiesThinking   OllamaShownCapabilities = "thinking"
+)
+
+// Valid indicates whether the value is a known member of the OllamaShownCapabilities enum.
+func (e OllamaShownCapabilities) Valid() bool {
+	switch e {
+	case OllamaShownCapabilitiesCompletion:
+		return true
+	case OllamaShownCapabilitiesThinking:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OpenAIModelObject.
 const (
 	OpenAIModelObjectModel OpenAIModelObject = "model"
@@ -2035,6 +2113,331 @@ type NodeStatusRoles string
 // Number A number, or one as a string.
 type Number = any
 
+// OllamaAnswer An answer, or a piece of one.
+type OllamaAnswer struct {
+	CreatedAt  time.Time               `json:"created_at"`
+	Done       bool                    `json:"done"`
+	DoneReason *OllamaAnswerDoneReason `json:"done_reason,omitempty"`
+	EvalCount  *int                    `json:"eval_count,omitempty"`
+
+	// EvalDuration Nanoseconds.
+	EvalDuration *int64 `json:"eval_duration,omitempty"`
+
+	// LoadDuration Always 0: nothing is loaded for a request.
+	LoadDuration    *int64      `json:"load_duration,omitempty"`
+	Message         *OllamaSaid `json:"message,omitempty"`
+	Model           string      `json:"model"`
+	PromptEvalCount *int        `json:"prompt_eval_count,omitempty"`
+
+	// PromptEvalDuration Nanoseconds.
+	PromptEvalDuration *int64 `json:"prompt_eval_duration,omitempty"`
+
+	// Response Of /api/generate.
+	Response *string `json:"response,omitempty"`
+
+	// Thinking Of /api/generate.
+	Thinking *string `json:"thinking,omitempty"`
+
+	// TotalDuration Nanoseconds.
+	TotalDuration *int64 `json:"total_duration,omitempty"`
+}
+
+// OllamaAnswerDoneReason defines model for OllamaAnswer.DoneReason.
+type OllamaAnswerDoneReason string
+
+// OllamaAsk defines model for OllamaAsk.
+type OllamaAsk struct {
+	// Format Refused unless empty.
+	Format interface{} `json:"format,omitempty"`
+
+	// KeepAlive Ignored: servers hold their blocks.
+	KeepAlive interface{} `json:"keep_alive,omitempty"`
+
+	// Logprobs Refused unless false.
+	Logprobs interface{} `json:"logprobs,omitempty"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// Options See OllamaOptions.
+	Options RawJSON `json:"options,omitempty"`
+
+	// Stream true by default.
+	Stream *bool `json:"stream,omitempty"`
+
+	// Think true, false or a text for how much, for a model that thinks; by default as its template has it. What it thinks is in `thinking`.
+	Think RawJSON `json:"think,omitempty"`
+
+	// TopLogprobs Ignored without logprobs.
+	TopLogprobs interface{} `json:"top_logprobs,omitempty"`
+}
+
+// OllamaChatRequest defines model for OllamaChatRequest.
+type OllamaChatRequest struct {
+	// Format Refused unless empty.
+	Format interface{} `json:"format,omitempty"`
+
+	// KeepAlive Ignored: servers hold their blocks.
+	KeepAlive interface{} `json:"keep_alive,omitempty"`
+
+	// Logprobs Refused unless false.
+	Logprobs interface{}     `json:"logprobs,omitempty"`
+	Messages []OllamaMessage `json:"messages,omitempty"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// Options See OllamaOptions.
+	Options RawJSON `json:"options,omitempty"`
+
+	// Stream true by default.
+	Stream *bool `json:"stream,omitempty"`
+
+	// Think true, false or a text for how much, for a model that thinks; by default as its template has it. What it thinks is in `thinking`.
+	Think RawJSON `json:"think,omitempty"`
+
+	// Tools Refused unless empty: calls are not parsed.
+	Tools interface{} `json:"tools,omitempty"`
+
+	// TopLogprobs Ignored without logprobs.
+	TopLogprobs interface{} `json:"top_logprobs,omitempty"`
+}
+
+// OllamaDetails defines model for OllamaDetails.
+type OllamaDetails struct {
+	Families []string `json:"families"`
+
+	// Family Not known to a gateway.
+	Family string `json:"family"`
+
+	// Format Always whorl: there is no file.
+	Format string `json:"format"`
+
+	// ParameterSize Not known to a gateway.
+	ParameterSize     string `json:"parameter_size"`
+	ParentModel       string `json:"parent_model"`
+	QuantizationLevel string `json:"quantization_level"`
+}
+
+// OllamaFailure defines model for OllamaFailure.
+type OllamaFailure struct {
+	Error string `json:"error"`
+}
+
+// OllamaGenerateRequest defines model for OllamaGenerateRequest.
+type OllamaGenerateRequest struct {
+	// Context Refused unless empty: use /api/chat for conversations.
+	Context interface{} `json:"context,omitempty"`
+
+	// Format Refused unless empty.
+	Format interface{} `json:"format,omitempty"`
+
+	// Images Refused unless empty.
+	Images interface{} `json:"images,omitempty"`
+
+	// KeepAlive Ignored: servers hold their blocks.
+	KeepAlive interface{} `json:"keep_alive,omitempty"`
+
+	// Logprobs Refused unless false.
+	Logprobs interface{} `json:"logprobs,omitempty"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// Options See OllamaOptions.
+	Options RawJSON `json:"options,omitempty"`
+	Prompt  *string `json:"prompt,omitempty"`
+
+	// Raw The text goes to the model without a template.
+	Raw *bool `json:"raw,omitempty"`
+
+	// Stream true by default.
+	Stream *bool `json:"stream,omitempty"`
+
+	// Suffix Refused unless empty.
+	Suffix interface{} `json:"suffix,omitempty"`
+	System *string     `json:"system,omitempty"`
+
+	// Template Refused: a template comes with its model.
+	Template interface{} `json:"template,omitempty"`
+
+	// Think true, false or a text for how much, for a model that thinks; by default as its template has it. What it thinks is in `thinking`.
+	Think RawJSON `json:"think,omitempty"`
+
+	// TopLogprobs Ignored without logprobs.
+	TopLogprobs interface{} `json:"top_logprobs,omitempty"`
+}
+
+// OllamaInfo defines model for OllamaInfo.
+type OllamaInfo struct {
+	// GeneralArchitecture Always whorl: the other keys begin with it.
+	GeneralArchitecture string `json:"general.architecture"`
+	GeneralBasename     string `json:"general.basename"`
+	WhorlBlockCount     int    `json:"whorl.block_count"`
+
+	// WhorlContextLength See context_length of OpenAIModel.
+	WhorlContextLength   int `json:"whorl.context_length"`
+	WhorlEmbeddingLength int `json:"whorl.embedding_length"`
+	WhorlVocabSize       int `json:"whorl.vocab_size"`
+}
+
+// OllamaMessage defines model for OllamaMessage.
+type OllamaMessage struct {
+	Content *string `json:"content,omitempty"`
+
+	// Images Only empty is supported.
+	Images []string          `json:"images,omitempty"`
+	Role   OllamaMessageRole `json:"role"`
+
+	// Thinking What the assistant thought.
+	Thinking  *string    `json:"thinking,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+
+	// ToolName Of the tool that answers.
+	ToolName *string `json:"tool_name,omitempty"`
+}
+
+// OllamaMessageRole defines model for OllamaMessage.Role.
+type OllamaMessageRole string
+
+// OllamaModel defines model for OllamaModel.
+type OllamaModel struct {
+	Details OllamaDetails `json:"details"`
+
+	// Digest The model's UID.
+	Digest     string    `json:"digest"`
+	Model      string    `json:"model"`
+	ModifiedAt time.Time `json:"modified_at"`
+	Name       string    `json:"name"`
+
+	// Size 0: the weights lie on servers.
+	Size int64 `json:"size"`
+}
+
+// OllamaModels defines model for OllamaModels.
+type OllamaModels struct {
+	Models []OllamaModel `json:"models"`
+}
+
+// OllamaOptions Their ranges are checked by the sampler. What is not here is ignored and named in X-Warning.
+type OllamaOptions struct {
+	// FrequencyPenalty -2 to 2.
+	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
+
+	// LowVram Ignored.
+	LowVram interface{} `json:"low_vram,omitempty"`
+
+	// MainGpu Ignored.
+	MainGpu interface{} `json:"main_gpu,omitempty"`
+
+	// MinP 0 (all, the default) to 1.
+	MinP *float64 `json:"min_p,omitempty"`
+
+	// Mirostat Only 0 is supported.
+	Mirostat *int `json:"mirostat,omitempty"`
+
+	// MirostatEta Ignored without mirostat.
+	MirostatEta interface{} `json:"mirostat_eta,omitempty"`
+
+	// MirostatTau Ignored without mirostat.
+	MirostatTau interface{} `json:"mirostat_tau,omitempty"`
+
+	// NumBatch Ignored.
+	NumBatch interface{} `json:"num_batch,omitempty"`
+
+	// NumCtx Ignored: a session is as long as it has to be.
+	NumCtx interface{} `json:"num_ctx,omitempty"`
+
+	// NumGpu Ignored.
+	NumGpu interface{} `json:"num_gpu,omitempty"`
+
+	// NumKeep Ignored: nothing is cut.
+	NumKeep interface{} `json:"num_keep,omitempty"`
+
+	// NumPredict Most tokens of the answer; -1 or -2 for as many as there is room for. 512 by default, or what is left of the context.
+	NumPredict *int `json:"num_predict,omitempty"`
+
+	// NumThread Ignored.
+	NumThread interface{} `json:"num_thread,omitempty"`
+
+	// Numa Ignored.
+	Numa interface{} `json:"numa,omitempty"`
+
+	// PenalizeNewline Refused unless true.
+	PenalizeNewline interface{} `json:"penalize_newline,omitempty"`
+
+	// PresencePenalty -2 to 2.
+	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
+
+	// RepeatLastN Only -1 is supported: the penalty is over all.
+	RepeatLastN *int `json:"repeat_last_n,omitempty"`
+
+	// RepeatPenalty 0.01 to 100; 1, the default, for none. Over all of the session.
+	RepeatPenalty *float64 `json:"repeat_penalty,omitempty"`
+	Seed          *int64   `json:"seed,omitempty"`
+
+	// Stop A text, or at most 16, that end the answer and are not shown.
+	Stop *Stop `json:"stop,omitempty"`
+
+	// Temperature 0 (greedy) to 100; 1 by default, as everywhere here.
+	Temperature *float64 `json:"temperature,omitempty"`
+
+	// TfsZ Only 1 is supported.
+	TfsZ *float32 `json:"tfs_z,omitempty"`
+
+	// TopK 0 or -1 for all, the default.
+	TopK *int `json:"top_k,omitempty"`
+
+	// TopP 0 (the best alone) to 1 (all, the default).
+	TopP *float64 `json:"top_p,omitempty"`
+
+	// TypicalP 0 to 1; 1, the default, for all.
+	TypicalP *float64 `json:"typical_p,omitempty"`
+
+	// UseMlock Ignored.
+	UseMlock interface{} `json:"use_mlock,omitempty"`
+
+	// UseMmap Ignored.
+	UseMmap interface{} `json:"use_mmap,omitempty"`
+}
+
+// OllamaSaid defines model for OllamaSaid.
+type OllamaSaid struct {
+	Content  string         `json:"content"`
+	Role     OllamaSaidRole `json:"role"`
+	Thinking *string        `json:"thinking,omitempty"`
+}
+
+// OllamaSaidRole defines model for OllamaSaid.Role.
+type OllamaSaidRole string
+
+// OllamaShowRequest defines model for OllamaShowRequest.
+type OllamaShowRequest struct {
+	Model *string `json:"model,omitempty"`
+
+	// Name The older name of model.
+	Name *string `json:"name,omitempty"`
+
+	// Verbose Ignored.
+	Verbose interface{} `json:"verbose,omitempty"`
+}
+
+// OllamaShown defines model for OllamaShown.
+type OllamaShown struct {
+	Capabilities []OllamaShownCapabilities `json:"capabilities"`
+	Details      OllamaDetails             `json:"details"`
+	ModelInfo    OllamaInfo                `json:"model_info"`
+	ModifiedAt   time.Time                 `json:"modified_at"`
+}
+
+// OllamaShownCapabilities defines model for OllamaShown.Capabilities.
+type OllamaShownCapabilities string
+
+// OllamaVersion defines model for OllamaVersion.
+type OllamaVersion struct {
+	Version string `json:"version"`
+}
+
 // OpenAIError defines model for OpenAIError.
 type OpenAIError struct {
 	Code    *string `json:"code"`
@@ -2620,8 +3023,23 @@ type Legacy = SocketFailure
 // Node defines model for Node.
 type Node = NodeStatus
 
+// Ollama defines model for Ollama.
+type Ollama = OllamaFailure
+
 // OpenAI defines model for OpenAI.
 type OpenAI = OpenAIErrorReply
+
+// OllamaChatParams defines parameters for OllamaChat.
+type OllamaChatParams struct {
+	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
+	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+}
+
+// OllamaGenerateParams defines parameters for OllamaGenerate.
+type OllamaGenerateParams struct {
+	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
+	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+}
 
 // GenerateParams defines parameters for Generate.
 type GenerateParams struct {
@@ -2668,6 +3086,15 @@ type CountMessageTokensParams struct {
 	AnthropicVersion *AnthropicVersion `json:"Anthropic-Version,omitempty"`
 }
 
+// OllamaChatJSONRequestBody defines body for OllamaChat for application/json ContentType.
+type OllamaChatJSONRequestBody = OllamaChatRequest
+
+// OllamaGenerateJSONRequestBody defines body for OllamaGenerate for application/json ContentType.
+type OllamaGenerateJSONRequestBody = OllamaGenerateRequest
+
+// OllamaShowJSONRequestBody defines body for OllamaShow for application/json ContentType.
+type OllamaShowJSONRequestBody = OllamaShowRequest
+
 // GenerateJSONRequestBody defines body for Generate for application/json ContentType.
 type GenerateJSONRequestBody = GenerateRequest
 
@@ -2700,9 +3127,21 @@ type CountMessageTokensJSONRequestBody = MessagesPrompt
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// OllamaChat Answer a conversation, as Ollama does
+	// (POST /api/chat)
+	OllamaChat(w http.ResponseWriter, r *http.Request, params OllamaChatParams)
+	// OllamaGenerate Answer a text, as Ollama does
+	// (POST /api/generate)
+	OllamaGenerate(w http.ResponseWriter, r *http.Request, params OllamaGenerateParams)
 	// GetPrometheus The same as /metrics, under the other name that health.petals.dev had for it
 	// (GET /api/prometheus)
 	GetPrometheus(w http.ResponseWriter, r *http.Request)
+	// OllamaShow One model
+	// (POST /api/show)
+	OllamaShow(w http.ResponseWriter, r *http.Request)
+	// OllamaTags Models this gateway answers with
+	// (GET /api/tags)
+	OllamaTags(w http.ResponseWriter, r *http.Request)
 	// ListBlocks Blocks this node holds
 	// (GET /api/v1/blocks)
 	ListBlocks(w http.ResponseWriter, r *http.Request)
@@ -2763,6 +3202,9 @@ type ServerInterface interface {
 	// GenerateSocket Inference sessions over a WebSocket
 	// (GET /api/v2/generate)
 	GenerateSocket(w http.ResponseWriter, r *http.Request)
+	// OllamaVersion Which version of this program answers
+	// (GET /api/version)
+	OllamaVersion(w http.ResponseWriter, r *http.Request)
 	// Detokenize The text of token ids, as vLLM has it
 	// (POST /detokenize)
 	Detokenize(w http.ResponseWriter, r *http.Request)
@@ -2811,9 +3253,33 @@ type ServerInterface interface {
 
 type Unimplemented struct{}
 
+// OllamaChat Answer a conversation, as Ollama does
+// (POST /api/chat)
+func (_ Unimplemented) OllamaChat(w http.ResponseWriter, r *http.Request, params OllamaChatParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// OllamaGenerate Answer a text, as Ollama does
+// (POST /api/generate)
+func (_ Unimplemented) OllamaGenerate(w http.ResponseWriter, r *http.Request, params OllamaGenerateParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // GetPrometheus The same as /metrics, under the other name that health.petals.dev had for it
 // (GET /api/prometheus)
 func (_ Unimplemented) GetPrometheus(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// OllamaShow One model
+// (POST /api/show)
+func (_ Unimplemented) OllamaShow(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// OllamaTags Models this gateway answers with
+// (GET /api/tags)
+func (_ Unimplemented) OllamaTags(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2937,6 +3403,12 @@ func (_ Unimplemented) GenerateSocket(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// OllamaVersion Which version of this program answers
+// (GET /api/version)
+func (_ Unimplemented) OllamaVersion(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // Detokenize The text of token ids, as vLLM has it
 // (POST /detokenize)
 func (_ Unimplemented) Detokenize(w http.ResponseWriter, r *http.Request) {
@@ -3030,11 +3502,121 @@ type ServerInterfaceWrapper struct {
 
 type MiddlewareFunc func(http.Handler) http.Handler
 
+// OllamaChat operation middleware
+func (siw *ServerInterfaceWrapper) OllamaChat(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params OllamaChatParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "X-Request-Timeout" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Request-Timeout")]; found {
+		var XRequestTimeout RequestTimeout
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Request-Timeout", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Request-Timeout", valueList[0], &XRequestTimeout, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Request-Timeout", Err: err})
+			return
+		}
+
+		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OllamaChat(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OllamaGenerate operation middleware
+func (siw *ServerInterfaceWrapper) OllamaGenerate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params OllamaGenerateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "X-Request-Timeout" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Request-Timeout")]; found {
+		var XRequestTimeout RequestTimeout
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Request-Timeout", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Request-Timeout", valueList[0], &XRequestTimeout, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Request-Timeout", Err: err})
+			return
+		}
+
+		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OllamaGenerate(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetPrometheus operation middleware
 func (siw *ServerInterfaceWrapper) GetPrometheus(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetPrometheus(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OllamaShow operation middleware
+func (siw *ServerInterfaceWrapper) OllamaShow(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OllamaShow(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OllamaTags operation middleware
+func (siw *ServerInterfaceWrapper) OllamaTags(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OllamaTags(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3433,6 +4015,20 @@ func (siw *ServerInterfaceWrapper) GenerateSocket(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GenerateSocket(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// OllamaVersion operation middleware
+func (siw *ServerInterfaceWrapper) OllamaVersion(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OllamaVersion(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3932,6 +4528,21 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/messages/count_tokens", wrapper.CountMessageTokens)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/chat", wrapper.OllamaChat)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/generate", wrapper.OllamaGenerate)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/tags", wrapper.OllamaTags)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/show", wrapper.OllamaShow)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/version", wrapper.OllamaVersion)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/generate", wrapper.Generate)

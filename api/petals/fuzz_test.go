@@ -62,7 +62,7 @@ func FuzzFrame(f *testing.F) {
 		api.Pinger
 	}{}
 	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Pinger: nobody},
-		map[string]api.Form{"openai": Traceback, "anthropic": Traceback, "legacy": Traceback, "problem": Traceback})
+		map[string]api.Form{"openai": Traceback, "anthropic": Traceback, "ollama": Traceback, "legacy": Traceback, "problem": Traceback})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -433,7 +433,7 @@ func newBench(t testing.TB, change func(*api.Config)) *bench {
 	b.node.views = []swarm.View{fakeView(fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Joining))}
 	b.cfg = api.Config{
 		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node, Pinger: b.node,
-		Registry: prometheus.NewRegistry(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Registry: prometheus.NewRegistry(), Ollama: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if change != nil {
 		change(&b.cfg)

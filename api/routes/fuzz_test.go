@@ -3,8 +3,6 @@ package routes
 import (
 	"strings"
 	"testing"
-
-	"whorl/api"
 )
 
 // FuzzRequest: whatever comes as a body is a request that the sampler takes, or an error
@@ -20,7 +18,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	fuzzBodies(f, nil, "/v1/completions", "/v1/chat/completions")
+	fuzzBodies(f, "/v1/completions", "/v1/chat/completions")
 }
 
 // FuzzMessages: the same, in Anthropic's form.
@@ -32,12 +30,24 @@ func FuzzMessages(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	fuzzBodies(f, nil, "/v1/messages", "/v1/messages/count_tokens")
+	fuzzBodies(f, "/v1/messages", "/v1/messages/count_tokens")
+}
+
+// FuzzOllama: the same, in Ollama's form.
+func FuzzOllama(f *testing.F) {
+	for _, s := range []string{
+		`{"messages":[{"role":"user","content":"a"}],"options":{"temperature":0.5,"top_k":-1,"top_p":0,"min_p":0.1,"repeat_penalty":1.1,"seed":-1,"stop":"x","num_predict":3.0}}`,
+		`{"prompt":"a","raw":true,"stream":false,"options":{"num_predict":-2,"mirostat":0}}`, `{"prompt":"a","system":"s","think":true}`, `{"messages":[null],"options":[]}`,
+		`{"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","tool_name":"f","content":"7"}],"think":"high"}`, `{}`, `[]`,
+	} {
+		f.Add([]byte(s))
+	}
+	fuzzBodies(f, "/api/chat", "/api/generate", "/api/show")
 }
 
 // fuzzBodies sends bodies to paths.
-func fuzzBodies(f *testing.F, change func(*api.Config), paths ...string) {
-	b := newBench(f, change)
+func fuzzBodies(f *testing.F, paths ...string) {
+	b := newBench(f, nil)
 	public := b.api.Public()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, path := range paths {

@@ -8,6 +8,7 @@ import (
 	"whorl/api/anthropic"
 	"whorl/api/control"
 	"whorl/api/gen"
+	"whorl/api/ollama"
 	"whorl/api/openai"
 	"whorl/api/petals"
 )
@@ -20,22 +21,24 @@ type Routes struct {
 
 // New makes the routes; it starts nothing.
 func New(cfg api.Config) (*Routes, error) {
-	a, err := api.New(cfg, map[string]api.Form{"openai": openai.Error, "anthropic": anthropic.Error, "legacy": petals.Traceback, "problem": control.Problem})
+	a, err := api.New(cfg, map[string]api.Form{"openai": openai.Error, "anthropic": anthropic.Error, "ollama": ollama.Error, "legacy": petals.Traceback, "problem": control.Problem})
 	if err != nil {
 		return nil, err
 	}
 	return &Routes{a, struct {
 		openAI
 		messages
+		local
 		legacy
 		own
-	}{openAI{openai.Dialect{API: a}}, messages{anthropic.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
+	}{openAI{openai.Dialect{API: a}}, messages{anthropic.Dialect{API: a}}, local{ollama.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
 }
 
 // Names for the dialects as parts of one type.
 type (
 	openAI   struct{ openai.Dialect }
 	messages struct{ anthropic.Dialect }
+	local    struct{ ollama.Dialect }
 	legacy   struct{ petals.Dialect }
 	own      struct{ control.Dialect }
 )

@@ -181,6 +181,7 @@ type httpFlags struct {
 	adapters              []swarm.Adapter // that users may ask for by name, after check
 	answers               int
 	audit                 float64
+	ollama                bool
 }
 
 const off = "off"
@@ -198,6 +199,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.StringSliceVar(&f.allowAdapters, "allow-adapters", nil, "`NAME[@DIGEST]`s of LoRA adapters on other servers that users may ask for as MODEL:NAME")
 	fs.IntVar(&f.answers, "max-answers", def.Answers, "most answers to one prompt of a request (n)")
 	f.audit = trust.DefaultAuditRates().Steady
+	fs.BoolVar(&f.ollama, "ollama", false, "routes of Ollama's on --http too: /api/chat, /api/generate, /api/tags, /api/show, /api/version")
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 

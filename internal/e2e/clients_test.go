@@ -19,15 +19,16 @@ func TestClients(t *testing.T) {
 		_, err = os.Stat(python)
 	}
 	if err != nil {
-		t.Skip("not proven: that the Python packages of OpenAI and Anthropic work with a gateway: run scripts/test-deps.sh")
+		t.Skip("not proven: that the Python packages of OpenAI, Anthropic and Ollama work with a gateway: run scripts/test-deps.sh")
 	}
 	s := spawn(t, []string{"0:4", "4:8"})
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	for _, name := range []string{"openai", "anthropic"} {
+	gateway := start(t, "gateway", toy, "--initial-peers", s.peers(), "--http", "127.0.0.1:0", "--host-maddrs", "/ip4/127.0.0.1/tcp/0", "--ollama")
+	for _, name := range []string{"openai", "anthropic", "ollama"} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(ctx, python, "clients/"+name+"_client.py")
-			cmd.Env = append(os.Environ(), "WHORL_URL="+s.gateway.HTTP, "NO_PROXY=*")
+			cmd.Env = append(os.Environ(), "WHORL_URL="+gateway.HTTP, "NO_PROXY=*")
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasPrefix(string(out), "ok ") {
 				t.Fatalf("%v\n%s", err, out)

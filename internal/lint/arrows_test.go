@@ -71,9 +71,10 @@ var arrows = []arrow{
 	{"api", []string{"api/gen", "client", "client/sample", "swarm", "swarm/budget", "swarm/health", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
 	{"api/openai", []string{"api", "api/gen", "client", "client/sample"}, "a dialect: its JSON to and from api.Ask and its events"},
 	{"api/anthropic", []string{"api", "api/gen", "client", "client/sample"}, "a dialect"},
+	{"api/ollama", []string{"api", "api/gen", "client", "client/sample"}, "a dialect"},
 	{"api/petals", []string{"api", "api/gen", "client", "client/sample", "swarm", "swarm/health"}, "a dialect"},
 	{"api/control", []string{"api", "api/gen", "swarm", "swarm/health"}, "a dialect"},
-	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/petals", "api/control"}, "joins the dialects; the only one that knows them all"},
+	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/ollama", "api/petals", "api/control"}, "joins the dialects; the only one that knows them all"},
 
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},
