@@ -2,6 +2,7 @@ package swarmtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -261,4 +262,48 @@ func TestAuditsShare(t *testing.T) {
 		end()
 		<-done
 	})
+}
+
+// A running session leaves a server that was banned or proven to lie, between turns and within
+// one, goes on with the same bits, and blames nobody else.
+func TestLeaveTheBanned(t *testing.T) {
+	for _, within := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			want := undisturbed(t, prompt(30, 1), 20)
+			w, e, seen := scene(t, 4, quick, nil, "first 0:2", "liar 2:4", "last 4:6")
+			s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			begin(t, w, "honest 2:4", quick)
+			ban := func() {
+				seen.Ban("liar", time.Now().Add(time.Hour), "a test", time.Now())
+				e.Leave("liar", errors.New("it was banned"))
+			}
+			var ids []int32
+			if !within {
+				r, _ := turn(t, s, prompt(30, 1), 8, nil)
+				ids = r.IDs
+				ban()
+				r, _ = turn(t, s, nil, 12, nil)
+				ids = append(ids, r.IDs...)
+			} else {
+				r, _ := turn(t, s, prompt(30, 1), 20, func(have int) {
+					if have == 8 {
+						ban()
+					}
+				})
+				if ids = r.IDs; r.LogitsHash != want.LogitsHash {
+					t.Errorf("logits %s, want %s", r.LogitsHash, want.LogitsHash)
+				}
+			}
+			if route := s.Route(); !slices.Equal(ids, want.IDs) || len(route) != 3 || route[1].Peer != "honest" {
+				t.Errorf("within a turn %v: %v over %v, want %v", within, ids, route, want.IDs)
+			}
+			if seen.of() != "" {
+				t.Errorf("within a turn %v: observed %q", within, seen.of())
+			}
+		})
+	}
 }
