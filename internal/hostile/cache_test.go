@@ -27,6 +27,7 @@ func (w *World) engineOf(s *Stranger) *client.Engine {
 	cfg := client.DefaultConfig()
 	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = swarmtest.FakeManifest, swarmtest.FakeVocab, 4096, swarmtest.FakeHead{}
 	cfg.Directory, cfg.Dialer, cfg.Log = onlooker{w.Gateway.Dir}, s.Host, w.log.With("node", "stranger")
+	cfg.Timeouts.Backoff = time.Second // hundreds that are refused share this machine's cores with their victims
 	e, err := client.New(cfg)
 	if err != nil {
 		w.t.Fatal(err)
