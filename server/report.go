@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -29,9 +30,10 @@ func (s *Server) reporter(ctx context.Context) {
 // row is one position of one session through its blocks.
 func (b *batches) since(last *batches, took time.Duration) []any {
 	steps, rows := b.steps-last.steps, b.rows-last.rows
-	mean := func(n uint64) float64 { return float64(n) / float64(max(steps, 1)) }
+	by := func(n uint64, of float64) float64 { return math.Round(100*float64(n)/of) / 100 }
+	mean := func(n uint64) float64 { return by(n, float64(max(steps, 1))) }
 	return []any{
-		"seconds", took.Seconds(), "steps", steps, "steps_s", float64(steps) / took.Seconds(), "rows_s", float64(rows) / took.Seconds(),
+		"seconds", took.Seconds(), "steps", steps, "steps_s", by(steps, took.Seconds()), "rows_s", by(rows, took.Seconds()),
 		"prompt_rows", b.prefill - last.prefill, "mean_batch_sessions", mean(b.sessions - last.sessions), "mean_batch_rows", mean(rows),
 	}
 }

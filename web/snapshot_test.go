@@ -8,6 +8,7 @@ import (
 
 	"whorl/store"
 	"whorl/swarm"
+	"whorl/web/view"
 )
 
 // snap is a snapshot of views at a second.
@@ -116,6 +117,18 @@ func TestPublicNameNeedsAShare(t *testing.T) {
 		if got := publicName(&c.r); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
+	}
+}
+
+// A name that is longer than a page shows is cut there, and is still somebody's.
+func TestLongNamesAreCut(t *testing.T) {
+	m := manifest("big", 80)
+	long := strings.Repeat("n", view.MaxName+20)
+	got := contributors(&snapshot{views: []swarm.View{swarm.NewView(m, time.Now(), []swarm.Record{
+		record("a", m, 0, 20, swarm.Online, named(long[:35])), record("b", m, 20, 30, swarm.Online, named(long)),
+	})}})
+	if len(got) != 2 || got[0].Name.Text != long[:35] || got[1].Name.Text != long[:view.MaxName-1]+"…" {
+		t.Errorf("contributors %+v", got)
 	}
 }
 
