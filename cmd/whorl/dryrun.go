@@ -69,6 +69,7 @@ func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg serve
 	if http {
 		cfg.Head = head
 	}
+	cfg.Manifest.Hidden = c.Hidden // buffers depend on it
 	if p.memory, err = cfg.Plan(z, c.Layers); err != nil {
 		return p, fmt.Errorf("%s: %w", m.Name(), err)
 	}
