@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,11 +18,30 @@ import (
 	"whorl/tensor"
 )
 
-// nullEngine does nothing.
-type nullEngine struct{ fakeEngine }
+// nullEngine does nothing, or as much as it is told on every core.
+type nullEngine struct {
+	fakeEngine
+	work int // additions on each core
+}
 
-func (nullEngine) Step(*tensor.Batch, []int, int, int, tensor.Activations, []float32, []float32) error {
+func (e *nullEngine) Step(*tensor.Batch, []int, int, int, tensor.Activations, []float32, []float32) error {
+	if e.work == 0 {
+		return nil
+	}
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() { spin(e.work) })
+	}
+	all.Wait()
 	return nil
+}
+
+//go:noinline
+func spin(n int) (sum float64) {
+	for i := range n {
+		sum += float64(i)
+	}
+	return sum
 }
 
 // sink takes what is written and tells the number of frames but receipts, which come rarely.
@@ -123,6 +144,25 @@ func benchmarkHop(b *testing.B, change func(*wire.Open)) {
 		}
 		decode(b, x, out, ctx, pos, payload, &head)
 		pos++
+	}
+}
+
+// BenchmarkStage is a decode step of a stage that keeps all cores busy for about 1 ms, of a
+// client that answers at once: the notary has no time of its own.
+func BenchmarkStage(b *testing.B) {
+	start := time.Now()
+	spin(10_000_000)
+	work := int(10_000_000 * time.Millisecond / time.Since(start))
+	for name, change := range map[string]func(*wire.Open){"plain": nil, "receipts": asking} {
+		b.Run(name, func(b *testing.B) {
+			x, out, ctx := benchSession(b, 2048, change)
+			x.srv.engine.(*nullEngine).work = work
+			payload, head, pos := make([]byte, 2048*4), []byte(nil), 0
+			for b.Loop() {
+				decode(b, x, out, ctx, pos, payload, &head)
+				pos++
+			}
+		})
 	}
 }
 

@@ -25,6 +25,7 @@ type askFlags struct {
 	adapter     string
 	activations string
 	chunk       int
+	receipts    bool // only where a command offers it
 	stepTime    time.Duration
 }
 
@@ -57,6 +58,8 @@ func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations,
 		return 0, usagef("nowhere to compute: give --local for this process, or --initial-peers ADDR for a swarm")
 	case !f.local && len(f.swarm.initialPeers) == 0:
 		return 0, usagef("--initial-peers is empty: name a peer, or give --local to compute in this process")
+	case f.local && f.receipts:
+		return 0, usagef("--receipts has servers sign what they compute, and with --local there are none: give --initial-peers ADDR")
 	case f.chunk < 0:
 		return 0, usagef("--prefill-chunk %d: want 0 or more", f.chunk)
 	case f.stepTime <= 0:
@@ -123,7 +126,7 @@ func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*cl
 	if err := f.connect(ctx, cmd, a, length, beams); err != nil {
 		return nil, err
 	}
-	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter})
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Receipts: f.receipts})
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}

@@ -34,6 +34,9 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 			if err := answer.check(cmd); err != nil {
 				return err
 			}
+			if ask.receipts && !asJSON {
+				return usagef("--receipts adds to the JSON object: give --json")
+			}
 			a, err := ask.open(cmd, args)
 			if err != nil {
 				return err
@@ -57,7 +60,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 				return err
 			}
 			req.Hash = trace
-			return generate(cmd.Context(), w, s, req, asJSON)
+			return generate(cmd.Context(), w, s, req, asJSON, ask.receipts)
 		},
 	}
 	ask.add(cmd.Flags())
@@ -65,12 +68,13 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 	prompt.addChat(cmd.Flags())
 	answer.add(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on the last line")
+	cmd.Flags().BoolVar(&ask.receipts, "receipts", false, "have every server sign what it computed, and add the receipts to the JSON object")
 	cmd.Flags().BoolVar(&trace, "trace", false, "add a hash of all logits to the JSON object; it costs a little speed")
 	return cmd
 }
 
 // generate runs one turn and prints it.
-func generate(ctx context.Context, w *world, s *client.Session, r client.Request, asJSON bool) error {
+func generate(ctx context.Context, w *world, s *client.Session, r client.Request, asJSON, signed bool) error {
 	res, err := s.Generate(ctx, r, func(d client.Delta) error {
 		_, err := io.WriteString(w.out, d.Text)
 		return err
@@ -88,7 +92,14 @@ func generate(ctx context.Context, w *world, s *client.Session, r client.Request
 		fmt.Fprintln(w.out, a.Text)
 	}
 	if asJSON {
-		return printJSON(w.out, answerJSON(res))
+		o := answerJSON(res)
+		if signed {
+			var owed error
+			if o.Receipts, owed = receipts(ctx, s); owed != nil {
+				fmt.Fprintf(w.err, "not all receipts are here: %v\n", owed)
+			}
+		}
+		return printJSON(w.out, o)
 	}
 	fmt.Fprintf(w.err, "%s\n", summary(res))
 	return nil
@@ -107,7 +118,9 @@ type answerObject struct {
 	Reroutes int            `json:"reroutes"`
 	// LogitsHash sums up the bits of all logits: equal hashes mean equal arithmetic.
 	LogitsHash string `json:"logits_hash,omitempty"`
-	Timings    struct {
+	// Receipts are those of --receipts, by the first block.
+	Receipts []receiptJSON `json:"receipts,omitempty"`
+	Timings  struct {
 		PrefillMS       float64 `json:"prefill_ms"`
 		DecodeMS        float64 `json:"decode_ms"`
 		TokensPerSecond float64 `json:"tokens_per_second"`
