@@ -1,6 +1,7 @@
 package swarmtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -186,6 +187,43 @@ func TestFalseReceipts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that sends receipts without end, each of which must be checked, is left for
+// another, and the answer goes on.
+func TestTooManyReceipts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e := chain(t, 2, nil, "0:6")
+		w.Server("0:6/0").Node.Lies(func(proto string, ty wire.Type, frame []byte) []byte {
+			if ty == wire.TypeReceipt {
+				return bytes.Repeat(frame, 1000)
+			}
+			return frame
+		})
+		p, met := prompt(10, 1), false
+		for range 4 { // one of them meets the liar
+			s := proven(t, e, client.SessionOptions{MaxLength: 60}, client.Request{Prompt: p, MaxNewTokens: 5}, nil)
+			met = met || s.Route()[0].Peer == "0:6/0"
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			s.Receipts(ctx)
+			cancel()
+
+			synctest.Wait()
+			if _, err := s.Generate(t.Context(), client.Request{MaxNewTokens: 5, TopLogprobs: -1}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if rest := s.IDs()[len(p):]; !slices.Equal(rest, FakeGreedy(p, 10)) {
+				t.Errorf("the answer is %v, want %v", rest, FakeGreedy(p, 10))
+			}
+			if peer := s.Route()[0].Peer; peer != "0:6/1" {
+				t.Errorf("the session stays with %s", peer)
+			}
+			s.Close()
+		}
+		if !met {
+			t.Error("no session met the liar")
+		}
+	})
 }
 
 // A server that knows nothing of receipts serves the session all the same, and is not asked.
