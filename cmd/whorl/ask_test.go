@@ -275,3 +275,16 @@ func (w *heardWriter) Write(p []byte) (int, error) {
 	w.heard()
 	return len(p), nil
 }
+
+// Receipts need servers that sign, and somewhere to be shown.
+func TestReceiptsThatCannotBe(t *testing.T) {
+	for args, want := range map[string]string{
+		"--local --json --receipts":                       "--initial-peers",
+		"--initial-peers /ip4/127.0.0.1/tcp/1 --receipts": "--json",
+	} {
+		r := whorl(t, "", nil, append([]string{"generate", toy, "--prompt", "x"}, strings.Fields(args)...)...)
+		if r.code != exitUsage || !strings.Contains(r.err, "--receipts") || !strings.Contains(r.err, want) {
+			t.Errorf("%s: exit code %d: %s", args, r.code, r.err)
+		}
+	}
+}
