@@ -87,6 +87,34 @@ func TestKilledWhileFetching(t *testing.T) {
 	t.Logf("%d kills: %.2f of the bytes were sent", kills, float64(sent)/float64(size))
 }
 
+// A process that was killed when the last byte had come, and before the file was checked,
+// leaves a part that lacks nothing: whoever comes next makes a blob of it.
+func TestKilledBeforeTheCheck(t *testing.T) {
+	f, files := fakehub.New(t), sharded()
+	f.Put("o/m", files)
+	const shard = "model-00002-of-00002.safetensors"
+	h := gear(t, f)
+	s := must(h.Open(t.Context(), name(t, "o/m")))(t)
+	p := s.parts[shard]
+	p.mu.Lock()
+	_, err := p.data.WriteAt(files[shard], 0)
+	err = errors.Join(err, p.wrote(run{0, p.chunks()}))
+	p.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	again := must(gear(t, f, func(c *Config) { c.Cache = h.cfg.Cache }).Open(t.Context(), name(t, "o/m")))(t)
+	defer again.Close()
+	if err := again.FillAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, filepath.Join(h.cfg.Cache, "models--o--m", "snapshots", again.Commit, shard), files[shard], 0, len(files[shard]))
+	if f.Sent(shard) != 0 {
+		t.Errorf("%d bytes were fetched again", f.Sent(shard))
+	}
+}
+
 // A full disk is a clear error, and nothing half written is taken for whole.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()

@@ -19,7 +19,7 @@ func (h *Hub) fill(ctx context.Context, n Name, commit string, p *part, ranges [
 	if p.isBlob() {
 		return nil
 	}
-	if p.data != nil && len(p.missing(ranges)) == 0 {
+	if p.data != nil && len(p.missing(ranges)) == 0 && !p.complete() {
 		return nil
 	}
 	lock, err := lockFile(ctx, p.where.lock(), unix.LOCK_EX)
