@@ -76,7 +76,9 @@ func New(t testing.TB, opt Options) *World {
 	if w.Engine, err = client.New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	w.Settle(len(w.Servers))
+	for _, n := range w.Nodes() { // a test may begin by looking at any of them
+		w.Await("every node sees the servers", func() bool { return w.Seen(n) >= len(w.Servers) })
+	}
 	return w
 }
 
