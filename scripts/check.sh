@@ -37,5 +37,8 @@ else
 fi
 
 echo "== races"
-go test -race -timeout 20m ./client/... ./server/... ./swarm/... ./api/... ./web/... ./store/... ./internal/swarmtest
+go test -race -timeout 20m ./client/... ./server/... ./swarm/... ./api/... ./web/... ./store/...
+# Thousands of sessions in virtual time crash the race detector itself (go1.26.8: SIGSEGV in
+# runtime.(*timer).modify): make test has them without it.
+go test -race -timeout 20m -skip '^TestAudits' ./internal/swarmtest
 echo "check ok"
