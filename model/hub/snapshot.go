@@ -311,13 +311,21 @@ func (s *Snapshot) Partly() bool {
 	return false
 }
 
+// partAt is the file at a path below the view, nil for none.
+func (s *Snapshot) partAt(path string) *part {
+	root := place{cache: s.h.cfg.Cache, repo: s.Name.Repo}
+	rel, err := filepath.Rel(root.view(s.Commit), path)
+	if err != nil {
+		return nil
+	}
+	return s.parts[filepath.ToSlash(rel)]
+}
+
 // Fill returns once byte ranges [from, to) of a file below Path are on the disk. path is as
 // the loader opened it.
 func (s *Snapshot) Fill(ctx context.Context, path string, ranges [][2]int64) error {
-	root := place{cache: s.h.cfg.Cache, repo: s.Name.Repo}
-	rel, err := filepath.Rel(root.view(s.Commit), path)
-	p := s.parts[filepath.ToSlash(rel)]
-	if err != nil || p == nil {
+	p := s.partAt(path)
+	if p == nil {
 		return fmt.Errorf("%s is no file of %s", path, s.Name)
 	}
 	for _, r := range ranges {
@@ -330,10 +338,8 @@ func (s *Snapshot) Fill(ctx context.Context, path string, ranges [][2]int64) err
 
 // Has tells whether byte ranges of a file below Path are on the disk.
 func (s *Snapshot) Has(path string, ranges [][2]int64) bool {
-	root := place{cache: s.h.cfg.Cache, repo: s.Name.Repo}
-	rel, err := filepath.Rel(root.view(s.Commit), path)
-	p := s.parts[filepath.ToSlash(rel)]
-	if err != nil || p == nil {
+	p := s.partAt(path)
+	if p == nil {
 		return false
 	}
 	p.mu.Lock()
