@@ -83,6 +83,10 @@ type Record struct {
 	NextRTT map[PeerID]float64 `json:"next_rtt_ms,omitempty"`
 	// Adapters are those that sessions may ask for.
 	Adapters []Adapter `json:"adapters,omitempty"`
+	// Next is where the server means to go. nil: it stays, or joins where Span says.
+	Next *Intent `json:"next,omitempty"`
+	// Load is how much it has to do; nil is not told.
+	Load *Load `json:"load,omitempty"`
 
 	// Manifest is what the UID names. It is no part of what is signed: whoever announces a
 	// record hands it over here, and the directory fills it in for those who read.
@@ -131,6 +135,10 @@ func (r *Record) Validate() error {
 		return bad("%d addresses, at most %d", len(r.Addrs), MaxAddrs)
 	case r.Span.Start < 0 || r.Span.Start >= r.Span.End || r.Span.End > n:
 		return bad("span %v of a model of %d blocks", r.Span, n)
+	case r.Next != nil && (r.Next.Span.Start < 0 || r.Next.Span.Start >= r.Next.Span.End || r.Next.Span.End > n):
+		return bad("intended span %v of a model of %d blocks", r.Next.Span, n)
+	case !r.Load.valid():
+		return bad("a load that no server has: %+v", *r.Load)
 	case len(r.PublicName) > maxShortText || len(r.Version) > maxShortText:
 		return bad("overlong name or version")
 	case r.CacheTotal < 0 || r.CacheLeft < 0 || r.CacheLeft > r.CacheTotal || r.MaxLength < 0:

@@ -65,6 +65,27 @@ func TestRecordGolden(t *testing.T) {
 	}
 }
 
+// What a server intends is part of its record, and its future is what others reckon with.
+func TestIntent(t *testing.T) {
+	r := record()
+	r.State = Joining
+	if !r.Final() || r.Choosing() || r.Future() != r.Span {
+		t.Errorf("one that joins without more words has chosen: %v, %v, %v", r.Final(), r.Choosing(), r.Future())
+	}
+	r.State, r.Next, r.Load = Online, &Intent{Span: Span{4, 9}, Open: true}, &Load{Busy: 0.5, Sessions: 3, Waiting: 1}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := DecodeRecord(b)
+	if err != nil || !got.Choosing() || got.Final() || got.Future() != (Span{4, 9}) || *got.Load != *r.Load {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got.Next.Open = false; got.Choosing() || !got.Final() {
+		t.Error("a final intent is still being chosen")
+	}
+}
+
 func TestRecordValidate(t *testing.T) {
 	many := func(n int) []string { return strings.Split(strings.Repeat("x,", n-1)+"x", ",") }
 	for name, spoil := range map[string]func(*Record){
@@ -79,6 +100,11 @@ func TestRecordValidate(t *testing.T) {
 		"name":                  func(r *Record) { r.PublicName = strings.Repeat("x", 129) },
 		"version":               func(r *Record) { r.Version = strings.Repeat("x", 129) },
 		"cache":                 func(r *Record) { r.CacheLeft = r.CacheTotal + 1 },
+		"intent":                func(r *Record) { r.Next = &Intent{Span: Span{0, MaxBlocks + 1}} },
+		"intent of nothing":     func(r *Record) { r.Next = &Intent{} },
+		"load":                  func(r *Record) { r.Load = &Load{Busy: 1.5} },
+		"load of no number":     func(r *Record) { r.Load = &Load{Busy: math.NaN()} },
+		"sessions":              func(r *Record) { r.Load = &Load{Sessions: -1} },
 		"negative cache":        func(r *Record) { r.CacheLeft = -1 },
 		"length":                func(r *Record) { r.MaxLength = -1 },
 		"born dead":             func(r *Record) { r.Expires = r.Issued },

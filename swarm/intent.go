@@ -1,0 +1,44 @@
+package swarm
+
+// Intent is where a server means to go: the span it will hold instead of the one it holds
+// now, if any.
+type Intent struct {
+	Span Span `json:"span"`
+	// Open says that the choice is not final. Those who choose at one time see each other's
+	// intents, and some then choose again. A final one is being loaded.
+	Open bool `json:"open,omitempty"`
+}
+
+// Load is how much a server has to do, on average over its last seconds.
+type Load struct {
+	Busy     float64 `json:"busy"`              // share of the time in which it computes, 0 to 1
+	Sessions int     `json:"sessions"`          // that hold cache
+	Waiting  int     `json:"waiting,omitempty"` // sessions that wait for cache
+}
+
+// maxSessions bounds a claim of sessions: each holds a page of cache at least.
+const maxSessions = 1 << 20
+
+// valid tells whether a load makes sense.
+func (l *Load) valid() bool {
+	count := func(n int) bool { return n >= 0 && n <= maxSessions }
+	return l == nil || l.Busy >= 0 && l.Busy <= 1 && count(l.Sessions) && count(l.Waiting)
+}
+
+// Final tells whether a server has decided where it goes: it leaves its present span for
+// the intended one, or joins there.
+func (r *Record) Final() bool {
+	return r.Next != nil && !r.Next.Open || r.Next == nil && r.State == Joining
+}
+
+// Choosing tells whether a server still chooses where to go.
+func (r *Record) Choosing() bool { return r.Next != nil && r.Next.Open }
+
+// Future is the span that a server will hold if its intent is carried out: the intended one,
+// or else its own.
+func (r *Record) Future() Span {
+	if r.Next != nil {
+		return r.Next.Span
+	}
+	return r.Span
+}
