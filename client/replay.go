@@ -88,7 +88,7 @@ func (e *Engine) openReplay(ctx context.Context, ev *evidence, h swarm.Hop) (*re
 	l.r.Charge(ctx, stream, budget.Hold{Pool: e.reading, Who: budget.Who{Peer: string(h.Peer)}})
 	rand.Read(l.id[:])
 	open := wire.Open{
-		Version: wire.Version, Features: wire.Features, Session: l.id, UID: ev.uid, Mode: ev.mode, Span: h.Span, MaxLength: ev.opt.MaxLength,
+		Version: wire.Version, Features: wire.Features &^ wire.FeatureHandover, Session: l.id, UID: ev.uid, Mode: ev.mode, Span: h.Span, MaxLength: ev.opt.MaxLength,
 		Activations: ev.opt.Activations.String(), Adapter: ev.adapter, Route: wire.Route{Epoch: 1, Journal: -1},
 	}
 	l.buf = wire.AppendJSON(l.buf[:0], wire.TypeOpen, open)

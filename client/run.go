@@ -167,6 +167,8 @@ func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, failed boo
 	switch a.Kind {
 	case chain.Plan:
 		return s.plan(ctx, a.Whole)
+	case chain.Relieve:
+		return s.relieve(ctx, a)
 	case chain.Dial:
 		s.dial(ctx, a)
 		return chain.Event{}
@@ -285,6 +287,27 @@ func (s *Session) plan(ctx context.Context, whole bool) chain.Event {
 		}
 	}
 	return chain.Event{Kind: chain.Planned, Hops: hops}
+}
+
+// relieve finds servers that can take the place of stages which hold blocks a.From to a.To.
+func (s *Session) relieve(ctx context.Context, a *chain.Action) chain.Event {
+	s.mu.Lock()
+	kept := s.machine.Alive()
+	s.mu.Unlock()
+	q := route.Query{Range: swarm.Span{Start: a.From, End: a.To}, Tokens: s.opt.MaxLength, Sequences: s.opt.Beams}
+	for _, h := range kept {
+		if h.Span.End == a.From {
+			q.From = h.Peer
+		}
+		if h.Span.Start == a.To {
+			q.To = h.Peer
+		}
+	}
+	hops, err := s.e.plan(ctx, q, s.adapter, kept)
+	if err == nil && slices.ContainsFunc(hops, func(h chain.Hop) bool { return s.e.avoided(h.Peer) }) {
+		hops = nil
+	}
+	return chain.Event{Kind: chain.Relieved, Hops: hops}
 }
 
 // better tells whether others would compute a late stage's blocks in half the time that it

@@ -31,6 +31,7 @@ type Session struct {
 	over    chan struct{} // closed when the session is closed or killed
 	feed    []float32
 	tasks   sync.WaitGroup // dials of the present call
+	aside   sync.WaitGroup // dials that no call waits for
 
 	mu       sync.Mutex // guards all below, and the guarded fields of stages
 	why      error      // the session is over; nil while it lives
@@ -137,6 +138,7 @@ func (s *Session) Close() error {
 	for _, st := range stages {
 		st.close()
 	}
+	s.aside.Wait()
 	s.e.forget(s)
 	return nil
 }

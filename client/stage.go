@@ -46,7 +46,11 @@ func (s *Session) dial(ctx context.Context, a *chain.Action) {
 	}
 	st.counted = s.step
 	s.stages[st.id] = st
-	s.tasks.Go(func() {
+	tasks := &s.tasks
+	if a.Aside { // it outlives the call
+		tasks, ctx = &s.aside, live
+	}
+	tasks.Go(func() {
 		dctx, cancel := context.WithTimeout(ctx, s.e.cfg.Timeouts.Dial)
 		defer cancel()
 		defer context.AfterFunc(live, cancel)()
@@ -220,6 +224,12 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 		}
 	case wire.TypeReceipt:
 		return rows, st.receipt(p)
+	case wire.TypeLeaving:
+		var v wire.Leaving
+		if err := wire.Decode(t, p, &v); err != nil {
+			return rows, err
+		}
+		e.Kind, e.By = chain.Leaving, time.Now().Add(v.Within())
 	case wire.TypeFail:
 		var f wire.Fail
 		if err := wire.Decode(t, p, &f); err != nil {

@@ -48,6 +48,7 @@ type outbox struct {
 	accept, status bool        // an answer is due
 	answer         wire.Status // as it was when it was asked for
 	fails          []wire.Fail
+	leaving        time.Time // by then the session must be gone; zero: the client need not be told
 	results        []*packet
 	resultBytes    int // with the packet that is being written
 	done           wire.Done
@@ -71,6 +72,14 @@ func (o *outbox) reportLocked(accept bool) {
 	o.accept, o.status = o.accept || accept, o.status || !accept
 	o.answer = wire.Status{Epoch: x.route.Epoch, Position: x.length, Step: x.step, Mode: x.modeHash, Receipts: x.ledger != nil}
 	o.poke()
+}
+
+// leavingLocked tells a client that knows what that means by when it must have gone elsewhere.
+func (o *outbox) leavingLocked(by time.Time) {
+	if o.x.hands {
+		o.leaving = by
+		o.poke()
+	}
 }
 
 func (o *outbox) failLocked(f wire.Fail) {
@@ -229,6 +238,9 @@ func (o *outbox) nextLocked(scratch []byte, now time.Time) (p *packet, b []byte,
 		b = wire.AppendJSON(scratch, wire.TypeStatus, o.answer)
 	case len(o.fails) > 0:
 		b = wire.AppendJSON(scratch, wire.TypeFail, pop(&o.fails))
+	case !o.leaving.IsZero():
+		b = wire.AppendJSON(scratch, wire.TypeLeaving, wire.Leaving{Millis: o.leaving.Sub(now).Milliseconds()})
+		o.leaving = time.Time{}
 	case len(o.results) > 0:
 		p = pop(&o.results)
 	case o.doneDue:

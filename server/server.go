@@ -147,15 +147,19 @@ func (s *Server) setState(state swarm.State) {
 	poke(s.publish)
 }
 
-// Drain stops taking sessions. Those that run may go on for Timeouts.Drain; then they are
-// told to go elsewhere.
+// Drain stops taking sessions. Those that run may go on for Timeouts.Drain and are told so, that
+// they can move before; those that wait for cache are refused.
 func (s *Server) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == swarm.Online {
-		s.state, s.draining = swarm.Draining, time.Now().Add(s.cfg.Timeouts.Drain)
-		poke(s.publish)
+	if s.state != swarm.Online {
+		return
 	}
+	s.state, s.draining = swarm.Draining, time.Now().Add(s.cfg.Timeouts.Drain)
+	for _, x := range s.byKey {
+		x.leavingLocked(s.draining)
+	}
+	poke(s.publish)
 }
 
 // Resume takes sessions again after a Drain, unless the server is being stopped.

@@ -39,6 +39,7 @@ type session struct {
 	ledger    *ledger      // for receipts; nil if none were asked for
 	maxLength int          // positions of each sequence
 	sequences int
+	hands     bool // its client can be told to go elsewhere
 	opened    time.Time
 	control   wire.Stream
 	out       *outbox
@@ -232,6 +233,17 @@ func (x *session) finishLocked(err *swarm.Error) {
 	x.srv.log.Info("session ended", "session", x.id.String(), "client", x.client, "code", err.Code, "reason", err.Message)
 	x.endLocked()
 	x.out.closeLocked()
+}
+
+// leavingLocked has the client told that the session must be gone by a time. One that only waits
+// for cache is refused at once.
+func (x *session) leavingLocked(by time.Time) {
+	switch x.phase {
+	case opening:
+		x.finishLocked(errDraining(x.srv.deps.Self))
+	case leased, committed:
+		x.out.leavingLocked(by)
+	}
 }
 
 // endLocked frees everything. Pages that an iteration writes to are freed when it

@@ -25,6 +25,8 @@ const (
 	Lost                 // the client lost Stage: What was seen, and Err
 	Compared             // whether a better server than Stage's exists: OK
 	Tick                 // time has passed
+	Leaving              // Stage says that it will be gone at the time By
+	Relieved             // Hops can take the place of the stages that Relieve named; none if nobody can
 	Gone                 // the caller has left, for the reason Err: it proves nothing about any server
 )
 
@@ -42,6 +44,7 @@ type Event struct {
 	Peer     swarm.PeerID // of Failed: whom it names, "" for nobody
 	Err      error
 	Hops     []Hop
+	By       time.Time
 }
 
 // Hop is a server for a run of blocks.
@@ -64,6 +67,7 @@ const (
 	Forget             // drop what the journal of the border in front of block Block holds from row From on
 	Plan               // find servers for the blocks that Machine.Alive lacks, or if Whole for all; answer Planned or Unplanned
 	Compare            // look for a server that is faster than Took a row, for the blocks of Stage; answer Compared
+	Relieve            // look for servers for blocks From to To, which those of the chain leave, beginning with Stage; answer Relieved
 	Dial               // open a stream to Hop, which becomes Stage; answer Dialled or Lost
 	Open               // open the session on Stage at Place; it answers
 	Route              // tell Stage its new Place; it answers
@@ -81,6 +85,7 @@ type Action struct {
 	Kind     ActionKind
 	What     swarm.Observation
 	Whole    bool
+	Aside    bool // of Dial: no call waits for it
 	Stage    int
 	From, To int
 	Want     int // of Send: the first row whose output the client lacks

@@ -14,6 +14,7 @@ import (
 //	it does not answer Open, Route or Ask in time              it             mute
 //	it refuses to begin or to go on                            it             refused
 //	it has lost the session and says so (parked, expired)      (opened again) nothing, replaysMost times
+//	it said that it would leave, and does                      it             nothing
 //	it says that it failed to compute                          it             broke
 //	what it sends the client cannot be                         it             wrong
 //	the last stage reports rows and sends no results           it             withheld
@@ -81,6 +82,7 @@ func (m *Machine) taint(liar *stage) {
 		return
 	}
 	m.stale = true
+	m.dismiss()
 	m.outputs = cutGiven(m.outputs, liar.joined)
 	for _, st := range m.chain[at+1:] {
 		st.position = min(st.position, liar.joined)
@@ -136,6 +138,10 @@ func (m *Machine) refused(st *stage, e *Event) {
 	switch code {
 	case swarm.CodeBadOutput, swarm.CodeInternal, swarm.CodeGap:
 		what = swarm.Broke
+	case swarm.CodeDraining:
+		if !st.leaves.IsZero() {
+			what = 0
+		}
 	}
 	m.lose(st, what, m.errorf(st, code, "%s", m.sentence(code)))
 }

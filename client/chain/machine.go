@@ -61,6 +61,7 @@ type stage struct {
 	asked    time.Time // when it was last asked for its position
 	silent   bool      // and nothing was heard of it since
 	accuser  int       // the stage that says it cannot reach this one; 0 for none
+	leaves   time.Time // it says that it will be gone by then; zero if it stays
 	lag      lag
 }
 
@@ -88,6 +89,8 @@ type Machine struct {
 	outputs []Given   // who gave the outputs that were taken
 	until   time.Time // pausing ends
 	feedAt  int       // the stage that is fed
+	relief  *relief   // of stages that leave; nil for none
+	relieve time.Time // not before this is the next one looked for
 
 	// The call.
 	active    bool
@@ -95,6 +98,7 @@ type Machine struct {
 	want, got int // the outputs from want on are wanted, those before got are here
 	chunk     int
 	moved     time.Time // when anything last moved forward
+	rested    time.Time // when the last call ended
 	asked     time.Time // when all were last asked
 
 	// The re-route and what led to it (patience.go).
@@ -136,6 +140,9 @@ func (m *Machine) Step(e Event, now time.Time) []Action {
 	}
 	switch e.Kind {
 	case Advance:
+		if m.relief != nil && !m.active { // nobody acted while no call was under way
+			m.relief.moved = m.relief.moved.Add(now.Sub(m.rested))
+		}
 		m.active, m.rows, m.want, m.got, m.chunk = true, e.To, e.From, e.From, max(1, e.Chunk)
 		m.moved, m.stall, m.cause = now, stall{most: -1}, nil
 		m.relax()
@@ -149,12 +156,15 @@ func (m *Machine) Step(e Event, now time.Time) []Action {
 		m.planned(e.Hops)
 	case Unplanned:
 		m.unplanned(e.Err)
+	case Relieved:
+		m.relieved(e.Hops)
 	default:
-		if st != nil {
+		if st != nil && !m.ofRelief(st, &e) {
 			m.of(st, &e)
 		}
 	}
 	m.proceed()
+	m.tend()
 	return m.acts
 }
 
@@ -177,6 +187,8 @@ func (m *Machine) of(st *stage, e *Event) {
 		m.lose(st, e.What, e.Err)
 	case Compared:
 		m.compare(st, e.OK)
+	case Leaving:
+		m.leaving(st, e.By)
 	}
 }
 
@@ -190,6 +202,13 @@ func (m *Machine) find(id int) *stage {
 	for _, st := range m.coming {
 		if st.id == id && !st.lost {
 			return st
+		}
+	}
+	if m.relief != nil {
+		for _, st := range m.relief.stages {
+			if st.id == id && !st.lost {
+				return st
+			}
 		}
 	}
 	return nil
@@ -239,6 +258,10 @@ func (m *Machine) proceed() {
 				m.finish(nil)
 				return
 			}
+			if m.mayRelieve() {
+				m.takeOver()
+				continue
+			}
 			m.send(m.chain[0], m.rows)
 			return
 		default:
@@ -249,7 +272,7 @@ func (m *Machine) proceed() {
 
 // finish ends the call.
 func (m *Machine) finish(err error) {
-	m.active = false
+	m.active, m.rested = false, m.now
 	m.act(Action{Kind: Finish, Err: err})
 }
 
@@ -272,6 +295,7 @@ func (m *Machine) cut(to int) {
 	if to >= m.rows {
 		return
 	}
+	m.dismiss()
 	m.rows = to
 	m.outputs = cutGiven(m.outputs, to)
 	m.stale = true

@@ -40,6 +40,9 @@ func (m *Machine) begin() {
 		wait = m.backoff(u.tries - 2)
 	}
 	m.begun, m.first, m.attempt, m.news = m.now, m.epoch == 0, 0, false
+	if m.takeOver() {
+		return
+	}
 	m.release()
 	m.phase, m.until = pausing, m.now.Add(wait)
 }
@@ -99,6 +102,11 @@ func (m *Machine) Next() time.Time {
 			}
 		}
 	case feeding, whole:
+		if r := m.relief; r != nil && !(r.state == filling && m.filled(r)) {
+			due(m.overdue(r))
+		} else if r == nil && m.phase == whole && len(m.leavers()) > 0 {
+			due(m.relieve)
+		}
 		due(m.probeAt())
 		due(m.moved.Add(m.p.Step))
 		for _, st := range m.chain {
@@ -137,6 +145,7 @@ func (m *Machine) watch() {
 			}
 		}
 	case feeding, whole:
+		m.watchRelief()
 		m.mute()
 		if m.phase == whole {
 			m.late()

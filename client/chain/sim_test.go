@@ -28,9 +28,10 @@ const (
 	parks   habit = "parks"   // gives sessions up, honestly
 	slow    habit = "slow"    // takes a thousand times what it announces
 	late    habit = "late"    // pushes after a while
+	leaves  habit = "leaves"  // says that it will, and then does
 )
 
-var habits = []habit{dies, hangs, high, low, keeps, accuses, caller, skews, parks, slow, late}
+var habits = []habit{dies, hangs, high, low, keeps, accuses, caller, skews, parks, slow, late, leaves}
 
 // host is a server of the simulation; post is its part in the session.
 type host struct {
@@ -47,9 +48,14 @@ type post struct {
 	stage  int
 	place  Place
 	inputs []uint64
-	expect int // the next row of the predecessor's pushes; -1 for any
+	expect int    // the next row of the predecessor's pushes; -1 for any
+	told   uint32 // the epoch that the client is in with it
 	over   bool
+	said   bool // that it leaves
 }
+
+// notice is how long before it leaves a server says so.
+const notice = 400 * time.Millisecond
 
 // world runs a machine against servers whose messages arrive in order on each way and
 // otherwise whenever they like.
@@ -72,6 +78,7 @@ type world struct {
 	journals map[[2]int]uint64 // block, row
 	seen     map[swarm.PeerID]string
 	places   int
+	gone     int // servers that had left before their session went elsewhere
 	done     bool
 	err      error
 }
@@ -108,9 +115,10 @@ func compute(s swarm.Span, inputs []uint64) []uint64 {
 
 // tell hands an event to the machine and carries out what it says.
 func (w *world) tell(e Event, rows []uint64) {
+	epoch, known := w.m.epoch, w.m.find(e.Stage) != nil
 	for _, a := range slices.Clone(w.m.Step(e, w.now)) {
-		if (a.Kind == Take || a.Kind == Keep) && (e.Epoch != w.m.epoch || w.m.find(e.Stage) == nil) {
-			w.t.Fatalf("rows of epoch %d and stage %d are accepted in epoch %d", e.Epoch, e.Stage, w.m.epoch)
+		if (a.Kind == Take || a.Kind == Keep) && (e.Epoch != epoch || !known) {
+			w.t.Fatalf("rows of epoch %d and stage %d are accepted in epoch %d", e.Epoch, e.Stage, epoch)
 		}
 		switch a.Kind {
 		case Take:
@@ -149,12 +157,15 @@ func (w *world) tell(e Event, rows []uint64) {
 			}
 		case Plan:
 			w.plan(a.Whole)
+		case Relieve:
+			w.relieve(a.From, a.To)
 		case Compare:
 			w.tell(Event{Kind: Compared, Stage: a.Stage, OK: w.r.IntN(2) == 0}, nil)
 		case Dial:
 			w.dial(a)
 		case Open, Route:
 			w.places++
+			p.told = a.Place.Epoch
 			w.send(p, func() { w.placed(p, a.Place) })
 		case Ask:
 			w.send(p, func() { w.answer(p, len(p.inputs)) })
@@ -162,7 +173,7 @@ func (w *world) tell(e Event, rows []uint64) {
 			var rows []uint64
 			for i := a.From; i < a.To; i++ {
 				v := uint64(0)
-				if p.span.Start == 0 || p.place.Prev == "" {
+				if p.span.Start == 0 {
 					v = w.rows[i]
 				} else {
 					var ok bool
@@ -172,7 +183,7 @@ func (w *world) tell(e Event, rows []uint64) {
 				}
 				rows = append(rows, v)
 			}
-			epoch := w.m.epoch
+			epoch := p.told
 			w.send(p, func() { w.take(p, epoch, a.From, a.Want, rows, false) })
 		case Drop:
 			p.over = true
@@ -238,7 +249,7 @@ func (w *world) plan(whole bool) {
 			var best *host
 			for _, i := range w.r.Perm(len(w.hosts)) {
 				h := w.hosts[i]
-				if h.span.Start > at || h.span.End <= at || slices.ContainsFunc(hops, func(o Hop) bool { return o.Peer == h.peer }) ||
+				if h.span.Start > at || h.span.End <= at || h.is(leaves, w.now) || slices.ContainsFunc(hops, func(o Hop) bool { return o.Peer == h.peer }) ||
 					slices.ContainsFunc(alive, func(o Hop) bool { return o.Peer == h.peer }) {
 					continue
 				}
@@ -273,6 +284,11 @@ func (w *world) placed(p *post, at Place) {
 		w.hear(p, Event{Kind: Failed, Epoch: at.Epoch, Verdict: swarm.Caller, Code: "invalid_api_key"}, nil)
 		return
 	}
+	if p.is(leaves, w.now.Add(-notice)) {
+		w.hear(p, Event{Kind: Failed, Epoch: at.Epoch, Verdict: swarm.Elsewhere, Code: swarm.CodeDraining}, nil)
+		return
+	}
+	w.goes(p)
 	p.place, p.expect = at, -1
 	if at.Resume > 0 {
 		p.expect = at.Resume
@@ -300,6 +316,7 @@ func (w *world) take(p *post, epoch uint32, from, want int, rows []uint64, pushe
 	fail := func(v swarm.Verdict, c swarm.Code, peer swarm.PeerID) {
 		w.hear(p, Event{Kind: Failed, Epoch: epoch, Verdict: v, Code: c, Peer: peer}, nil)
 	}
+	w.goes(p)
 	if p.is(parks, w.now) {
 		for _, h := range w.hosts { // once
 			if h.peer == p.peer {

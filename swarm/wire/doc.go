@@ -20,6 +20,7 @@
 //	  | <---------------- Status -- |
 //	  | -- Receipt (asks) --------> |   (only after an Accept that says so)
 //	  | <--------------- Receipt -- |   (also unasked: see [Receipt])
+//	  | <--------------- Leaving -- |   (only to a client with [FeatureHandover])
 //	  | -- close of the stream ---> |   (everything is freed)
 //
 // Rows carry hidden states of consecutive positions (for several sequences see [Beams]):

@@ -18,10 +18,12 @@ const Version = 2
 const (
 	// FeatureReceipts says that a server makes receipts of a session's rows.
 	FeatureReceipts swarm.Features = 1 << iota
+	// FeatureHandover says that a client understands Leaving.
+	FeatureHandover
 )
 
 // Features are those that this node has.
-const Features = FeatureReceipts
+const Features = FeatureReceipts | FeatureHandover
 
 // Protocol ids of the streams. They tell no version: a peer that could not be spoken to at
 // all could not be told why.
@@ -75,6 +77,7 @@ const (
 	TypeWant                     // JSON Want, directory
 	TypeManifest                 // a manifest in its canonical form, directory
 	TypeReceipt                  // empty from a client, who asks for one; Receipt from a stage
+	TypeLeaving                  // JSON Leaving, to a client that has FeatureHandover
 	numTypes
 )
 

@@ -87,6 +87,20 @@ type Hello struct {
 	Epoch    uint32         `json:"epoch"`
 }
 
+// Leaving says that a stage will end its sessions, and when: until then it serves, so that its
+// client can fill another one. It proves no fault.
+type Leaving struct {
+	Millis int64 `json:"ms"` // from now
+}
+
+// maxLeaving bounds what a stage may say of the time that is left.
+const maxLeaving = time.Hour
+
+// Within is the time that is left.
+func (l Leaving) Within() time.Duration {
+	return time.Duration(min(max(0, l.Millis), maxLeaving.Milliseconds())) * time.Millisecond
+}
+
 // Fail reports an error. The stage stays as it was unless the verdict says otherwise.
 type Fail struct {
 	Epoch   uint32        `json:"epoch"`
