@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -30,7 +31,7 @@ type swarmFlags struct {
 }
 
 func (f *swarmFlags) add(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.initialPeers, "initial-peers", nil, "`ADDR`[,ADDR...] of nodes to join, as /ip4/HOST/tcp/PORT/p2p/ID; may be repeated")
+	fs.StringSliceVar(&f.initialPeers, "initial-peers", nil, "`ADDR`[,ADDR...] of nodes to join, as /ip4/HOST/tcp/PORT/p2p/ID, /dns4/NAME/..., or the NAME of a list in DNS; may be repeated")
 	fs.StringVar(&f.swarm, "swarm", "main", "`NAME` of the swarm: swarms of other names are not seen")
 	fs.StringVar(&f.swarmKey, "swarm-key", "", "`FILE` with the pre-shared key of a private swarm")
 }
@@ -55,7 +56,7 @@ func (f *swarmFlags) checkPeers() error {
 	var good []string
 	var bad []error
 	for _, s := range f.initialPeers {
-		if _, err := p2p.ParsePeers([]string{s}); err != nil {
+		if err := p2p.CheckPeer(s); err != nil {
 			bad = append(bad, err)
 		} else {
 			good = append(good, s)
@@ -102,7 +103,7 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for what the node keeps between runs, such as peers seen lately, what was observed of them, and what model files contain; default: it keeps nothing")
 	fs.StringSliceVar(&f.hostMaddrs, "host-maddrs", nil, "`MADDR`s to listen on; default: all interfaces on --port")
 	fs.StringSliceVar(&f.announceMaddr, "announce-maddrs", nil, "`MADDR`s to announce; default: those of the interfaces")
-	fs.IntVar(&f.port, "port", 0, "TCP port of all interfaces; 0 takes a free one")
+	fs.IntVar(&f.port, "port", 0, "port of all interfaces, of TCP and of UDP (QUIC); 0 takes a free one")
 	fs.StringVar(&f.publicIP, "public-ip", "", "`IP` under which --port can be reached from outside")
 	f.updatePeriod = updatePeriod
 	secondsVar(fs, &f.updatePeriod, "update-period", "time between announcements")
@@ -136,7 +137,9 @@ func (f *nodeFlags) check(cmd *cobra.Command) error {
 		return usagef("--port and --host-maddrs exclude each other: the addresses hold the ports")
 	}
 	if len(f.hostMaddrs) == 0 {
-		f.hostMaddrs = p2p.DefaultMaddrs(f.port)
+		f.hostMaddrs = f.offered(p2p.DefaultMaddrs(f.port))
+	} else if f.private() && len(p2p.TCPOnly(f.hostMaddrs)) < len(f.hostMaddrs) {
+		return usagef("--host-maddrs: a swarm key protects TCP only, so that QUIC is off in a private swarm: leave out the addresses of UDP")
 	}
 	if f.publicIP != "" {
 		if err := f.announcePublic(); err != nil {
@@ -156,17 +159,29 @@ func (f *nodeFlags) check(cmd *cobra.Command) error {
 }
 
 func (f *nodeFlags) announcePublic() error {
-	ip := net.ParseIP(f.publicIP)
+	ip, err := netip.ParseAddr(f.publicIP)
+	family := "ip4"
+	if ip.Is6() {
+		family = "ip6"
+	}
 	switch {
-	case ip == nil || ip.To4() == nil:
-		return usagef("--public-ip %q: want an IPv4 address, such as 203.0.113.7", f.publicIP)
+	case err != nil || ip.Zone() != "" || ip.IsLoopback() || ip.IsUnspecified():
+		return usagef("--public-ip %q: want the IPv4 or IPv6 address at which others reach this node, such as 203.0.113.7", f.publicIP)
 	case f.port == 0:
 		return usagef("--public-ip needs --port: others must know which port to reach")
 	case len(f.announceMaddr) > 0:
 		return usagef("--public-ip and --announce-maddrs exclude each other: give one")
 	}
-	f.announceMaddr = []string{fmt.Sprintf("/ip4/%s/tcp/%d", ip, f.port)}
+	f.announceMaddr = f.offered([]string{fmt.Sprintf("/%s/%s/tcp/%d", family, ip, f.port), fmt.Sprintf("/%s/%s/udp/%d/quic-v1", family, ip, f.port)})
 	return nil
+}
+
+// offered are those addresses whose transport the swarm can use: with a key, those of TCP.
+func (f *nodeFlags) offered(maddrs []string) []string {
+	if f.private() {
+		return p2p.TCPOnly(maddrs)
+	}
+	return maddrs
 }
 
 // httpFlags are those of the HTTP listeners.

@@ -99,11 +99,12 @@ func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*netw
 	if identity == "" {
 		identity = "for this run only (--identity-path keeps one)"
 	}
-	off := "quic, websocket, webrtc: not offered yet"
+	log := slog.With("peer", n.host.ID(), "swarm", f.swarm, "private", f.private(), "identity", identity)
 	if f.private() {
-		off = "quic, websocket, webrtc: a swarm key protects TCP only"
+		log.Info("node", "transports", "tcp", "off", "quic: it has no place for a swarm key, which protects TCP only")
+	} else {
+		log.Info("node", "transports", "tcp, quic")
 	}
-	slog.Info("node", "peer", n.host.ID(), "swarm", f.swarm, "private", f.private(), "identity", identity, "transports", "tcp", "off", off)
 	slog.Info("others join with", "--initial-peers", strings.Join(n.host.Addrs(), ","))
 	return n, nil
 }

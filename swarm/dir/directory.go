@@ -24,7 +24,6 @@ type Directory struct {
 	cfg     Config
 	host    *p2p.Host
 	dht     *dht.IpfsDHT
-	initial []swarm.PeerID // of cfg.Bootstrap
 	metrics *metrics
 	lost    chan swarm.PeerID // whose connection ended or whom a session suspects, to be checked
 	kick    chan struct{}     // asks for an exchange now
@@ -35,8 +34,10 @@ type Directory struct {
 
 	fetching sync.Mutex // one at a time fetches manifests
 
-	mu      sync.Mutex // guards all below
-	heard   time.Time  // when an exchange last succeeded
+	mu      sync.Mutex     // guards all below
+	boot    []string       // cfg.Bootstrap, with what its lists named when last looked up
+	initial []swarm.PeerID // of boot
+	heard   time.Time      // when an exchange last succeeded
 	records *records
 	own     *swarm.Record // what we announced last
 	seq     uint64        // of the last record of ours, from this process or an earlier one
@@ -68,13 +69,12 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 		wanted: map[swarm.UID]time.Time{}, warned: map[string]time.Time{},
 	}
 	if len(cfg.Bootstrap) > 0 {
-		infos, err := p2p.ParsePeers(cfg.Bootstrap)
-		if err != nil {
-			return nil, err
+		for _, s := range cfg.Bootstrap {
+			if err := p2p.CheckPeer(s); err != nil {
+				return nil, err
+			}
 		}
-		for _, i := range infos {
-			d.initial = append(d.initial, swarm.PeerID(i.ID.String()))
-		}
+		d.startFrom(slices.DeleteFunc(slices.Clone(cfg.Bootstrap), p2p.IsList))
 	}
 	d.turns, d.answers = budget.New("turns of the directory", servings), budget.New("bytes of answers of the directory", answerBytes)
 	d.reading.Pool = budget.New("bytes of exchanges that are being read", readingBytes)
@@ -283,7 +283,8 @@ func (d *Directory) accept(signed []byte, from source, only swarm.PeerID) (*swar
 
 // source is what a peer counts as when it tells something.
 func (d *Directory) source(p swarm.PeerID) source {
-	s := source{named: slices.Contains(d.initial, p)}
+	_, initial := d.starts()
+	s := source{named: slices.Contains(initial, p)}
 	if c := d.host.Contacts(p); len(c) > 0 {
 		s.prefix = p2p.Prefix(c[0].IP)
 	}

@@ -55,9 +55,9 @@ func (d *Directory) tellers(n int) []swarm.PeerID {
 	slices.Sort(all)
 	d.mu.Lock()
 	d.turn++
-	at := d.turn
+	at, initial := d.turn, d.initial
 	d.mu.Unlock()
-	return chooseTellers(d.initial, all, n, at)
+	return chooseTellers(initial, all, n, at)
 }
 
 // chooseTellers takes up to n of the connected peers: initial ones for up to half of them,

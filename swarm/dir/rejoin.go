@@ -86,11 +86,12 @@ func (d *Directory) rejoins(ctx context.Context) {
 			saved = now
 			d.savePeers()
 		}
-		if len(d.initial) == 0 {
+		_, initial := d.starts()
+		if len(initial) == 0 {
 			continue
 		}
-		missing := d.missingInitial()
-		switch w.step(now, len(d.initial)-len(missing)) {
+		missing := d.missing(initial)
+		switch w.step(now, len(initial)-len(missing)) {
 		case lost:
 			alone = now
 			d.metrics.lost.Inc()
@@ -112,10 +113,53 @@ func (d *Directory) rejoins(ctx context.Context) {
 	}
 }
 
-// missingInitial lists the initial peers that are not connected, but for this node.
-func (d *Directory) missingInitial() []swarm.PeerID {
+// starts are the addresses that this node starts from, and whose they are.
+func (d *Directory) starts() ([]string, []swarm.PeerID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.boot, d.initial
+}
+
+// startFrom replaces them; what cannot be read is left out.
+func (d *Directory) startFrom(addrs []string) {
+	var initial []swarm.PeerID
+	if infos, err := p2p.ParsePeers(addrs); err == nil {
+		for _, i := range infos {
+			initial = append(initial, swarm.PeerID(i.ID.String()))
+		}
+	}
+	d.mu.Lock()
+	d.boot, d.initial = addrs, initial
+	d.mu.Unlock()
+}
+
+// lookUp looks the lists among the first peers up again, which may have changed since. What
+// cannot be looked up stays as it was.
+func (d *Directory) lookUp(ctx context.Context) error {
+	if !slices.ContainsFunc(d.cfg.Bootstrap, p2p.IsList) {
+		return nil
+	}
+	addrs, err := d.host.Resolve(ctx, d.cfg.Bootstrap)
+	if err != nil {
+		d.warn("lists", "first peers cannot be looked up", "reason", err)
+		before, _ := d.starts()
+		for _, a := range before {
+			if !slices.Contains(addrs, a) {
+				addrs = append(addrs, a)
+			}
+		}
+	}
+	if len(addrs) > 0 {
+		d.startFrom(addrs)
+		return nil
+	}
+	return err
+}
+
+// missing lists the initial peers that are not connected, but for this node.
+func (d *Directory) missing(initial []swarm.PeerID) []swarm.PeerID {
 	var out []swarm.PeerID
-	for _, p := range d.initial {
+	for _, p := range initial {
 		id, err := peer.Decode(string(p))
 		if err == nil && p != d.host.ID() && d.host.Libp2p().Network().Connectedness(id) != network.Connected {
 			out = append(out, p)
@@ -126,7 +170,8 @@ func (d *Directory) missingInitial() []swarm.PeerID {
 
 // reconnect dials initial peers without a word if they are still away.
 func (d *Directory) reconnect(ctx context.Context, missing []swarm.PeerID) {
-	infos, err := p2p.ParsePeers(d.cfg.Bootstrap)
+	addrs, _ := d.starts()
+	infos, err := p2p.ParsePeers(addrs)
 	if err != nil {
 		return
 	}
@@ -144,10 +189,19 @@ func (d *Directory) reconnect(ctx context.Context, missing []swarm.PeerID) {
 // reachInitial dials the initial peers, and those seen lately if none answers and nobody
 // else is connected.
 func (d *Directory) reachInitial(ctx context.Context) error {
-	err := d.host.Bootstrap(ctx, d.cfg.Bootstrap)
+	err := d.lookUp(ctx)
+	if err == nil {
+		addrs, _ := d.starts()
+		err = d.host.Bootstrap(ctx, addrs)
+	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, p2p.ErrIdentityInUse) || d.host.Connected() > 0 {
 		return err
 	}
+	return d.reachSeen(ctx, err)
+}
+
+// reachSeen dials peers seen earlier; err is why those that the operator named do not do.
+func (d *Directory) reachSeen(ctx context.Context, err error) error {
 	recent := d.recentPeers()
 	if saved, ferr := loadPeers(d.cfg.PeersPath); ferr != nil {
 		d.warn("peers file", "saved peers cannot be read", "reason", ferr)

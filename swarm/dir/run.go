@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/p2p"
 )
 
 // Run joins the swarm and keeps the directory fresh until the context ends. It returns an
@@ -64,12 +65,29 @@ func (d *Directory) join(ctx context.Context) error {
 		if err := d.checkTwin(ctx); err != nil {
 			return err
 		}
+	} else if err := d.comeBack(ctx); err != nil {
+		return err
 	}
 	d.mu.Lock()
 	d.heard = d.cfg.Clock()
 	d.mu.Unlock()
 	close(d.first)
 	return nil
+}
+
+// comeBack has a founder that was there before find those who stayed; where nobody did it
+// founds anew.
+func (d *Directory) comeBack(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	if err := d.reachSeen(short, errors.New("nobody was named")); errors.Is(err, p2p.ErrIdentityInUse) {
+		return err
+	}
+	if d.host.Connected() == 0 {
+		return ctx.Err()
+	}
+	d.tell(ctx, tellers)
+	return d.checkTwin(ctx)
 }
 
 // Synced is nil while exchanges with the swarm succeed. An error says since when nobody

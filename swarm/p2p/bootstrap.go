@@ -110,15 +110,19 @@ const handshakes = 3
 // greet runs a handshake, as often as that, with whoever listens at an address. open tells
 // that somebody does, late that the last attempt failed for want of time.
 func (h *Host) greet(ctx context.Context, a ma.Multiaddr, handshake func(context.Context) error) (open, late bool, err error) {
-	if late, err = h.inTime(ctx, func(ctx context.Context) error { return h.tcpOpen(ctx, a) }); err != nil {
+	tries := 1
+	if late, err = h.inTime(ctx, func(ctx context.Context) (err error) { open, err = h.tcpOpen(ctx, a); return err }); err != nil {
 		return false, late, err
 	}
-	for range handshakes {
+	if open {
+		tries = handshakes
+	}
+	for range tries {
 		if late, err = h.inTime(ctx, handshake); !late || ctx.Err() != nil {
 			break
 		}
 	}
-	return true, late, err
+	return open, late, err
 }
 
 // inTime runs f within the time of a dial; late tells that it failed for want of time.
@@ -130,17 +134,18 @@ func (h *Host) inTime(ctx context.Context, f func(context.Context) error) (late 
 }
 
 // tcpOpen sees whether anybody listens at an address. libp2p dials all addresses of a peer
-// together and would not say which of them are dead when one is not.
-func (h *Host) tcpOpen(ctx context.Context, a ma.Multiaddr) error {
+// together and would not say which of them are dead when one is not. Of an address that is not
+// of TCP only the handshake tells: it is not open, and no error.
+func (h *Host) tcpOpen(ctx context.Context, a ma.Multiaddr) (bool, error) {
 	network, addr, err := manet.DialArgs(a)
-	if err != nil || !strings.HasPrefix(network, "tcp") {
-		return nil // libp2p may know what to do with it
+	if err != nil || !strings.HasPrefix(network, "tcp") || isRelayed(a) {
+		return false, nil
 	}
 	c, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return c.Close()
+	return true, c.Close()
 }
 
 // reason is one line of an error, which libp2p spreads over many.

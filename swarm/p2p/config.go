@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"time"
 
+	madns "github.com/multiformats/go-multiaddr-dns"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -26,11 +28,31 @@ type Config struct {
 	Exempt     []netip.Prefix
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
+
+	names *madns.Resolver // of tests; nil for the system's
 }
 
-// DefaultMaddrs listens on a TCP port of every interface; 0 takes a free one.
-func DefaultMaddrs(port int) []string {
-	return []string{fmt.Sprintf("/ip4/0.0.0.0/tcp/%d", port), fmt.Sprintf("/ip6/::/tcp/%d", port)}
+// complete fills in defaults, reads the swarm key, and refuses what cannot work.
+func (c *Config) complete() error {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.SwarmKeyPath != "" {
+		var err error
+		if c.SwarmKey, err = SwarmKey(c.SwarmKeyPath); err != nil {
+			return err
+		}
+	}
+	if len(c.HostMaddrs) == 0 {
+		if c.HostMaddrs = DefaultMaddrs(0); c.SwarmKey != nil {
+			c.HostMaddrs = TCPOnly(c.HostMaddrs)
+		}
+	}
+	if c.SwarmKey != nil && len(TCPOnly(c.HostMaddrs)) < len(c.HostMaddrs) {
+		return fmt.Errorf("listen addresses %s: a swarm key protects TCP only: leave out those of QUIC", strings.Join(c.HostMaddrs, ", "))
+	}
+	c.HostMaddrs = onePort(c.HostMaddrs)
+	return nil
 }
 
 const (

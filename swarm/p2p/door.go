@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"net"
 	"net/netip"
 	"sync"
 
@@ -90,6 +91,13 @@ func (d *door) OpenConnection(dir network.Direction, usefd bool, endpoint ma.Mul
 		return nil, err
 	}
 	return c, nil
+}
+
+// VerifySourceAddress has a caller over UDP prove that it is where it says, at the cost of a
+// round trip, once an eighth of the handshakes are taken: who makes up the addresses of its
+// packets must not use up the shares of others.
+func (d *door) VerifySourceAddress(addr net.Addr) bool {
+	return d.handshakes.Used() > d.handshakes.Total()/8 || d.ResourceManager.VerifySourceAddress(addr)
 }
 
 // knock is a connection. libp2p says Done to one whose handshake fails, even twice.

@@ -3,14 +3,11 @@ package p2p
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -19,7 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
+	madns "github.com/multiformats/go-multiaddr-dns"
 	"golang.org/x/sync/singleflight"
 
 	"whorl/swarm"
@@ -34,6 +31,8 @@ type Host struct {
 	log      *slog.Logger
 	instance [16]byte       // tells this process from another with the same identity
 	wg       sync.WaitGroup // streams being answered, dials in the background
+
+	names *madns.Resolver
 
 	live        context.Context    // until Close
 	flights     singleflight.Group // dials and pings that several wait for
@@ -54,11 +53,8 @@ type roundTrip struct {
 // New starts a host. It listens when New returns; an error names the address that could
 // not be had.
 func New(cfg Config) (*Host, error) {
-	if len(cfg.HostMaddrs) == 0 {
-		cfg.HostMaddrs = DefaultMaddrs(0)
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
+	if err := cfg.complete(); err != nil {
+		return nil, err
 	}
 	id, err := openIdentity(cfg.IdentityPath)
 	if err != nil {
@@ -66,7 +62,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), log: cfg.Log, dialTimeout: dialTimeout,
-		rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
+		names: resolver(cfg), rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
 	rand.Read(h.instance[:])
 	live, stop := context.WithCancel(context.Background())
@@ -96,29 +92,6 @@ func New(cfg Config) (*Host, error) {
 
 func cannotListen(on string, err error) error {
 	return fmt.Errorf("network: cannot listen on %s: %w: choose another with --port or --host-maddrs", on, err)
-}
-
-// portsFree sees that nobody listens on the ports asked for. libp2p shares ports, for
-// dials to come from the one that listens, and would share them with another process too.
-func portsFree(maddrs []string) error {
-	for _, s := range maddrs {
-		a, err := ma.NewMultiaddr(s)
-		if err != nil {
-			return fmt.Errorf("listen address %q: %w: want /ip4/HOST/tcp/PORT", s, err)
-		}
-		network, addr, err := manet.DialArgs(a)
-		if err != nil || !strings.HasPrefix(network, "tcp") {
-			return fmt.Errorf("listen address %q: want /ip4/HOST/tcp/PORT", s)
-		}
-		l, err := net.Listen(network, addr)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return cannotListen(s, syscall.EADDRINUSE)
-		}
-		if err == nil { // any other failure is libp2p's to report: one address family is enough
-			l.Close()
-		}
-	}
-	return nil
 }
 
 // Libp2p is the host for packages that speak libp2p themselves: dir alone.

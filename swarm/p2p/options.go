@@ -2,14 +2,16 @@ package p2p
 
 import (
 	"fmt"
-	"github.com/libp2p/go-libp2p/core/pnet"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/pnet"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/libp2p/go-libp2p/x/rate"
 	ma "github.com/multiformats/go-multiaddr"
@@ -31,29 +33,24 @@ func options(cfg Config, id *identity, rm *door) ([]libp2p.Option, error) {
 		libp2p.Identity(id.key), libp2p.ListenAddrStrings(cfg.HostMaddrs...), libp2p.UserAgent(cfg.Agent),
 		libp2p.Transport(tcp.NewTCPTransport), libp2p.Security(libp2ptls.ID, libp2ptls.New), libp2p.DefaultMuxers,
 		libp2p.ResourceManager(rm), libp2p.ConnectionManager(cm), libp2p.Ping(true), libp2p.DisableRelay(),
-		libp2p.WithDialTimeout(dialTimeout),
+		libp2p.WithDialTimeout(dialTimeout), libp2p.DialRanker(rank), libp2p.MultiaddrResolver(p2pswarm.ResolverFromMaDNS{Resolver: resolver(cfg)}),
 	}
 	if cfg.Registerer != nil {
 		opts = append(opts, libp2p.PrometheusRegisterer(cfg.Registerer))
 	} else {
 		opts = append(opts, libp2p.DisableMetrics())
 	}
-	psk := pnet.PSK(cfg.SwarmKey)
-	if cfg.SwarmKeyPath != "" {
-		var err error
-		if psk, err = SwarmKey(cfg.SwarmKeyPath); err != nil {
-			return nil, err
-		}
-	}
-	if psk != nil {
-		opts = append(opts, libp2p.PrivateNetwork(psk))
+	if cfg.SwarmKey != nil {
+		opts = append(opts, libp2p.PrivateNetwork(pnet.PSK(cfg.SwarmKey)))
+	} else {
+		opts = append(opts, libp2p.Transport(quic.NewTransport))
 	}
 	if len(cfg.AnnounceMaddr) > 0 {
 		var announce []ma.Multiaddr
 		for _, s := range cfg.AnnounceMaddr {
 			a, err := ma.NewMultiaddr(s)
 			if err != nil {
-				return nil, fmt.Errorf("announce address %q: %w: want /ip4/HOST/tcp/PORT", s, err)
+				return nil, fmt.Errorf("announce address %q: %w: want /ip4/HOST/tcp/PORT or /ip4/HOST/udp/PORT/quic-v1", s, err)
 			}
 			announce = append(announce, a)
 		}
