@@ -31,7 +31,7 @@ type swarmFlags struct {
 }
 
 func (f *swarmFlags) add(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.initialPeers, "initial-peers", nil, "`ADDR`[,ADDR...] of nodes to join, as /ip4/HOST/tcp/PORT/p2p/ID, /dns4/NAME/..., or the NAME of a list in DNS; may be repeated")
+	fs.StringSliceVar(&f.initialPeers, "initial-peers", nil, "`ADDR`[,ADDR...] of nodes to join, as /ip4/HOST/tcp/PORT/p2p/ID, or names of lists in DNS; may be repeated")
 	fs.StringVar(&f.swarm, "swarm", "main", "`NAME` of the swarm: swarms of other names are not seen")
 	fs.StringVar(&f.swarmKey, "swarm-key", "", "`FILE` with the pre-shared key of a private swarm")
 }
