@@ -99,6 +99,26 @@ func TestTreeOfChunks(t *testing.T) {
 	}
 }
 
+// TestTreeOfParts makes the tree of all from the trees of parts.
+func TestTreeOfParts(t *testing.T) {
+	for _, level := range []int{0, 1, 4} {
+		size := ChunkSize << level
+		for _, n := range []int{0, 1, size - 1, size, size + 1, 2 * size, 3*size + ChunkSize + 5, 4 * size, 7*size + 1} {
+			data := make([]byte, n)
+			for i := range data {
+				data[i] = byte(i * 29 >> 4)
+			}
+			var parts []Hash
+			for rest := data; len(rest) > 0; rest = rest[min(len(rest), size):] {
+				parts = append(parts, Tree(rest[:min(len(rest), size)]))
+			}
+			if got, want := TreeOf(parts, level), Tree(data); got != want {
+				t.Errorf("%d bytes in parts of %d leaves: %s, want %s", n, 1<<level, got, want)
+			}
+		}
+	}
+}
+
 func TestDomains(t *testing.T) {
 	a, b := NewDomain("a"), NewDomain("b")
 	seen := map[Hash]string{}

@@ -81,3 +81,23 @@ func (r *Roots) Root() Hash {
 	}
 	return root
 }
+
+// TreeOf names bytes of which the trees of all parts are known: each part but the last has
+// 1<<level leaves, and the last at most so many. It is what Tree gives for all of the bytes.
+func TreeOf(parts []Hash, level int) Hash {
+	var r Roots
+	last := len(parts) - 1
+	if last < 0 {
+		return r.Root()
+	}
+	for _, p := range parts[:last] {
+		r.AddTree(p, level)
+	}
+	root := parts[last]
+	for i := level; r.n>>i > 0; i++ {
+		if r.n>>i&1 == 1 {
+			root = node(r.level[i], root)
+		}
+	}
+	return root
+}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fill brings byte ranges of a file onto the disk. It returns when they are there.
-func (h *Hub) fill(ctx context.Context, n Name, commit string, p *part, ranges [][2]int64) error {
+// fill sees that byte ranges of a file are on the disk: bring fetches the runs that are not.
+func (h *Hub) fill(ctx context.Context, p *part, ranges [][2]int64, bring func(context.Context, []run) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isBlob() {
@@ -40,9 +40,6 @@ func (h *Hub) fill(ctx context.Context, n Name, commit string, p *part, ranges [
 	if len(todo) == 0 {
 		return p.whenComplete()
 	}
-	if h.cfg.Offline {
-		return failed(ErrOffline, nil, "%s of %s is in the cache in part only, and HF_HUB_OFFLINE is set: unset it, or fetch the model first with `whorl models get %s`", p.file.Path, n.Repo, n.Repo)
-	}
 	var bytes int64
 	for _, r := range todo {
 		from, to := r.bytes(p.file.Size)
@@ -56,7 +53,7 @@ func (h *Hub) fill(ctx context.Context, n Name, commit string, p *part, ranges [
 	}
 	h.planned.Add(bytes)
 	got := h.fetched.Load()
-	err = h.transfer(ctx, n, commit, p, todo)
+	err = bring(ctx, todo)
 	if err != nil {
 		h.planned.Add(min(0, h.fetched.Load()-got-bytes)) // nobody waits for the rest
 		return err
@@ -73,6 +70,9 @@ func (p *part) whenComplete() error {
 
 // transfer fetches runs, several at once.
 func (h *Hub) transfer(ctx context.Context, n Name, commit string, p *part, todo []run) error {
+	if h.cfg.Offline {
+		return failed(ErrOffline, nil, "%s of %s is in the cache in part only, and HF_HUB_OFFLINE is set: unset it, or fetch the model first with `whorl models get %s`", p.file.Path, n.Repo, n.Repo)
+	}
 	link := h.cfg.Endpoint + "/" + n.Repo + "/resolve/" + commit + "/" + escape(p.file.Path)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, h.cfg.Parallel))

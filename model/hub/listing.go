@@ -16,10 +16,13 @@ type File struct {
 	// Hash names the blob: 64 hex digits of the SHA-256 of a large file, else 40 of git's
 	// hash of the file.
 	Hash string `json:"hash"`
+	// Tree says that Hash is the tree of the bytes (package content), by which any part can be
+	// checked: such files come from peers.
+	Tree bool `json:"tree,omitempty"`
 }
 
 // sha256 tells the hash's kind.
-func (f File) sha256() bool { return len(f.Hash) == 64 }
+func (f File) sha256() bool { return len(f.Hash) == 64 && !f.Tree }
 
 // listing is what a commit holds.
 type listing struct {
@@ -109,7 +112,7 @@ func (f File) check() string {
 	switch {
 	case f.Size < 0 || f.Size > maxFileSize:
 		return "holds a file of an impossible size"
-	case !hashPattern.MatchString(f.Hash):
+	case !hashPattern.MatchString(f.Hash), f.Tree && len(f.Hash) != 64:
 		return "holds a file without a hash"
 	}
 	return ""

@@ -29,9 +29,11 @@ type part struct {
 	file  File
 	where place // in the cache
 
-	mu    sync.Mutex // guards all below; one Fill at a time
+	mu    sync.Mutex // guards data and table; one Fill at a time
 	data  *os.File
 	table *os.File
+
+	bits  sync.Mutex // guards all below, which others read during a Fill
 	have  []byte
 	whole bool // it has become a blob
 }
@@ -92,15 +94,28 @@ func (p *part) load() error {
 		return err
 	}
 	if n == len(raw) && string(raw[:tableHead]) == string(head) {
-		p.have = raw[tableHead:]
+		p.setHave(raw[tableHead:])
 		return nil
 	}
-	p.have = make([]byte, p.chunks())
+	p.setHave(make([]byte, p.chunks()))
 	if err := p.table.Truncate(0); err != nil {
 		return err
 	}
-	_, err = p.table.WriteAt(append(head, p.have...), 0)
+	_, err = p.table.WriteAt(append(head, make([]byte, p.chunks())...), 0)
 	return onDisk(err, p.where.table())
+}
+
+func (p *part) setHave(have []byte) {
+	p.bits.Lock()
+	defer p.bits.Unlock()
+	p.have = have
+}
+
+// has tells whether a chunk is on the disk.
+func (p *part) has(chunk int) bool {
+	p.bits.Lock()
+	defer p.bits.Unlock()
+	return chunk >= 0 && chunk < p.chunks() && (p.whole || chunk < len(p.have) && p.have[chunk] == 1)
 }
 
 // run is chunks [from, to).
@@ -114,6 +129,8 @@ func (r run) bytes(size int64) (from, to int64) {
 // missing lists the chunks of byte ranges that are not there, in runs of at most maxRequest.
 // mu is held.
 func (p *part) missing(ranges [][2]int64) (out []run) {
+	p.bits.Lock()
+	defer p.bits.Unlock()
 	wanted := make([]bool, len(p.have))
 	for _, r := range ranges {
 		if r[0] < r[1] {
@@ -134,25 +151,31 @@ func (p *part) missing(ranges [][2]int64) (out []run) {
 	return out
 }
 
-// wrote notes that a run is on the disk: the bytes first, then the map. Safe for concurrent
+// wrote notes that runs are on the disk: the bytes first, then the map. Safe for concurrent
 // use by the transfers of one fill, which hold different runs.
-func (p *part) wrote(r run) error {
+func (p *part) wrote(runs ...run) error {
 	if err := unix.Fdatasync(int(p.data.Fd())); err != nil {
 		return onDisk(err, p.where.part())
 	}
-	ones := make([]byte, r.to-r.from)
-	for i := range ones {
-		ones[i] = 1
+	for _, r := range runs {
+		ones := make([]byte, r.to-r.from)
+		for i := range ones {
+			ones[i] = 1
+		}
+		if _, err := p.table.WriteAt(ones, int64(tableHead+r.from)); err != nil {
+			return onDisk(err, p.where.table())
+		}
+		p.bits.Lock()
+		copy(p.have[r.from:r.to], ones)
+		p.bits.Unlock()
 	}
-	if _, err := p.table.WriteAt(ones, int64(tableHead+r.from)); err != nil {
-		return onDisk(err, p.where.table())
-	}
-	copy(p.have[r.from:r.to], ones)
 	return nil
 }
 
 // complete tells whether all chunks are there. mu is held.
 func (p *part) complete() bool {
+	p.bits.Lock()
+	defer p.bits.Unlock()
 	for _, c := range p.have {
 		if c == 0 {
 			return false
@@ -177,6 +200,8 @@ func (p *part) finish() error {
 		return err
 	}
 	os.Remove(p.where.table())
+	p.bits.Lock()
+	defer p.bits.Unlock()
 	p.whole = true
 	return nil
 }
@@ -204,6 +229,8 @@ func (p *part) close() {
 
 // isBlob tells whether the whole file is in the cache. mu is held.
 func (p *part) isBlob() bool {
+	p.bits.Lock()
+	defer p.bits.Unlock()
 	if !p.whole {
 		st, err := os.Stat(p.where.blob())
 		p.whole = err == nil && st.Mode().IsRegular() && st.Size() == p.file.Size

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -28,8 +29,12 @@ type Snapshot struct {
 	Weights []File
 
 	h     *Hub
+	from  Origin           // of files that are named by trees; nil: the hub alone
 	parts map[string]*part // by path below the view
 	locks []*os.File       // keep files from being deleted
+
+	mu   sync.Mutex // guards held
+	held []*Holding // nil before Holdings
 }
 
 // Open finds a model at the hub, or in the cache where the hub cannot be reached or must not
@@ -256,7 +261,13 @@ func (s *Snapshot) fill(ctx context.Context, p *part, ranges [][2]int64) error {
 	if p.file.Size == 0 {
 		return s.empty(p)
 	}
-	if err := s.h.fill(ctx, s.Name, s.Commit, p, ranges); err != nil {
+	err := s.h.fill(ctx, p, ranges, func(ctx context.Context, todo []run) error {
+		if p.file.Tree {
+			return s.h.gather(ctx, s.from, p, todo)
+		}
+		return s.h.transfer(ctx, s.Name, s.Commit, p, todo)
+	})
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -362,6 +373,11 @@ func (s *Snapshot) Close() error {
 	for _, p := range s.parts {
 		p.close()
 	}
+	s.mu.Lock()
+	for _, f := range s.held {
+		f.close()
+	}
+	s.mu.Unlock()
 	var errs []error
 	for _, l := range s.locks {
 		errs = append(errs, l.Close())

@@ -31,6 +31,7 @@ const (
 	ProtoSession   = "/whorl/session"
 	ProtoPush      = "/whorl/push"
 	ProtoDirectory = "/whorl/directory"
+	ProtoShare     = "/whorl/share"
 )
 
 // HeadSize is the size of a frame's head: length and type.
@@ -78,6 +79,10 @@ const (
 	TypeManifest                 // a manifest in its canonical form, directory
 	TypeReceipt                  // empty from a client, who asks for one; Receipt from a stage
 	TypeLeaving                  // JSON Leaving, to a client that has FeatureHandover
+	TypeFetch                    // JSON Fetch, first on a share stream
+	TypeHave                     // share: empty from who asks, pieces from who holds
+	TypeHashes                   // share: a page's number from who asks, the page from who holds
+	TypePiece                    // share: a piece's number from who asks, the piece from who holds
 	numTypes
 )
 

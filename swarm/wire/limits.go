@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"whorl/content"
 	"whorl/swarm"
 	"whorl/swarm/proof"
 )
@@ -42,6 +43,14 @@ func (t Type) limit() int {
 		return MaxAnswer
 	case TypeFail:
 		return MaxFail
+	case TypeFetch:
+		return MaxHello
+	case TypeHave:
+		return haveHead + MaxPieces/8
+	case TypeHashes:
+		return pageHead + HashesInPage*len(content.Hash{})
+	case TypePiece:
+		return pageHead + PieceSize
 	default:
 		return MaxStatus
 	}

@@ -1,0 +1,160 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"whorl/internal/atomicfile"
+)
+
+// ChunkSize is what maps of parts count in, and what an Origin brings at once.
+const ChunkSize = chunkSize
+
+// Origin brings chunks of a file that is named by its tree, in any order, and calls write for
+// each, from several goroutines. It has checked them.
+type Origin func(ctx context.Context, f File, chunks []int, write func(chunk int, data []byte) error) error
+
+// peers is the owner of what comes from peers: folders of the cache that no hub has, named by
+// the hash of what they hold, so that whoever tells of wrong files spoils no others.
+const peers = "whorl"
+
+// OpenTrees opens files that are named by their trees and come from elsewhere than a hub: key,
+// 40 hex digits, names all of them. As with Open all that is small is fetched, and weights are
+// when they are asked for. A nil origin is for what is there already.
+func (h *Hub) OpenTrees(ctx context.Context, key string, files []File, from Origin) (*Snapshot, error) {
+	n := Name{Repo: peers + "/" + key}
+	root := place{cache: h.cfg.Cache, repo: n.Repo}
+	if !commitPattern.MatchString(key) {
+		return nil, failed(ErrDamaged, nil, "%.60q is no name for files: want 40 hex digits", key)
+	}
+	l := &listing{Repo: n.Repo, Commit: key, Files: files}
+	for _, f := range files {
+		if bad := f.check(); bad != "" || !f.Tree || !safePath(f.Path) {
+			return nil, failed(ErrDamaged, nil, "%.100q cannot be a file of a model %s", f.Path, bad)
+		}
+	}
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(root.mine(), 0o755); err != nil {
+		return nil, onDisk(err, root.mine())
+	}
+	if err := atomicfile.Write(root.listing(key), raw, 0o644); err != nil {
+		return nil, onDisk(err, root.listing(key))
+	}
+	s := &Snapshot{Name: n, Commit: key, h: h, from: from, parts: map[string]*part{}}
+	if err := s.build(ctx, l); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// syncEvery is how many chunks are on their way to the disk before the map tells of them: what
+// a process that is killed may have to fetch again.
+const syncEvery = maxRequest / 2
+
+// gather has an origin bring runs, and writes them down.
+func (h *Hub) gather(ctx context.Context, from Origin, p *part, todo []run) error {
+	if from == nil {
+		return failed(ErrOffline, nil, "%s is on this disk in part only, and nobody is asked for the rest", p.file.Path)
+	}
+	var chunks []int
+	for _, r := range todo {
+		for c := r.from; c < r.to; c++ {
+			chunks = append(chunks, c)
+		}
+	}
+	var mu sync.Mutex // guards written
+	var written []run
+	flush := func(least int) error {
+		mu.Lock()
+		batch := written
+		if len(batch) < least {
+			mu.Unlock()
+			return nil
+		}
+		written = nil
+		mu.Unlock()
+		return p.wrote(batch...)
+	}
+	err := from(ctx, p.file, chunks, func(chunk int, data []byte) error {
+		at, end := run{chunk, chunk + 1}.bytes(p.file.Size)
+		if int64(len(data)) != end-at {
+			return failed(ErrDamaged, nil, "chunk %d of %s came with %d bytes instead of %d", chunk, p.file.Path, len(data), end-at)
+		}
+		if _, err := p.data.WriteAt(data, at); err != nil {
+			return onDisk(err, p.where.part())
+		}
+		h.fetched.Add(int64(len(data)))
+		mu.Lock()
+		written = append(written, run{chunk, chunk + 1})
+		mu.Unlock()
+		return flush(syncEvery)
+	})
+	return errors.Join(err, flush(1))
+}
+
+// Holding is a file of a snapshot, all or a part of it, as others may read it meanwhile. Safe
+// for concurrent use.
+type Holding struct {
+	File File
+	p    *part
+
+	mu   sync.Mutex // guards file
+	file *os.File   // nil before it is read first
+}
+
+// Holdings lists the files of the snapshot that may be passed on; they are closed with it.
+func (s *Snapshot) Holdings() []*Holding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == nil {
+		for _, p := range s.parts {
+			s.held = append(s.held, &Holding{File: p.file, p: p})
+		}
+	}
+	return s.held
+}
+
+// Has tells whether a chunk is there.
+func (f *Holding) Has(chunk int) bool { return f.p.has(chunk) }
+
+// ReadAt reads bytes of the file; where none were fetched yet they are zeros.
+func (f *Holding) ReadAt(b []byte, off int64) (int, error) {
+	f.mu.Lock()
+	if f.file == nil {
+		// A part that becomes a blob stays the same file.
+		file, err := os.Open(f.p.where.blob())
+		if errors.Is(err, os.ErrNotExist) {
+			file, err = os.Open(f.p.where.part())
+		}
+		if errors.Is(err, os.ErrNotExist) { // it became a blob in between
+			file, err = os.Open(f.p.where.blob())
+		}
+		if err != nil {
+			f.mu.Unlock()
+			return 0, err
+		}
+		f.file = file
+	}
+	file := f.file
+	f.mu.Unlock()
+	if off >= f.File.Size {
+		return 0, io.EOF
+	}
+	return file.ReadAt(b, off)
+}
+
+func (f *Holding) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil {
+		f.file.Close()
+	}
+}
