@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"whorl/client"
+	"whorl/internal/journal"
 	"whorl/swarm"
 	"whorl/swarm/trust"
 )
@@ -82,10 +83,32 @@ type Directory interface {
 	Views() []swarm.View
 }
 
-// Pinger reaches other nodes, at the addresses that they announced.
-type Pinger interface {
-	// Ping measures the round trip to a peer.
+// Peering reaches other nodes.
+type Peering interface {
+	// Ping measures the round trip to a peer, at the addresses that it announced.
 	Ping(ctx context.Context, p swarm.PeerID) (time.Duration, error)
+	// Connect dials a node at a multiaddress that ends with its peer id.
+	Connect(ctx context.Context, addr string) (swarm.PeerID, error)
+	// Disconnect closes the connections to a peer; false if there are none.
+	Disconnect(p swarm.PeerID) bool
+}
+
+// Setting is one value that a node runs with.
+type Setting struct {
+	Name    string // as that of a flag
+	Value   string // as a flag would have it; of a secret only whether there is one
+	Source  string // default, file, env, flag or api
+	Restart bool   // it can only be changed by starting the node anew
+}
+
+// Settings are what the node runs with. Safe for concurrent use.
+type Settings interface {
+	// List is in the order of names.
+	List() []Setting
+	// Change sets all values or none; nil goes back to what the node was started with.
+	Change(values map[string]*string) error
+	// Level is the least level that is logged.
+	Level() slog.Level
 }
 
 // Listener is what the handler of one listener needs to know of it.
@@ -165,7 +188,10 @@ type Config struct {
 	Node      Node
 	Control   Control
 	Directory Directory
-	Pinger    Pinger
+	Peering   Peering
+	Settings  Settings
+	// Events and Logs are what can be followed; nil for nothing.
+	Events, Logs *journal.Log
 	// Registry gets this package's metrics and is what /metrics shows; nil for a new one.
 	Registry *prometheus.Registry
 	Public   Listener
@@ -195,11 +221,17 @@ type API struct {
 // New makes an API; it starts nothing. forms are how failures are written, by the names that the
 // contract has for them (x-errors).
 func New(cfg Config, forms map[string]Form) (*API, error) {
-	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Pinger == nil {
-		return nil, errors.New("api: engines, node, control, directory and pinger are required")
+	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Settings == nil {
+		return nil, errors.New("api: engines, node, control, directory, peering and settings are required")
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
+	}
+	if cfg.Events == nil {
+		cfg.Events = journal.New(1, 1<<10)
+	}
+	if cfg.Logs == nil {
+		cfg.Logs = journal.New(1, 1<<10)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -27,6 +27,10 @@ const (
 	CodeFrame           swarm.Code = "bad_message" // a WebSocket frame breaks the protocol
 	CodeQueueFull       swarm.Code = "queue_full"
 	CodeIdle            swarm.Code = "idle"
+	CodeNotFound        swarm.Code = "not_found"        // no such block, session or peer here
+	CodeNeedsRestart    swarm.Code = "requires_restart" // a setting that a running node cannot change
+	CodeChanged         swarm.Code = "changed"          // If-Match names another state
+	CodeUnreached       swarm.Code = "unreached"        // a node that the caller named does not answer
 )
 
 // Meaning is what a code is to those outside.
@@ -73,6 +77,10 @@ var Meanings = map[swarm.Code]Meaning{
 	CodeFrame:               {Status: 400, Kind: "invalid_request_error"},
 	CodeQueueFull:           {Status: 429, Kind: "rate_limit_error", Retry: time.Second},
 	CodeIdle:                {Status: 408, Kind: "invalid_request_error"},
+	CodeNotFound:            {Status: 404, Kind: "invalid_request_error"},
+	CodeNeedsRestart:        {Status: 409, Kind: "invalid_request_error"},
+	CodeChanged:             {Status: 412, Kind: "invalid_request_error"},
+	CodeUnreached:           {Status: 502, Kind: "server_error", Retry: 2 * time.Second},
 }
 
 // paramError is an error about one field of a request.

@@ -49,6 +49,11 @@ func (e *EventStream) SendNamed(name string, v any) {
 	e.Raw("event: " + name + "\ndata: " + encoded(v) + "\n\n")
 }
 
+// SendLine writes one event with a name and an id, at which a reader may go on later.
+func (e *EventStream) SendLine(id, name string, v any) {
+	e.Raw("id: " + id + "\nevent: " + name + "\ndata: " + encoded(v) + "\n\n")
+}
+
 func encoded(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

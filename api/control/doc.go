@@ -1,14 +1,22 @@
 // Package control is the dialect of whorl's own tools: this node and changes to it, the swarm as
-// it looks from here, liveness and metrics.
+// it looks from here, events and logs, liveness and metrics.
 package control
 
-import "whorl/api"
+import (
+	"sync"
+
+	"whorl/api"
+)
 
 // Dialect serves the operations with the tags control, node, swarm and health.
 type Dialect struct {
 	*api.API
-	probes chan struct{} // a place for each probe that runs
+	probes    chan struct{} // a place for each probe that runs
+	followers chan struct{} // a place for each request that follows events or logs
+	changes   *sync.Mutex   // held while settings are changed
 }
 
 // New makes one.
-func New(a *api.API) Dialect { return Dialect{a, make(chan struct{}, maxProbes)} }
+func New(a *api.API) Dialect {
+	return Dialect{a, make(chan struct{}, maxProbes), make(chan struct{}, maxFollowers), new(sync.Mutex)}
+}

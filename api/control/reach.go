@@ -71,7 +71,7 @@ func (a Dialect) reach(ctx context.Context, id swarm.PeerID) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	rtt, err := a.Config.Pinger.Ping(ctx, id)
+	rtt, err := a.Peering.Ping(ctx, id)
 	switch {
 	case err == nil:
 		return fmt.Sprintf("it answers after %.1f ms", float64(rtt.Microseconds())/1000), nil

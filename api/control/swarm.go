@@ -57,12 +57,12 @@ func missing(c *health.Coverage) []gen.Span {
 }
 
 // ListModels lists the models of the swarm.
-func (a Dialect) ListModels(w http.ResponseWriter, r *http.Request) {
+func (a Dialect) ListModels(w http.ResponseWriter, r *http.Request, params gen.ListModelsParams) {
 	var all []gen.ModelStatus
 	for _, v := range a.Directory.Views() {
 		all = append(all, modelStatus(v))
 	}
-	api.Reply(w, items(all))
+	replyList(a, w, r, modelTable, all, params.Limit, params.Cursor)
 }
 
 // GetModel tells of one model.
@@ -111,7 +111,28 @@ func (a Dialect) ListServers(w http.ResponseWriter, r *http.Request, params gen.
 			all = append(all, serverStatus(&v.Servers[i]))
 		}
 	}
-	api.Reply(w, items(all))
+	replyList(a, w, r, serverTable, all, params.Limit, params.Cursor)
+}
+
+// GetServer tells what one server announces, for each model that it serves.
+func (a Dialect) GetServer(w http.ResponseWriter, r *http.Request, id string) {
+	if !isPeerID(id) {
+		a.Fail(w, r, noPeerID(id))
+		return
+	}
+	var all []gen.ServerStatus
+	for _, v := range a.Directory.Views() {
+		for i := range v.Servers {
+			if string(v.Servers[i].Peer) == id {
+				all = append(all, serverStatus(&v.Servers[i]))
+			}
+		}
+	}
+	if len(all) == 0 {
+		a.Fail(w, r, api.Refused(api.CodeNotFound, "no server of this swarm announces itself as %s", id))
+		return
+	}
+	replyList(a, w, r, serverTable, all, nil, nil)
 }
 
 func serverStatus(r *swarm.Record) gen.ServerStatus {

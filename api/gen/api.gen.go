@@ -244,6 +244,30 @@ func (e LegacyModelState) Valid() bool {
 	}
 }
 
+// Defines values for LogLevel.
+const (
+	LogLevelDebug LogLevel = "debug"
+	LogLevelError LogLevel = "error"
+	LogLevelInfo  LogLevel = "info"
+	LogLevelWarn  LogLevel = "warn"
+)
+
+// Valid indicates whether the value is a known member of the LogLevel enum.
+func (e LogLevel) Valid() bool {
+	switch e {
+	case LogLevelDebug:
+		return true
+	case LogLevelError:
+		return true
+	case LogLevelInfo:
+		return true
+	case LogLevelWarn:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MessagesAnswerRole.
 const (
 	MessagesAnswerRoleAssistant MessagesAnswerRole = "assistant"
@@ -652,6 +676,33 @@ func (e SessionStatusRole) Valid() bool {
 	}
 }
 
+// Defines values for SettingSource.
+const (
+	SettingSourceApi     SettingSource = "api"
+	SettingSourceDefault SettingSource = "default"
+	SettingSourceEnv     SettingSource = "env"
+	SettingSourceFile    SettingSource = "file"
+	SettingSourceFlag    SettingSource = "flag"
+)
+
+// Valid indicates whether the value is a known member of the SettingSource enum.
+func (e SettingSource) Valid() bool {
+	switch e {
+	case SettingSourceApi:
+		return true
+	case SettingSourceDefault:
+		return true
+	case SettingSourceEnv:
+		return true
+	case SettingSourceFile:
+		return true
+	case SettingSourceFlag:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SocketCommandType.
 const (
 	SocketCommandTypeCancel   SocketCommandType = "cancel"
@@ -1027,6 +1078,9 @@ type BlockCoverage struct {
 // BlockList defines model for BlockList.
 type BlockList struct {
 	Items []BlockStatus `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // BlockStatus defines model for BlockStatus.
@@ -1578,6 +1632,17 @@ type Detokenized struct {
 	Prompt string `json:"prompt"`
 }
 
+// DialRequest defines model for DialRequest.
+type DialRequest struct {
+	// Addr A multiaddress that ends with the node's peer id.
+	Addr string `json:"addr"`
+}
+
+// Dialled defines model for Dialled.
+type Dialled struct {
+	PeerId string `json:"peer_id"`
+}
+
 // DrainRequest defines model for DrainRequest.
 type DrainRequest struct {
 	Reason *string `json:"reason,omitempty"`
@@ -1787,6 +1852,30 @@ type LegacyState struct {
 	TopContributors    map[string]int           `json:"top_contributors"`
 	UpdateDuration     float64                  `json:"update_duration"`
 	UpdatePeriod       float64                  `json:"update_period"`
+}
+
+// Line defines model for Line.
+type Line struct {
+	Data map[string]interface{} `json:"data"`
+	Id   string                 `json:"id"`
+	Kind string                 `json:"kind"`
+	Time time.Time              `json:"time"`
+}
+
+// LineList defines model for LineList.
+type LineList struct {
+	Items []Line `json:"items"`
+
+	// Last The `since` of the next request; empty where there is nothing yet.
+	Last string `json:"last"`
+}
+
+// LogLevel defines model for LogLevel.
+type LogLevel string
+
+// LogLevelBody defines model for LogLevelBody.
+type LogLevelBody struct {
+	Level LogLevel `json:"level"`
 }
 
 // Manifest defines model for Manifest.
@@ -2042,6 +2131,9 @@ type ModelClass struct {
 // ModelList defines model for ModelList.
 type ModelList struct {
 	Items []ModelStatus `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // ModelState broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
@@ -2482,6 +2574,9 @@ type OpenAIModelListObject string
 // PeerList defines model for PeerList.
 type PeerList struct {
 	Items []PeerStatus `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // PeerStatus defines model for PeerStatus.
@@ -2491,6 +2586,12 @@ type PeerStatus struct {
 	Direction string   `json:"direction"`
 	PeerId    string   `json:"peer_id"`
 	RttMs     *float64 `json:"rtt_ms,omitempty"`
+}
+
+// Pong defines model for Pong.
+type Pong struct {
+	PeerId string  `json:"peer_id"`
+	RttMs  float64 `json:"rtt_ms"`
 }
 
 // Problem defines model for Problem.
@@ -2602,6 +2703,9 @@ type Sampling struct {
 // ServerList defines model for ServerList.
 type ServerList struct {
 	Items []ServerStatus `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // ServerState defines model for ServerState.
@@ -2636,6 +2740,9 @@ type ServerStatus struct {
 // SessionList defines model for SessionList.
 type SessionList struct {
 	Items []SessionStatus `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // SessionStatus defines model for SessionStatus.
@@ -2660,6 +2767,29 @@ type SessionStatus struct {
 
 // SessionStatusRole defines model for SessionStatus.Role.
 type SessionStatusRole string
+
+// Setting defines model for Setting.
+type Setting struct {
+	Name string `json:"name"`
+
+	// RequiresRestart Whether it can only be changed by starting the node anew.
+	RequiresRestart bool          `json:"requires_restart"`
+	Source          SettingSource `json:"source"`
+
+	// Value As a flag would have it; of a secret only whether there is one.
+	Value string `json:"value"`
+}
+
+// SettingSource defines model for Setting.Source.
+type SettingSource string
+
+// Settings defines model for Settings.
+type Settings struct {
+	Items []Setting `json:"items"`
+}
+
+// SettingsPatch Names of settings and their new values; null goes back.
+type SettingsPatch map[string]*interface{}
 
 // SocketCommand defines model for SocketCommand.
 type SocketCommand struct {
@@ -2910,6 +3040,9 @@ type Standing struct {
 // StandingList defines model for StandingList.
 type StandingList struct {
 	Items []Standing `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // Stop A text, or at most 16, that end the answer and are not shown.
@@ -3005,6 +3138,15 @@ type VersionName string
 // AnthropicVersion defines model for AnthropicVersion.
 type AnthropicVersion = string
 
+// Cursor defines model for Cursor.
+type Cursor = string
+
+// LastEventID defines model for LastEventID.
+type LastEventID = string
+
+// Limit defines model for Limit.
+type Limit = int
+
 // ModelID defines model for ModelID.
 type ModelID = string
 
@@ -3013,6 +3155,12 @@ type ModelName = string
 
 // RequestTimeout defines model for RequestTimeout.
 type RequestTimeout = string
+
+// Since defines model for Since.
+type Since = string
+
+// Wait defines model for Wait.
+type Wait = string
 
 // Anthropic defines model for Anthropic.
 type Anthropic = MessagesFailure
@@ -3041,14 +3189,101 @@ type OllamaGenerateParams struct {
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
 }
 
+// ListBlocksParams defines parameters for ListBlocks.
+type ListBlocksParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListEventsParams defines parameters for ListEvents.
+type ListEventsParams struct {
+	// Since The id of the last line that is known already; all that are kept by default.
+	Since *Since `form:"since,omitempty" json:"since,omitempty"`
+
+	// Wait Answer with a JSON list, after at most this time, such as 30s, if there is nothing to tell yet. 0s does not wait.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Types Only these, such as session.opened,peer; a first word stands for all of its kind.
+	Types *string `form:"types,omitempty" json:"types,omitempty"`
+
+	// LastEventID As `since`; what browsers send when they connect again.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
+}
+
 // GenerateParams defines parameters for Generate.
 type GenerateParams struct {
 	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
 }
 
+// ListLogsParams defines parameters for ListLogs.
+type ListLogsParams struct {
+	// Since The id of the last line that is known already; all that are kept by default.
+	Since *Since `form:"since,omitempty" json:"since,omitempty"`
+
+	// Wait Answer with a JSON list, after at most this time, such as 30s, if there is nothing to tell yet. 0s does not wait.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Level The least level that is shown.
+	Level *LogLevel `form:"level,omitempty" json:"level,omitempty"`
+
+	// LastEventID As `since`; what browsers send when they connect again.
+	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
+}
+
+// ChangeConfigParams defines parameters for ChangeConfig.
+type ChangeConfigParams struct {
+	// IfMatch The ETag that the change is meant for, or *.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// ListPeersParams defines parameters for ListPeers.
+type ListPeersParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListStandingsParams defines parameters for ListStandings.
+type ListStandingsParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListSessionsParams defines parameters for ListSessions.
+type ListSessionsParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListModelsParams defines parameters for ListModels.
+type ListModelsParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListServersParams defines parameters for ListServers.
 type ListServersParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
 	// Model Only of this model (name or id).
 	Model *string `form:"model,omitempty" json:"model,omitempty"`
 }
@@ -3101,8 +3336,20 @@ type GenerateJSONRequestBody = GenerateRequest
 // GenerateFormdataRequestBody defines body for Generate for application/x-www-form-urlencoded ContentType.
 type GenerateFormdataRequestBody = GenerateRequest
 
+// SetLogLevelJSONRequestBody defines body for SetLogLevel for application/json ContentType.
+type SetLogLevelJSONRequestBody = LogLevelBody
+
+// ChangeConfigJSONRequestBody defines body for ChangeConfig for application/json ContentType.
+type ChangeConfigJSONRequestBody = SettingsPatch
+
+// ChangeConfigApplicationMergePatchPlusJSONRequestBody defines body for ChangeConfig for application/merge-patch+json ContentType.
+type ChangeConfigApplicationMergePatchPlusJSONRequestBody = SettingsPatch
+
 // DrainNodeJSONRequestBody defines body for DrainNode for application/json ContentType.
 type DrainNodeJSONRequestBody = DrainRequest
+
+// DialPeerJSONRequestBody defines body for DialPeer for application/json ContentType.
+type DialPeerJSONRequestBody = DialRequest
 
 // BanPeerJSONRequestBody defines body for BanPeer for application/json ContentType.
 type BanPeerJSONRequestBody = BanRequest
@@ -3144,7 +3391,16 @@ type ServerInterface interface {
 	OllamaTags(w http.ResponseWriter, r *http.Request)
 	// ListBlocks Blocks this node holds
 	// (GET /api/v1/blocks)
-	ListBlocks(w http.ResponseWriter, r *http.Request)
+	ListBlocks(w http.ResponseWriter, r *http.Request, params ListBlocksParams)
+	// GetBlock One block this node holds
+	// (GET /api/v1/blocks/{index})
+	GetBlock(w http.ResponseWriter, r *http.Request, index int)
+	// GetCache The KV cache of this node's blocks
+	// (GET /api/v1/cache)
+	GetCache(w http.ResponseWriter, r *http.Request)
+	// ListEvents What changes at this node
+	// (GET /api/v1/events)
+	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
 	// Generate Continue a text, once
 	// (POST /api/v1/generate)
 	Generate(w http.ResponseWriter, r *http.Request, params GenerateParams)
@@ -3154,9 +3410,24 @@ type ServerInterface interface {
 	// GetReachable Whether this node reaches a server of the swarm, in the form of health.petals.dev
 	// (GET /api/v1/is_reachable/{peer_id})
 	GetReachable(w http.ResponseWriter, r *http.Request, peerId string)
+	// ListLogs The log of this node
+	// (GET /api/v1/logs)
+	ListLogs(w http.ResponseWriter, r *http.Request, params ListLogsParams)
+	// GetLogLevel The least level that is logged
+	// (GET /api/v1/logs/level)
+	GetLogLevel(w http.ResponseWriter, r *http.Request)
+	// SetLogLevel Log more, or less
+	// (PUT /api/v1/logs/level)
+	SetLogLevel(w http.ResponseWriter, r *http.Request)
 	// GetNode This node
 	// (GET /api/v1/node)
 	GetNode(w http.ResponseWriter, r *http.Request)
+	// GetConfig Every effective setting, and where it comes from
+	// (GET /api/v1/node/config)
+	GetConfig(w http.ResponseWriter, r *http.Request)
+	// ChangeConfig Change settings of the running node
+	// (PATCH /api/v1/node/config)
+	ChangeConfig(w http.ResponseWriter, r *http.Request, params ChangeConfigParams)
 	// DrainNode Take no new sessions
 	// (POST /api/v1/node/drain)
 	DrainNode(w http.ResponseWriter, r *http.Request)
@@ -3168,28 +3439,40 @@ type ServerInterface interface {
 	ShutdownNode(w http.ResponseWriter, r *http.Request)
 	// ListPeers Connections to other nodes
 	// (GET /api/v1/peers)
-	ListPeers(w http.ResponseWriter, r *http.Request)
+	ListPeers(w http.ResponseWriter, r *http.Request, params ListPeersParams)
+	// DialPeer Connect to a node
+	// (POST /api/v1/peers)
+	DialPeer(w http.ResponseWriter, r *http.Request)
 	// ListStandings What this node observed of other nodes, and whom it avoids
 	// (GET /api/v1/peers/standings)
-	ListStandings(w http.ResponseWriter, r *http.Request)
+	ListStandings(w http.ResponseWriter, r *http.Request, params ListStandingsParams)
+	// DropPeer Close the connections to a node
+	// (DELETE /api/v1/peers/{peer_id})
+	DropPeer(w http.ResponseWriter, r *http.Request, peerId string)
 	// PardonPeer Avoid a node no longer
 	// (DELETE /api/v1/peers/{peer_id}/ban)
 	PardonPeer(w http.ResponseWriter, r *http.Request, peerId string)
 	// BanPeer Never ask a node for anything, for a while
 	// (PUT /api/v1/peers/{peer_id}/ban)
 	BanPeer(w http.ResponseWriter, r *http.Request, peerId string)
+	// PingPeer Measure the round trip to a node
+	// (POST /api/v1/peers/{peer_id}/ping)
+	PingPeer(w http.ResponseWriter, r *http.Request, peerId string)
 	// ListSessions Sessions this node is a stage of or drives
 	// (GET /api/v1/sessions)
-	ListSessions(w http.ResponseWriter, r *http.Request)
+	ListSessions(w http.ResponseWriter, r *http.Request, params ListSessionsParams)
 	// DeleteSession End a session
 	// (DELETE /api/v1/sessions/{id})
 	DeleteSession(w http.ResponseWriter, r *http.Request, id string)
+	// GetSession One session
+	// (GET /api/v1/sessions/{id})
+	GetSession(w http.ResponseWriter, r *http.Request, id string)
 	// GetState Swarm state as health.petals.dev gave it
 	// (GET /api/v1/state)
 	GetState(w http.ResponseWriter, r *http.Request)
 	// ListModels Models of the swarm
 	// (GET /api/v1/swarm/models)
-	ListModels(w http.ResponseWriter, r *http.Request)
+	ListModels(w http.ResponseWriter, r *http.Request, params ListModelsParams)
 	// GetModel One model of the swarm
 	// (GET /api/v1/swarm/models/{id})
 	GetModel(w http.ResponseWriter, r *http.Request, id ModelID)
@@ -3199,6 +3482,9 @@ type ServerInterface interface {
 	// ListServers Servers of the swarm
 	// (GET /api/v1/swarm/servers)
 	ListServers(w http.ResponseWriter, r *http.Request, params ListServersParams)
+	// GetServer What one server announces
+	// (GET /api/v1/swarm/servers/{peer_id})
+	GetServer(w http.ResponseWriter, r *http.Request, peerId string)
 	// GenerateSocket Inference sessions over a WebSocket
 	// (GET /api/v2/generate)
 	GenerateSocket(w http.ResponseWriter, r *http.Request)
@@ -3285,7 +3571,25 @@ func (_ Unimplemented) OllamaTags(w http.ResponseWriter, r *http.Request) {
 
 // ListBlocks Blocks this node holds
 // (GET /api/v1/blocks)
-func (_ Unimplemented) ListBlocks(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) ListBlocks(w http.ResponseWriter, r *http.Request, params ListBlocksParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetBlock One block this node holds
+// (GET /api/v1/blocks/{index})
+func (_ Unimplemented) GetBlock(w http.ResponseWriter, r *http.Request, index int) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetCache The KV cache of this node's blocks
+// (GET /api/v1/cache)
+func (_ Unimplemented) GetCache(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListEvents What changes at this node
+// (GET /api/v1/events)
+func (_ Unimplemented) ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3307,9 +3611,39 @@ func (_ Unimplemented) GetReachable(w http.ResponseWriter, r *http.Request, peer
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListLogs The log of this node
+// (GET /api/v1/logs)
+func (_ Unimplemented) ListLogs(w http.ResponseWriter, r *http.Request, params ListLogsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetLogLevel The least level that is logged
+// (GET /api/v1/logs/level)
+func (_ Unimplemented) GetLogLevel(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// SetLogLevel Log more, or less
+// (PUT /api/v1/logs/level)
+func (_ Unimplemented) SetLogLevel(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // GetNode This node
 // (GET /api/v1/node)
 func (_ Unimplemented) GetNode(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetConfig Every effective setting, and where it comes from
+// (GET /api/v1/node/config)
+func (_ Unimplemented) GetConfig(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ChangeConfig Change settings of the running node
+// (PATCH /api/v1/node/config)
+func (_ Unimplemented) ChangeConfig(w http.ResponseWriter, r *http.Request, params ChangeConfigParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3333,13 +3667,25 @@ func (_ Unimplemented) ShutdownNode(w http.ResponseWriter, r *http.Request) {
 
 // ListPeers Connections to other nodes
 // (GET /api/v1/peers)
-func (_ Unimplemented) ListPeers(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) ListPeers(w http.ResponseWriter, r *http.Request, params ListPeersParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DialPeer Connect to a node
+// (POST /api/v1/peers)
+func (_ Unimplemented) DialPeer(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
 // ListStandings What this node observed of other nodes, and whom it avoids
 // (GET /api/v1/peers/standings)
-func (_ Unimplemented) ListStandings(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) ListStandings(w http.ResponseWriter, r *http.Request, params ListStandingsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DropPeer Close the connections to a node
+// (DELETE /api/v1/peers/{peer_id})
+func (_ Unimplemented) DropPeer(w http.ResponseWriter, r *http.Request, peerId string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3355,15 +3701,27 @@ func (_ Unimplemented) BanPeer(w http.ResponseWriter, r *http.Request, peerId st
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// PingPeer Measure the round trip to a node
+// (POST /api/v1/peers/{peer_id}/ping)
+func (_ Unimplemented) PingPeer(w http.ResponseWriter, r *http.Request, peerId string) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListSessions Sessions this node is a stage of or drives
 // (GET /api/v1/sessions)
-func (_ Unimplemented) ListSessions(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) ListSessions(w http.ResponseWriter, r *http.Request, params ListSessionsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
 // DeleteSession End a session
 // (DELETE /api/v1/sessions/{id})
 func (_ Unimplemented) DeleteSession(w http.ResponseWriter, r *http.Request, id string) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetSession One session
+// (GET /api/v1/sessions/{id})
+func (_ Unimplemented) GetSession(w http.ResponseWriter, r *http.Request, id string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3375,7 +3733,7 @@ func (_ Unimplemented) GetState(w http.ResponseWriter, r *http.Request) {
 
 // ListModels Models of the swarm
 // (GET /api/v1/swarm/models)
-func (_ Unimplemented) ListModels(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) ListModels(w http.ResponseWriter, r *http.Request, params ListModelsParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3394,6 +3752,12 @@ func (_ Unimplemented) GetCoverage(w http.ResponseWriter, r *http.Request, id Mo
 // ListServers Servers of the swarm
 // (GET /api/v1/swarm/servers)
 func (_ Unimplemented) ListServers(w http.ResponseWriter, r *http.Request, params ListServersParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetServer What one server announces
+// (GET /api/v1/swarm/servers/{peer_id})
+func (_ Unimplemented) GetServer(w http.ResponseWriter, r *http.Request, peerId string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -3629,8 +3993,160 @@ func (siw *ServerInterfaceWrapper) OllamaTags(w http.ResponseWriter, r *http.Req
 // ListBlocks operation middleware
 func (siw *ServerInterfaceWrapper) ListBlocks(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBlocksParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListBlocks(w, r)
+		siw.Handler.ListBlocks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBlock operation middleware
+func (siw *ServerInterfaceWrapper) GetBlock(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "index" -------------
+	var index int
+
+	err = runtime.BindStyledParameterWithOptions("simple", "index", chi.URLParam(r, "index"), &index, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "index", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBlock(w, r, index)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCache operation middleware
+func (siw *ServerInterfaceWrapper) GetCache(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCache(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEvents operation middleware
+func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEventsParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "types" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "types", r.URL.Query(), &params.Types, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "types"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "types", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID LastEventID
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEvents(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3721,11 +4237,174 @@ func (siw *ServerInterfaceWrapper) GetReachable(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListLogs operation middleware
+func (siw *ServerInterfaceWrapper) ListLogs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListLogsParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "level" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "level", r.URL.Query(), &params.Level, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "level"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "level", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID LastEventID
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListLogs(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetLogLevel operation middleware
+func (siw *ServerInterfaceWrapper) GetLogLevel(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetLogLevel(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetLogLevel operation middleware
+func (siw *ServerInterfaceWrapper) SetLogLevel(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetLogLevel(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetNode operation middleware
 func (siw *ServerInterfaceWrapper) GetNode(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetNode(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetConfig operation middleware
+func (siw *ServerInterfaceWrapper) GetConfig(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetConfig(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeConfig operation middleware
+func (siw *ServerInterfaceWrapper) ChangeConfig(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeConfigParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-Match", Err: err})
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeConfig(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3780,8 +4459,54 @@ func (siw *ServerInterfaceWrapper) ShutdownNode(w http.ResponseWriter, r *http.R
 // ListPeers operation middleware
 func (siw *ServerInterfaceWrapper) ListPeers(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPeersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListPeers(w, r)
+		siw.Handler.ListPeers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DialPeer operation middleware
+func (siw *ServerInterfaceWrapper) DialPeer(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DialPeer(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3794,8 +4519,66 @@ func (siw *ServerInterfaceWrapper) ListPeers(w http.ResponseWriter, r *http.Requ
 // ListStandings operation middleware
 func (siw *ServerInterfaceWrapper) ListStandings(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStandingsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListStandings(w, r)
+		siw.Handler.ListStandings(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DropPeer operation middleware
+func (siw *ServerInterfaceWrapper) DropPeer(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "peer_id" -------------
+	var peerId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "peer_id", chi.URLParam(r, "peer_id"), &peerId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "peer_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DropPeer(w, r, peerId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3857,11 +4640,69 @@ func (siw *ServerInterfaceWrapper) BanPeer(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// PingPeer operation middleware
+func (siw *ServerInterfaceWrapper) PingPeer(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "peer_id" -------------
+	var peerId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "peer_id", chi.URLParam(r, "peer_id"), &peerId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "peer_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PingPeer(w, r, peerId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListSessions operation middleware
 func (siw *ServerInterfaceWrapper) ListSessions(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSessionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListSessions(w, r)
+		siw.Handler.ListSessions(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3897,6 +4738,32 @@ func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// GetSession operation middleware
+func (siw *ServerInterfaceWrapper) GetSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSession(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetState operation middleware
 func (siw *ServerInterfaceWrapper) GetState(w http.ResponseWriter, r *http.Request) {
 
@@ -3914,8 +4781,40 @@ func (siw *ServerInterfaceWrapper) GetState(w http.ResponseWriter, r *http.Reque
 // ListModels operation middleware
 func (siw *ServerInterfaceWrapper) ListModels(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListModelsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListModels(w, r)
+		siw.Handler.ListModels(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3986,6 +4885,32 @@ func (siw *ServerInterfaceWrapper) ListServers(w http.ResponseWriter, r *http.Re
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListServersParams
 
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "model" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -4001,6 +4926,32 @@ func (siw *ServerInterfaceWrapper) ListServers(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListServers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetServer operation middleware
+func (siw *ServerInterfaceWrapper) GetServer(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "peer_id" -------------
+	var peerId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "peer_id", chi.URLParam(r, "peer_id"), &peerId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "peer_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetServer(w, r, peerId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4569,10 +5520,19 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/api/v1/swarm/servers", wrapper.ListServers)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/swarm/servers/{peer_id}", wrapper.GetServer)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/node", wrapper.GetNode)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/blocks", wrapper.ListBlocks)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/blocks/{index}", wrapper.GetBlock)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/cache", wrapper.GetCache)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/sessions", wrapper.ListSessions)
@@ -4581,7 +5541,19 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Delete(options.BaseURL+"/api/v1/sessions/{id}", wrapper.DeleteSession)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/sessions/{id}", wrapper.GetSession)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/peers", wrapper.ListPeers)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/peers", wrapper.DialPeer)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/api/v1/peers/{peer_id}", wrapper.DropPeer)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/peers/{peer_id}/ping", wrapper.PingPeer)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/peers/standings", wrapper.ListStandings)
@@ -4600,6 +5572,24 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/node/shutdown", wrapper.ShutdownNode)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/node/config", wrapper.GetConfig)
+	})
+	r.Group(func(r chi.Router) {
+		r.Patch(options.BaseURL+"/api/v1/node/config", wrapper.ChangeConfig)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/events", wrapper.ListEvents)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/logs", wrapper.ListLogs)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/logs/level", wrapper.GetLogLevel)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/api/v1/logs/level", wrapper.SetLogLevel)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/invitations", wrapper.CreateInvitation)

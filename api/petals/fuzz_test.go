@@ -59,9 +59,10 @@ func FuzzFrame(f *testing.F) {
 		api.Node
 		api.Control
 		api.Directory
-		api.Pinger
+		api.Peering
+		api.Settings
 	}{}
-	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Pinger: nobody},
+	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Peering: nobody, Settings: nobody},
 		map[string]api.Form{"openai": Traceback, "anthropic": Traceback, "ollama": Traceback, "legacy": Traceback, "problem": Traceback})
 	if err != nil {
 		f.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"whorl/api"
 	"whorl/client"
 	"whorl/client/sample"
+	"whorl/internal/journal"
 	"whorl/swarm"
 	"whorl/swarm/trust"
 )
@@ -425,14 +426,18 @@ type bench struct {
 	engine *fakeEngine
 	node   *fakeNode
 	cfg    api.Config
+
+	settings *fakeSettings
+	events   *journal.Log
 }
 
 func newBench(t testing.TB, change func(*api.Config)) *bench {
 	t.Helper()
-	b := &bench{engine: &fakeEngine{}, node: &fakeNode{state: swarm.Online}}
+	b := &bench{engine: &fakeEngine{}, node: &fakeNode{state: swarm.Online}, settings: &fakeSettings{values: map[string]string{"log-level": "info", "port": "31330"}}, events: journal.New(100, 1<<20)}
+	b.events.Add(time.Unix(1750000000, 0), "info", map[string]string{"message": "ready"})
 	b.node.views = []swarm.View{fakeView(fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Joining))}
 	b.cfg = api.Config{
-		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node, Pinger: b.node,
+		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node, Peering: b.node, Settings: b.settings, Events: b.events, Logs: b.events,
 		Registry: prometheus.NewRegistry(), Ollama: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if change != nil {

@@ -33,7 +33,7 @@ it with --initial-peers.`,
 		},
 	}
 	nf.add(cmd.Flags())
-	hf.add(cmd.Flags(), off, off)
+	hf.add(cmd.Flags(), off, bootstrapAdmin)
 	every = 30 * time.Second
 	secondsVar(cmd.Flags(), &every, "refresh-period", "time between status lines")
 	addInert(cmd.Flags(), bootstrapFlags)

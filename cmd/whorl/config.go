@@ -187,14 +187,18 @@ func setFlag(f *pflag.Flag, val any) error {
 // secret flags are shown by --print-config only as set or not.
 var secret = map[string]bool{"token": true, "http-token": true, "admin-token": true}
 
+// isSetting tells whether a flag says how a command works, and not what it shows.
+func isSetting(f *pflag.Flag) bool {
+	return !f.Hidden && f.Name != "help" && f.Name != "print-config" && f.Name != "config"
+}
+
 // printConfig shows each effective value and its source, as YAML that --config takes.
 func printConfig(w io.Writer, fs *pflag.FlagSet, from sources) error {
 	shown := map[string]string{}
 	fs.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" || f.Name == "print-config" || f.Name == "config" {
-			return
+		if isSetting(f) {
+			shown[f.Name] = showValue(f)
 		}
-		shown[f.Name] = showValue(f)
 	})
 	names := slices.Sorted(maps.Keys(shown))
 	width := 0
@@ -222,7 +226,7 @@ func showValue(f *pflag.Flag) string {
 			n.Content = append(n.Content, yamlText(s))
 		}
 	case secret[f.Name] && text != "":
-		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: "(not shown)", Style: yamlv3.DoubleQuotedStyle}
+		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: hidden, Style: yamlv3.DoubleQuotedStyle}
 	case plainTypes[f.Value.Type()]:
 		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: text}
 	default:

@@ -197,13 +197,14 @@ type httpFlags struct {
 	answers               int
 	audit                 float64
 	ollama                bool
+	adminBusy             bool // --admin was not given: where its port is in use, a free one does
 }
 
 const off = "off"
 
 func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.StringVar(&f.http, "http", http, "`ADDR` of the public API and dashboard, or off; port 0 takes a free one")
-	fs.StringVar(&f.admin, "admin", admin, "`ADDR` of the control plane, or off; on port 0 by default if --http is")
+	fs.StringVar(&f.admin, "admin", admin, "`ADDR` of the control plane, or off; where it is not given and its port is in use, or --http has port 0, a free one")
 	fs.StringVar(&f.httpToken, "http-token", "", "token that --http asks for; required beyond loopback (better as WHORL_HTTP_TOKEN: others can read command lines)")
 	fs.StringVar(&f.adminToken, "admin-token", "", "token that --admin asks for; required beyond loopback")
 	fs.StringSliceVar(&f.hosts, "http-host", nil, "further host `NAME`s of this node, such as that of a proxy")
@@ -235,8 +236,9 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 		f.adapters = append(f.adapters, a)
 	}
 	if _, port, err := net.SplitHostPort(f.http); err == nil && port == "0" && !sourcesOf(cmd).given("admin") && f.admin != off {
-		f.admin = "127.0.0.1:0"
+		f.admin = anyPort
 	}
+	f.adminBusy = !sourcesOf(cmd).given("admin")
 	if f.userSockets < 1 {
 		return usagef("--max-user-sockets %d: want at least 1", f.userSockets)
 	}

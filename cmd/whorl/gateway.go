@@ -13,6 +13,9 @@ import (
 const (
 	defaultHTTP  = "127.0.0.1:8300"
 	defaultAdmin = "127.0.0.1:8301"
+	// bootstrapAdmin leaves the other to a server or gateway of the same machine.
+	bootstrapAdmin = "127.0.0.1:8302"
+	anyPort        = "127.0.0.1:0"
 )
 
 func newGateway(w *world) *cobra.Command {

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
-	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/spf13/cobra"
@@ -149,8 +143,7 @@ func reach(addr string) int {
 
 // newInvite is `whorl invite`.
 func newInvite(w *world) *cobra.Command {
-	var admin, token string
-	var asJSON bool
+	var f adminFlags
 	cmd := &cobra.Command{
 		Use:   "invite",
 		Short: "Print an invitation to the swarm of a node of this machine",
@@ -159,23 +152,21 @@ to check what they fetch: others give it to ` + "`whorl join`, and to chat, gene
 in place of MODEL. The invitation to a private swarm holds its key: keep it secret.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := askInvitation(cmd.Context(), admin, token)
-			if err != nil {
+			var i invitation
+			if err := f.into(cmd.Context(), http.MethodPost, v1+"/invitations", nil, &i); err != nil {
 				return err
 			}
-			if asJSON {
+			if f.json {
 				return printJSON(w.out, i)
 			}
 			if i.Secret {
 				fmt.Fprintln(w.err, "This invitation holds the key of a private swarm: whoever has it can join. Keep it secret.")
 			}
-			_, err = fmt.Fprintln(w.out, i.Invitation)
+			_, err := fmt.Fprintln(w.out, i.Invitation)
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&admin, "admin", "http://127.0.0.1:8301", "`URL` of the node's admin listener")
-	cmd.Flags().StringVar(&token, "admin-token", "", "token that the listener asks for (better as WHORL_ADMIN_TOKEN)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "as a JSON object")
+	f.add(cmd.Flags())
 	return cmd
 }
 
@@ -187,38 +178,4 @@ type invitation struct {
 	Manifest   string   `json:"manifest"`
 	Model      string   `json:"model"`
 	Secret     bool     `json:"secret"`
-}
-
-// adminTimeout bounds a request to a node of this machine.
-const adminTimeout = 10 * time.Second
-
-func askInvitation(ctx context.Context, admin, token string) (out invitation, err error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	if !strings.Contains(admin, "://") {
-		admin = "http://" + admin
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(admin, "/")+"/api/v1/invitations", bytes.NewReader(nil))
-	if err != nil {
-		return out, usagef("--admin: %w", err)
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	r, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return out, fmt.Errorf("no node answers at %s: start one, or name its admin listener with --admin: %w", admin, err)
-	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err != nil {
-		return out, err
-	}
-	if r.StatusCode != http.StatusCreated {
-		return out, fmt.Errorf("the node at %s answers %s: %s", admin, r.Status, bytes.TrimSpace(body))
-	}
-	if err := json.Unmarshal(body, &out); err != nil {
-		return out, fmt.Errorf("what answers at %s is no node of whorl: %w", admin, err)
-	}
-	return out, nil
 }

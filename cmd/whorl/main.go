@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -120,8 +119,14 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 			if err != nil {
 				return err
 			}
-			cmd.SetContext(withEnviron(withSources(cmd.Context(), sources), environ))
-			return g.startLog(w.err)
+			log := new(logging)
+			if err := log.start(w.err, g.logFormat, g.logLevel); err != nil {
+				return err
+			}
+			ctx := withEnviron(withSources(cmd.Context(), sources), environ)
+			ctx = context.WithValue(context.WithValue(ctx, loggingKey{}, log), settingsKey{}, newSettings(cmd, sources, log))
+			cmd.SetContext(ctx)
+			return nil
 		},
 	}
 	g.add(root.PersistentFlags())
@@ -132,9 +137,9 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w: see `%s --help`", err, cmd.CommandPath())
 	})
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServe(w), newJoin(w), newInvite(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w),
-		newTokenize(w), newDetokenize(w), newModels(w), newBench(w), newVersion(w))
+		newTokenize(w), newDetokenize(w), newModels(w), newBench(w), newVersion(w),
+		newNode(w), newBlocks(w), newSessions(w), newPeers(w), newSwarm(w), newEvents(w), newLogs(w))
 	strictArgs(root)
 	return root
 }
@@ -177,22 +182,4 @@ func (g *globalFlags) add(fs *pflag.FlagSet) {
 	fs.StringVarP(&g.config, "config", "c", "", "YAML `FILE` with flags, named as here without dashes in front")
 	fs.StringVar(&g.logFormat, "log-format", "text", "form of the log on stderr: text or json")
 	fs.StringVar(&g.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
-}
-
-// startLog makes the default logger.
-func (g *globalFlags) startLog(w io.Writer) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
-		return usagef("--log-level %q: want debug, info, warn or error", g.logLevel)
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	switch g.logFormat {
-	case "text":
-		slog.SetDefault(slog.New(slog.NewTextHandler(w, opts)))
-	case "json":
-		slog.SetDefault(slog.New(slog.NewJSONHandler(w, opts)))
-	default:
-		return usagef("--log-format %q: want text or json", g.logFormat)
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	"whorl/api/routes"
 	"whorl/client"
 	"whorl/internal/atomicfile"
+	"whorl/internal/journal"
 	"whorl/server"
 	"whorl/swarm"
 	"whorl/swarm/health"
@@ -38,6 +40,8 @@ type node struct {
 	net           *network
 	dial          *selfDialer
 	trust         *memory
+	settings      *settings
+	events        *journal.Log
 	stop          context.CancelCauseFunc
 	background    sync.WaitGroup // ends with the node's context
 
@@ -59,6 +63,7 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	n := &node{
 		roles: roles, swarm: nf.swarm, flags: &nf.swarmFlags, readyFile: nf.readyFile, started: time.Now(),
 		registry: prometheus.NewRegistry(), checks: map[string]error{"swarm": errStarting},
+		settings: settingsOf(ctx), events: journal.New(eventLines, eventBytes),
 	}
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if n.readyFile != "" {
@@ -74,7 +79,11 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	if n.public, err = listen("http", hf.http); err != nil {
 		return ctx, nil, err
 	}
-	if n.admin, err = listen("admin", hf.admin); err != nil {
+	n.admin, err = listen("admin", hf.admin)
+	if errors.Is(err, syscall.EADDRINUSE) && hf.adminBusy { // another node of this machine has it
+		n.admin, err = listen("admin", anyPort)
+	}
+	if err != nil {
 		n.public.end()
 		return ctx, nil, err
 	}
@@ -87,6 +96,7 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	n.trust = openMemory(nf.trustPath())
 	n.background.Go(func() { n.trust.keep(ctx) })
 	n.registry.MustRegister(trustMetrics{n})
+	n.background.Go(func() { n.watch(ctx) })
 	if err := n.serveHTTP(ctx, nf, hf); err != nil {
 		n.close()
 		return ctx, nil, err
@@ -101,7 +111,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Pinger: n.net.host, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Peering: n.net.host, Settings: n.settings, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama,
 		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},
