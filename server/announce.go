@@ -25,7 +25,7 @@ func (s *Server) recordLocked() swarm.Record {
 		r.CacheTotal, r.CacheLeft = c.TotalTokens, c.LeftTokens
 		r.MaxLength = s.maxLength(int(c.TotalTokens))
 	}
-	r.NextRTT = s.nextRTT
+	r.NextRTT, r.Next = s.nextRTT, s.next
 	return r
 }
 
@@ -49,7 +49,7 @@ func (s *Server) announcer(ctx context.Context) {
 			return
 		case <-s.publish:
 			// Cache figures change with every session; states are worth a record at once.
-			if !s.changedState() && !sleep(ctx, time.Until(last.Add(t.Coalesce))) {
+			if !s.changedState() && !s.coalesce(ctx, last.Add(t.Coalesce)) {
 				return
 			}
 		case <-next.C:
@@ -63,12 +63,42 @@ func (s *Server) announcer(ctx context.Context) {
 	}
 }
 
-// changedState tells whether the state differs from when it was last asked.
+// coalesce waits until a time, or until there is something that others must hear of at once;
+// false if ctx ended first.
+func (s *Server) coalesce(ctx context.Context, until time.Time) bool {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			return true
+		case <-s.publish:
+			if s.changedState() {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// said is what of a record others must hear of at once.
+type said struct {
+	state swarm.State
+	span  swarm.Span
+	next  swarm.Intent
+}
+
+// changedState tells whether that differs from when it was last asked.
 func (s *Server) changedState() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed := s.state != s.told
-	s.told = s.state
+	now := said{state: s.state, span: *s.span}
+	if s.next != nil {
+		now.next = *s.next
+	}
+	changed := now != s.told
+	s.told = now
 	return changed
 }
 

@@ -78,7 +78,7 @@ func benchSession(tb testing.TB, width int, change func(*wire.Open)) (*session, 
 	}
 	e := &nullEngine{}
 	e.end = modelSize
-	s.install(e, swarm.Span{Start: 0, End: modelSize}, cache, admits)
+	s.engine, s.span, s.cache, s.admits = e, &swarm.Span{Start: 0, End: modelSize}, cache, admits
 	s.state = swarm.Online
 	ctx, cancel := context.WithCancel(context.Background())
 	out := sink{make(chan struct{})}
@@ -97,7 +97,7 @@ func benchSession(tb testing.TB, width int, change func(*wire.Open)) (*session, 
 	x.tasks.Go(func() { s.notary.run(notes) })
 	x.tasks.Go(func() {
 		defer noMore()
-		s.newComputer(e).run(ctx)
+		s.newComputer(s.container).run(ctx)
 	})
 	<-out.frames // accept
 	if err := x.handle(ctx, wire.TypeCommit, nil); err != nil {

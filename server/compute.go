@@ -34,7 +34,9 @@ type job struct {
 // computer is the compute loop's own memory; nobody else touches it.
 type computer struct {
 	s       *Server
+	home    *container
 	engine  Engine
+	free    chan *rowset // that are read no more
 	hidden  int
 	jobs    []job
 	copies  pageCopies
@@ -50,8 +52,8 @@ type computer struct {
 // placeEvery bounds how often those that wait for cache are looked at between iterations.
 const placeEvery = 20 * time.Millisecond
 
-func (s *Server) newComputer(e Engine) *computer {
-	c := &computer{s: s, engine: e, hidden: s.cfg.Manifest.Hidden}
+func (s *Server) newComputer(home *container) *computer {
+	c := &computer{s: s, home: home, engine: home.engine, hidden: s.cfg.Manifest.Hidden, free: make(chan *rowset, maxRowsets)}
 	c.rowset = c.spareRowset()
 	return c
 }
@@ -59,16 +61,16 @@ func (s *Server) newComputer(e Engine) *computer {
 // spareRowset is a set that nobody reads. It waits for the notary if all are taken.
 func (c *computer) spareRowset() *rowset {
 	select {
-	case set := <-c.s.notary.free:
+	case set := <-c.free:
 		return set
 	default:
 	}
 	if c.sets == maxRowsets {
-		return <-c.s.notary.free
+		return <-c.free
 	}
 	c.sets++
 	n := c.s.cfg.StepRows * c.hidden
-	return &rowset{in: make([]float32, n), out: make([]float32, n)}
+	return &rowset{free: c.free, in: make([]float32, n), out: make([]float32, n)}
 }
 
 // run computes iterations until ctx ends.
@@ -86,7 +88,7 @@ func (c *computer) run(ctx context.Context) {
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
-		case <-c.s.work:
+		case <-c.home.work:
 		case <-timer.C:
 		}
 	}
@@ -97,8 +99,8 @@ func (c *computer) run(ctx context.Context) {
 func (c *computer) step() (worked bool, wait time.Duration) {
 	s := c.s
 	s.mu.Lock()
-	grants, wait := s.queue.Next(s.clock(), s.cfg.StepRows)
-	waited := s.queue.Waited()
+	grants, wait := c.home.queue.Next(s.clock(), s.cfg.StepRows)
+	waited := c.home.queue.Waited()
 	c.beginLocked(grants)
 	s.mu.Unlock()
 	if len(c.jobs) == 0 {
@@ -121,7 +123,7 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.batch.add(len(c.jobs), rows, prefill, waited)
-	s.queue.Computed(s.clock(), took)
+	c.home.queue.Computed(s.clock(), took)
 	now := time.Now()
 	for i := range c.jobs {
 		c.deliverLocked(&c.jobs[i], err, now)
@@ -131,7 +133,7 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 		s.notary.addLocked(note{what: noteFree, set: c.rowset})
 		c.rowset, c.noted = nil, false
 	}
-	if now.Sub(c.placed) >= placeEvery && s.admits.Waiting() > 0 {
+	if now.Sub(c.placed) >= placeEvery && c.home.admits.Waiting() > 0 {
 		// Nothing is in an iteration just now: whoever is in all of them can be parked.
 		c.placed = now
 		s.placeLocked(now)
@@ -312,7 +314,7 @@ func (c *computer) deliverLocked(j *job, err error, now time.Time) {
 		x.served = now
 	}
 	// Somebody who waits for each token has one row here at a time.
-	s.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost, !urgent || len(x.frames) > 1)
+	x.home.admits.Computed(now, admission.ID(x.key), time.Duration(j.rows)*c.cost, !urgent || len(x.frames) > 1)
 	if over = j.f.done == j.f.count; over {
 		x.countLocked(j.f.src, -j.f.bytes())
 		pop(&x.frames)

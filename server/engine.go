@@ -16,9 +16,10 @@ type Loader interface {
 	Sizes() blocks.Sizes
 	// Adapters lists the adapters that loaded spans hold.
 	Adapters() []blocks.Adapter
-	// Load loads blocks [start, end) with a KV pool of the given pages; loaded, which may
-	// be called from several goroutines, hears of every block.
-	Load(ctx context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error)
+	// Load loads blocks [start, end) with a KV pool of the given pages. Those that keep holds,
+	// a span of the same Loader or nil, are shared with it. loaded, which may be called from
+	// several goroutines, hears of every block.
+	Load(ctx context.Context, start, end, pages int, keep Engine, loaded func(blocks.Info)) (Engine, error)
 }
 
 // FromBlocks makes a Loader of the real one.
@@ -26,9 +27,13 @@ func FromBlocks(l *blocks.Loader) Loader { return fromBlocks{l} }
 
 type fromBlocks struct{ *blocks.Loader }
 
-func (l fromBlocks) Load(ctx context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error) {
-	return l.Loader.Load(ctx, start, end, pages, loaded)
+func (l fromBlocks) Load(ctx context.Context, start, end, pages int, keep Engine, loaded func(blocks.Info)) (Engine, error) {
+	old, _ := keep.(*blocks.Span)
+	return l.Loader.Load(ctx, start, end, pages, old, loaded)
 }
+
+// stripper is an engine that can let go of all but some blocks, for a Load that keeps them.
+type stripper interface{ Strip(start, end int) }
 
 // Engine is a loaded span. *blocks.Span is one.
 type Engine interface {

@@ -50,6 +50,11 @@ type fakeEngine struct {
 	batches    []int
 	ropes      []tensor.Rope // of the first sequence of each step
 	closed     bool
+	stripped   []swarm.Span
+}
+
+func (e *fakeEngine) Strip(start, end int) {
+	e.stripped = append(e.stripped, swarm.Span{Start: start, End: end})
 }
 
 func newFakeEngine(start, end, pages int) *fakeEngine {
@@ -170,20 +175,36 @@ func input(seed, n int) []float32 {
 	return out
 }
 
+var fakeSizes = blocks.Sizes{Block: 1000, Token: 1, Workspace: 10}
+
 type fakeLoader struct {
 	adapters []blocks.Adapter
 	engine   *fakeEngine
 	sizes    blocks.Sizes
 	err      error
+	failOnce error
+	takes    time.Duration
+	kept     []Engine // what later loads were to share blocks with
 }
 
 func (l *fakeLoader) Adapters() []blocks.Adapter { return l.adapters }
 
 func (l *fakeLoader) Sizes() blocks.Sizes { return l.sizes }
 
-func (l *fakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (Engine, error) {
-	if l.err != nil {
-		return nil, l.err
+func (l *fakeLoader) Load(_ context.Context, start, end, pages int, keep Engine, loaded func(blocks.Info)) (Engine, error) {
+	if err := cmp.Or(l.err, l.failOnce); err != nil {
+		l.failOnce = nil
+		return nil, err
+	}
+	time.Sleep(l.takes)
+	if l.engine.end > 0 { // a move: the old one is still in use
+		l.kept = append(l.kept, keep)
+		e := newFakeEngine(start, end, pages)
+		l.engine = e
+		for _, b := range e.Blocks() {
+			loaded(b)
+		}
+		return e, nil
 	}
 	l.engine.start, l.engine.end = start, end
 	l.engine.kv = newFakeEngine(start, end, pages).kv
@@ -210,6 +231,7 @@ type node struct {
 	log io.Writer // nil: nowhere
 	*Server
 	engine    *fakeEngine
+	loader    *fakeLoader
 	stop      context.CancelFunc
 	done      chan error
 	metricsTo prometheus.Registerer
@@ -319,11 +341,11 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	cfg := DefaultConfig()
 	cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<28, 0, cachePages*tensor.PageTokens
 	cfg.PeerCache = 1 // tests of shares say so
-	loader := &fakeLoader{engine: n.engine, sizes: blocks.Sizes{Block: 1000, Token: 1, Workspace: 10}}
+	loader := &fakeLoader{engine: n.engine, sizes: fakeSizes}
 	if change != nil {
 		change(&cfg, n)
 	}
-	loader.adapters = n.adapters
+	loader.adapters, n.loader = n.adapters, loader
 	var err error
 	n.Server, err = New(cfg, Deps{
 		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),

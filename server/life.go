@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,17 +44,20 @@ func (s *Server) live(ctx context.Context) error {
 		s.leave(ctx)
 		return err
 	}
-	engine, err := s.load(ctx, span, plan)
+	c, err := s.load(ctx, span, plan, nil)
 	if err != nil {
 		s.leave(ctx)
 		return err
 	}
-	defer engine.Close()
-	if err := s.measure(ctx, engine, span); err != nil {
+	s.mu.Lock()
+	s.container, s.room = c, plan
+	s.mu.Unlock()
+	defer func() { s.unload(s.container) }()
+	if err := s.measure(ctx, c.engine, span); err != nil {
 		s.leave(ctx)
 		return err
 	}
-	return s.serve(ctx, engine)
+	return s.serve(ctx)
 }
 
 // plan finds out what fits into memory.
@@ -104,35 +109,38 @@ func (s *Server) choose(ctx context.Context, n int) (swarm.Span, error) {
 }
 
 // load loads the blocks and makes the cache.
-func (s *Server) load(ctx context.Context, span swarm.Span, plan MemoryPlan) (Engine, error) {
+func (s *Server) load(ctx context.Context, span swarm.Span, plan MemoryPlan, keep Engine) (*container, error) {
 	start := time.Now()
 	s.mu.Lock()
 	for b := span.Start; b < span.End; b++ {
-		s.loading[b] = swarm.BlockStatus{Index: b, State: "loading"}
+		if _, held := s.loading[b]; !held {
+			s.loading[b] = swarm.BlockStatus{Index: b, State: "loading"}
+		}
 	}
 	s.mu.Unlock()
 	pages := kvcache.PagesFor(plan.CacheToken)
-	engine, err := s.deps.Loader.Load(ctx, span.Start, span.End, pages, func(b blocks.Info) {
+	engine, err := s.deps.Loader.Load(ctx, span.Start, span.End, pages, keep, func(b blocks.Info) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.loading[b.Index] = blockStatus(b, "loaded")
 	})
 	if err != nil {
+		s.mu.Lock()
+		maps.DeleteFunc(s.loading, func(b int, st swarm.BlockStatus) bool { return span.Holds(b) && st.State == "loading" })
+		s.mu.Unlock()
 		return nil, fmt.Errorf("load blocks %v of %s: %w", span, s.cfg.Manifest.Name, err)
 	}
-	cache, err := kvcache.New(pages, engine.PageBytes())
-	if err == nil {
-		var admits *admission.Controller
-		if admits, err = admission.New(s.admission(plan.CacheToken)); err == nil {
-			s.install(engine, span, cache, admits)
-		}
+	c := newContainer()
+	c.span, c.engine = &span, engine
+	if c.cache, err = kvcache.New(pages, engine.PageBytes()); err == nil {
+		c.admits, err = admission.New(s.admission(plan.CacheToken))
 	}
 	if err != nil {
 		engine.Close()
 		return nil, err
 	}
 	s.log.Info("loaded", "blocks", span.String(), "took", time.Since(start).Round(time.Millisecond).String())
-	return engine, nil
+	return c, nil
 }
 
 // maxLength is the longest session the server takes.
@@ -168,7 +176,7 @@ func (s *Server) measure(ctx context.Context, e Engine, span swarm.Span) error {
 }
 
 // serve is online until ctx ends.
-func (s *Server) serve(ctx context.Context, e Engine) error {
+func (s *Server) serve(ctx context.Context) error {
 	s.setState(swarm.Online)
 	if err := s.announce(ctx); err != nil {
 		s.leave(ctx)
@@ -179,10 +187,7 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	var loops sync.WaitGroup
 	notes, noMore := context.WithCancel(context.WithoutCancel(ctx))
 	loops.Go(func() { s.notary.run(notes) })
-	loops.Go(func() {
-		defer noMore()
-		s.newComputer(e).run(work)
-	})
+	s.compute(work, s.container)
 	loops.Go(func() { s.announcer(work) })
 	loops.Go(func() { s.sweeper(work) })
 	if s.cfg.StatsEvery > 0 {
@@ -193,7 +198,7 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	s.mu.Unlock()
 	s.log.Info("online", "model", s.cfg.Manifest.Name, "blocks", s.span.String(), "cache_tokens", total)
 	close(s.ready)
-	<-ctx.Done()
+	s.keep(ctx, work)
 
 	s.mu.Lock()
 	s.stopping = true
@@ -202,6 +207,11 @@ func (s *Server) serve(ctx context.Context, e Engine) error {
 	s.log.Info("draining")
 	s.emptied()
 	stop()
+	s.container.loops.Wait()
+	for _, c := range slices.Clone(s.left) {
+		s.discard(c)
+	}
+	noMore()
 	loops.Wait() // the announcer must not speak after the last word
 	s.leave(ctx)
 	return nil
@@ -254,7 +264,7 @@ func (s *Server) sweeper(ctx context.Context) {
 			return
 		case now := <-t.C:
 			s.sweep(now)
-		case <-s.room:
+		case <-s.freed:
 			s.place(time.Now())
 		}
 	}

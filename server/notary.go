@@ -21,13 +21,15 @@ type Signer interface {
 type notary struct {
 	s    *Server
 	wake chan struct{}
-	free chan *rowset // that are read no more
 
 	todo []note // guarded by Server.mu
 }
 
 // rowset is the rows of one iteration before and after the blocks, [StepRows][hidden] each.
-type rowset struct{ in, out []float32 }
+type rowset struct {
+	in, out []float32
+	free    chan *rowset // where it goes when it is read no more
+}
 
 // maxRowsets is how many there are: one is computed while the other is hashed.
 const maxRowsets = 2
@@ -71,7 +73,7 @@ type ledger struct {
 }
 
 func newNotary(s *Server) *notary {
-	return &notary{s: s, wake: make(chan struct{}, 1), free: make(chan *rowset, maxRowsets)}
+	return &notary{s: s, wake: make(chan struct{}, 1)}
 }
 
 func (n *notary) addLocked(t note) {
@@ -134,7 +136,7 @@ func (n *notary) do(t *note) {
 	case noteDrop:
 		t.x.ledger.log = proof.Log{}
 	case noteFree:
-		n.free <- t.set
+		t.set.free <- t.set
 	}
 }
 

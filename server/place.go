@@ -31,8 +31,14 @@ func (s *Server) place(now time.Time) {
 }
 
 func (s *Server) placeLocked(now time.Time) {
-	for {
-		switch d := s.admits.Next(now, s.doingLocked); {
+	for _, c := range s.containersLocked() {
+		s.placeInLocked(c, now)
+	}
+}
+
+func (s *Server) placeInLocked(c *container, now time.Time) {
+	for c.admits != nil {
+		switch d := c.admits.Next(now, s.doingLocked); {
 		case d.Grant != 0:
 			s.byKey[sched.Session(d.Grant)].grantedLocked(now)
 		case len(d.Park) > 0:
@@ -75,12 +81,12 @@ func (s *Server) parkLocked(ids []admission.ID) {
 func (x *session) grantedLocked(now time.Time) {
 	s := x.srv
 	n := admission.Claim{Tokens: x.maxLength, Sequences: x.sequences}
-	x.pages = s.cache.Take(n.Pages())
+	x.pages = x.home.cache.Take(n.Pages())
 	x.view.Pages = x.pages
 	// Other stages may wait for theirs as long as this one was told to.
 	x.phase, x.expires = leased, now.Add(s.cfg.Timeouts.Lease+max(0, min(x.wait, s.cfg.Timeouts.Cache)))
-	s.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
-	s.queue.Ready(x.key, false)
+	x.home.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
+	x.home.queue.Ready(x.key, false)
 	x.out.reportLocked(true)
 	s.changed.wake()
 	poke(s.publish)

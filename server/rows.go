@@ -154,9 +154,9 @@ func (x *session) acceptLocked(f *frame, h *wire.RowsHeader) (queued bool, err e
 	x.frames = append(x.frames, f)
 	x.countLocked(f.src, f.bytes())
 	x.next, x.comes = end, after(h)
-	s.queue.Push(s.clock(), x.key, f.id, f.count-f.done, f.class())
+	x.home.queue.Push(s.clock(), x.key, f.id, f.count-f.done, f.class())
 	if x.readyLocked() {
-		poke(s.work)
+		poke(x.home.work)
 	}
 	return true, nil
 }

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"whorl/content"
-	"whorl/server/admission"
 	"whorl/server/blocks"
-	"whorl/server/kvcache"
 	"whorl/server/sched"
 	"whorl/swarm"
 	"whorl/swarm/budget"
@@ -33,9 +31,9 @@ type Server struct {
 	metrics  *metrics
 	started  time.Time
 	ready    chan struct{} // closed when online
-	work     chan struct{} // the queue has something for the compute loop
 	publish  chan struct{} // the record should be announced anew
-	room     chan struct{} // some cache has become free
+	freed    chan struct{} // some cache has become free
+	orders   chan order    // for the goroutine that loads and unloads
 	frames   pool[frame]
 	packets  pool[packet]
 	notary   *notary
@@ -52,26 +50,25 @@ type Server struct {
 // lifecycle is what a server says it does.
 type lifecycle struct {
 	state    swarm.State
-	told     swarm.State // last announced
-	draining time.Time   // when sessions that still run are ended; zero if not draining
-	stopping bool        // Run is over as soon as no session is left
+	told     said // last announced
+	stopping bool // Run is over as soon as no session is left
+	vacating bool // it drains since memory has no room for a move otherwise
 }
 
 // holdings are what it has loaded, and what that is worth.
 type holdings struct {
-	span    *swarm.Span
-	loading map[int]swarm.BlockStatus
-	engine  Engine
-	rates   swarm.Rates
-	offered float64 // throughput as announced
-	nextRTT map[swarm.PeerID]float64
-	cache   *kvcache.Cache
+	*container              // the one that takes sessions; never nil
+	left       []*container // those that are left
+	loading    map[int]swarm.BlockStatus
+	rates      swarm.Rates
+	offered    float64 // throughput as announced
+	nextRTT    map[swarm.PeerID]float64
+	next       *swarm.Intent // where it means to go; nil: it stays
+	room       MemoryPlan    // as it was when the present container was loaded
 }
 
 // roster are its sessions.
 type roster struct {
-	admits  *admission.Controller // who holds cache, and who is parked for others
-	queue   *sched.Queue
 	keys    sched.Session
 	byKey   map[sched.Session]*session
 	byID    map[wire.SessionID][]*session
@@ -107,10 +104,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, deps: deps, uid: cfg.Manifest.UID(), log: deps.Log, started: time.Now(),
-		ready: make(chan struct{}), work: make(chan struct{}, 1), publish: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		holdings: holdings{loading: map[int]swarm.BlockStatus{}},
+		ready: make(chan struct{}), publish: make(chan struct{}, 1), freed: make(chan struct{}, 1), orders: make(chan order),
+		holdings: holdings{container: newContainer(), loading: map[int]swarm.BlockStatus{}},
 		roster: roster{
-			queue: sched.New(), byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{}, killed: map[wire.SessionID]time.Time{},
+			byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{}, killed: map[wire.SessionID]time.Time{},
 		},
 		arrivals: arrivals{hellos: map[swarm.PeerID]int{}},
 	}
@@ -132,13 +129,6 @@ func (s *Server) clock() time.Duration { return time.Since(s.started) }
 // Ready is closed once the server is ONLINE.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// install makes the server able to serve: engine and cache are there.
-func (s *Server) install(e Engine, span swarm.Span, c *kvcache.Cache, a *admission.Controller) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.engine, s.span, s.cache, s.admits = e, &span, c, a
-}
-
 // setState changes the announced state.
 func (s *Server) setState(state swarm.State) {
 	s.mu.Lock()
@@ -155,10 +145,8 @@ func (s *Server) Drain() {
 	if s.state != swarm.Online {
 		return
 	}
-	s.state, s.draining = swarm.Draining, time.Now().Add(s.cfg.Timeouts.Drain)
-	for _, x := range s.byKey {
-		x.leavingLocked(s.draining)
-	}
+	s.state = swarm.Draining
+	s.leaveLocked(s.container, time.Now().Add(s.cfg.Timeouts.Drain))
 	poke(s.publish)
 }
 
@@ -166,8 +154,8 @@ func (s *Server) Drain() {
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == swarm.Draining && !s.stopping {
-		s.state, s.draining = swarm.Online, time.Time{}
+	if s.state == swarm.Draining && !s.stopping && !s.vacating {
+		s.state, s.leaves = swarm.Online, time.Time{}
 		poke(s.publish)
 	}
 }

@@ -29,6 +29,7 @@ const (
 // group are guarded by Server.mu.
 type session struct {
 	srv       *Server
+	home      *container
 	key       sched.Session
 	id        wire.SessionID
 	client    swarm.PeerID
@@ -129,9 +130,9 @@ func (s *Server) outputLocked(n int) {
 // settleLocked tells the queue whether the session is ready.
 func (x *session) settleLocked() {
 	ready := x.readyLocked()
-	x.srv.queue.Ready(x.key, ready)
+	x.home.queue.Ready(x.key, ready)
 	if ready && len(x.frames) > 0 {
-		poke(x.srv.work)
+		poke(x.home.work)
 	}
 }
 
@@ -157,7 +158,7 @@ func (x *session) countLocked(src source, n int) {
 // clearLocked drops the rows that wait, and what an iteration in flight makes of others; mu is
 // held. The next row must follow those computed.
 func (x *session) clearLocked() {
-	x.srv.queue.Clear(x.key)
+	x.home.queue.Clear(x.key)
 	for _, f := range x.frames {
 		if f != x.run {
 			f.free(x.srv)
@@ -257,8 +258,9 @@ func (x *session) endLocked() {
 	x.clearLocked()
 	x.out.dropLocked()
 	s := x.srv
-	s.queue.Close(x.key)
+	x.home.queue.Close(x.key)
 	delete(s.byKey, x.key)
+	x.home.count--
 	list := slices.DeleteFunc(s.byID[x.id], func(y *session) bool { return y == x })
 	if s.byID[x.id] = list; len(list) == 0 {
 		delete(s.byID, x.id)
@@ -276,10 +278,10 @@ func (x *session) endLocked() {
 // releaseLocked gives pages and place back.
 func (x *session) releaseLocked() {
 	s := x.srv
-	s.cache.Put(x.pages)
+	x.home.cache.Put(x.pages)
 	x.pages, x.tables, x.view = nil, nil, tensor.KVView{}
-	s.admits.Leave(admission.ID(x.key))
-	poke(s.room)
+	x.home.admits.Leave(admission.ID(x.key))
+	poke(s.freed)
 }
 
 // sweep looks after sessions that nothing else would notice.
@@ -289,7 +291,7 @@ func (s *Server) sweep(now time.Time) {
 	t := &s.cfg.Timeouts
 	for _, x := range s.byKey {
 		switch {
-		case !s.draining.IsZero() && now.After(s.draining):
+		case !x.home.leaves.IsZero() && now.After(x.home.leaves):
 			x.finishLocked(errDraining(s.deps.Self))
 		case x.phase == leased && now.After(x.expires):
 			x.finishLocked(swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the session was not committed in time and its cache was freed"))

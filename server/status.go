@@ -56,8 +56,8 @@ func (s *Server) Sessions() []swarm.SessionStatus {
 	out := make([]swarm.SessionStatus, 0, len(s.byKey))
 	for _, x := range s.byKey {
 		span, bytes := x.span, int64(0)
-		if s.cache != nil {
-			bytes = s.cache.Bytes(len(x.pages))
+		if x.home.cache != nil {
+			bytes = x.home.cache.Bytes(len(x.pages))
 		}
 		out = append(out, swarm.SessionStatus{
 			ID: x.id.String(), Role: "server", Model: s.cfg.Manifest.Name, Peer: x.client, Span: &span, Epoch: x.route.Epoch,

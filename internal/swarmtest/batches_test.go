@@ -22,8 +22,8 @@ type slowLoader struct{ server.Loader }
 
 type slowSpan struct{ server.Engine }
 
-func (l slowLoader) Load(ctx context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
-	e, err := l.Loader.Load(ctx, start, end, pages, loaded)
+func (l slowLoader) Load(ctx context.Context, start, end, pages int, keep server.Engine, loaded func(blocks.Info)) (server.Engine, error) {
+	e, err := l.Loader.Load(ctx, start, end, pages, keep, loaded)
 	return slowSpan{e}, err
 }
 

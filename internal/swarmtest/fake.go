@@ -44,7 +44,7 @@ func (FakeLoader) Sizes() blocks.Sizes {
 func (FakeLoader) Adapters() []blocks.Adapter { return nil }
 
 // Load makes a span.
-func (l FakeLoader) Load(_ context.Context, start, end, pages int, loaded func(blocks.Info)) (server.Engine, error) {
+func (l FakeLoader) Load(_ context.Context, start, end, pages int, _ server.Engine, loaded func(blocks.Info)) (server.Engine, error) {
 	e := &fakeEngine{start: start, delay: l.Delay, lengths: l.Lengths, lie: l.Lie, seen: make([][][fakeHidden]float32, end-start)}
 	for b := start; b < end; b++ {
 		e.infos = append(e.infos, blocks.Info{Index: b, Bytes: 1 << 10})
@@ -64,6 +64,9 @@ type fakeEngine struct {
 	mu      sync.Mutex // guards seen: [block][page*PageTokens+slot]
 	seen    [][][fakeHidden]float32
 }
+
+// Strip lets go of what was seen: nothing of it is shared.
+func (e *fakeEngine) Strip(int, int) { e.seen = nil }
 
 func (e *fakeEngine) Step(b *tensor.Batch, _ []int, from, to int, _ tensor.Activations, in, out []float32) error {
 	if e.delay > 0 {
@@ -157,7 +160,7 @@ func (FakeHead) Logits(dst, rows []float32, n int, _ tensor.Activations) error {
 // fakeLogits computes all positions of a sequence in one place and scores the last one.
 func fakeLogits(ids []int32) []float32 {
 	pages := len(ids)/tensor.PageTokens + 1
-	e, _ := FakeLoader{}.Load(context.Background(), 0, FakeBlocks, pages, func(blocks.Info) {})
+	e, _ := FakeLoader{}.Load(context.Background(), 0, FakeBlocks, pages, nil, func(blocks.Info) {})
 	b := &tensor.Batch{Seqs: make([]tensor.KVView, 1)}
 	for i := range pages {
 		b.Seqs[0].Pages = append(b.Seqs[0].Pages, int32(i))

@@ -41,7 +41,7 @@ func open(t *testing.T, path string) (*blocks.Loader, *model.Checkpoint) {
 
 func load(t *testing.T, l *blocks.Loader, start, end int) *blocks.Span {
 	t.Helper()
-	s, err := l.Load(t.Context(), start, end, 8, nil)
+	s, err := l.Load(t.Context(), start, end, 8, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestLoad(t *testing.T) {
 			n := ck.Config.Layers
 			var mu sync.Mutex
 			var heard []int
-			s, err := l.Load(t.Context(), 0, n, 3, func(b blocks.Info) {
+			s, err := l.Load(t.Context(), 0, n, 3, nil, func(b blocks.Info) {
 				mu.Lock()
 				defer mu.Unlock()
 				heard = append(heard, b.Index)
@@ -100,7 +100,7 @@ func TestLoadChecksContents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return l.Load(t.Context(), 1, 2, 1, nil)
+		return l.Load(t.Context(), 1, 2, 1, nil, nil)
 	}
 	s, err := load(want.Blocks)
 	if err != nil || s.Blocks()[0].Root != want.Blocks[1].String() {
@@ -203,13 +203,13 @@ func TestRefusals(t *testing.T) {
 	l, ck := open(t, "pair")
 	n, hidden := ck.Config.Layers, ck.Config.Hidden
 	for _, span := range [][2]int{{-1, 1}, {1, 1}, {0, n + 1}} {
-		if _, err := l.Load(t.Context(), span[0], span[1], 1, nil); err == nil {
+		if _, err := l.Load(t.Context(), span[0], span[1], 1, nil, nil); err == nil {
 			t.Errorf("loaded %v", span)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Load(ctx, 0, n, 1, nil); err == nil {
+	if _, err := l.Load(ctx, 0, n, 1, nil, nil); err == nil {
 		t.Error("loaded on a cancelled context")
 	}
 	s := load(t, l, 1, n)

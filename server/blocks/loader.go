@@ -141,8 +141,10 @@ func workspaceBytes(c *model.Config, rows int) int64 {
 func (l *Loader) Sizes() Sizes { return l.sizes }
 
 // Load loads blocks [start, end), several at once, and makes a KV pool of the given pages
-// and a workspace. loaded, if not nil, hears of every block, from several goroutines.
-func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(Info)) (*Span, error) {
+// and a workspace. Blocks that keep holds, if it is not nil, are shared with it and not loaded
+// again; it may be in use meanwhile. loaded, if not nil, hears of every block, from several
+// goroutines.
+func (l *Loader) Load(ctx context.Context, start, end, pages int, keep *Span, loaded func(Info)) (*Span, error) {
 	if start < 0 || start >= end || end > l.ck.Config.Layers {
 		return nil, fmt.Errorf("blocks %d:%d: %s has 0:%d", start, end, l.ck.Name, l.ck.Config.Layers)
 	}
@@ -153,12 +155,20 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, loaded func(In
 	tried := l.block
 	l.block = nil
 	l.mu.Unlock()
-	if err := l.ck.Fetch(ctx, start, end, false); err != nil {
-		return nil, err
+	for _, lack := range s.share(keep) {
+		if err := l.ck.Fetch(ctx, lack[0], lack[1], false); err != nil {
+			return nil, err
+		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(l.opt.Parallel)
 	for i := range n {
+		if s.blocks[i] != nil { // shared
+			if loaded != nil {
+				loaded(s.infos[i])
+			}
+			continue
+		}
 		g.Go(func() error {
 			if err := ctx.Err(); err != nil {
 				return context.Cause(ctx)

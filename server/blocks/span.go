@@ -25,6 +25,44 @@ type Span struct {
 	adapters adapters
 }
 
+// share takes over the blocks that another span holds, and lists the runs [from, to) of those
+// that neither has.
+func (s *Span) share(keep *Span) (lack [][2]int) {
+	for i := range s.blocks {
+		b := s.start + i
+		if keep != nil && keep.start <= b && b < keep.start+len(keep.blocks) && keep.blocks[b-keep.start] != nil {
+			s.blocks[i], s.infos[i] = keep.blocks[b-keep.start], keep.infos[b-keep.start]
+			for a := range s.adapters.parts {
+				s.adapters.parts[a][i] = keep.adapters.parts[a][b-keep.start]
+			}
+			continue
+		}
+		if n := len(lack); n > 0 && lack[n-1][1] == b {
+			lack[n-1][1]++
+		} else {
+			lack = append(lack, [2]int{b, b + 1})
+		}
+	}
+	return lack
+}
+
+// Strip lets go of cache and buffers, and of all blocks but [start, end): a Load that keeps
+// the span shares those. It computes nothing any more.
+func (s *Span) Strip(start, end int) {
+	s.ws, s.kv = nil, nil
+	blocks := make([]*model.Block, len(s.blocks)) // others may read the old list
+	for i := range blocks {
+		if b := s.start + i; b >= start && b < end {
+			blocks[i] = s.blocks[i]
+			continue
+		}
+		for a := range s.adapters.parts {
+			s.adapters.parts[a][i] = nil
+		}
+	}
+	s.blocks = blocks
+}
+
 // SessionRope is the rotation of sessions of a length, nil where the model's does not
 // depend on it. Safe for concurrent use, also with Step.
 func (s *Span) SessionRope(length int) (tensor.Rope, error) { return s.ck.SessionRope(s.dev, length) }

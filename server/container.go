@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"whorl/server/admission"
+	"whorl/server/kvcache"
+	"whorl/server/sched"
+	"whorl/swarm"
+)
+
+// container is a loaded span with all that its sessions need. A server has one, and while it
+// moves also the one that it leaves: sessions keep to the container that they were opened in.
+type container struct {
+	queue *sched.Queue
+	work  chan struct{} // the queue has something for the compute loop
+
+	// Guarded by Server.mu.
+	span   *swarm.Span // nil until it is chosen
+	engine Engine      // nil until it is loaded
+	cache  *kvcache.Cache
+	admits *admission.Controller // who holds cache, and who is parked for others
+	leaves time.Time             // its sessions are ended then; zero if it stays
+	count  int                   // sessions of it
+
+	stop  context.CancelFunc // of the compute loop
+	loops sync.WaitGroup
+}
+
+func newContainer() *container {
+	return &container{queue: sched.New(), work: make(chan struct{}, 1)}
+}
+
+// containers are the one that takes sessions and those that are left; mu is held.
+func (s *Server) containersLocked() []*container {
+	return append([]*container{s.container}, s.left...)
+}
+
+// compute starts the compute loop of a container.
+func (s *Server) compute(ctx context.Context, c *container) {
+	ctx, c.stop = context.WithCancel(ctx)
+	c.loops.Go(func() { s.newComputer(c).run(ctx) })
+}
+
+// unload ends the compute loop of a container without sessions and frees its memory, so that
+// it is there for who comes next: weights and cache lie outside of Go's heap and are given
+// back once nothing refers to them.
+func (s *Server) unload(c *container) {
+	if c.stop != nil {
+		c.stop()
+		c.loops.Wait()
+	}
+	s.mu.Lock()
+	e := c.engine
+	c.engine = nil
+	s.mu.Unlock()
+	if e != nil {
+		e.Close()
+	}
+	debug.FreeOSMemory()
+}
+
+// empty waits until no session of a container is left; the sweeper ends those that stay too
+// long. False if ctx ended first.
+func (s *Server) empty(ctx context.Context, c *container) bool {
+	for {
+		s.mu.Lock()
+		n, next := c.count, s.changed.next()
+		s.mu.Unlock()
+		if n == 0 {
+			return true
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// leaveLocked has the clients of a container told that its sessions end at a time.
+func (s *Server) leaveLocked(c *container, by time.Time) {
+	c.leaves = by
+	for _, x := range s.byKey {
+		if x.home == c {
+			x.leavingLocked(by)
+		}
+	}
+}

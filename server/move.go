@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"whorl/swarm"
+)
+
+// order is something to be done to what the server holds. One is carried out at a time.
+type order struct {
+	to   swarm.Span
+	why  string
+	done chan error // of capacity one
+}
+
+// Errors of moves that were not made; nothing has changed.
+var (
+	errPinned   = swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "the operator of this server chose its blocks (--block-indices): it does not move")
+	errNotThere = swarm.Errorf(swarm.CodeNotLoaded, swarm.Again, "the server is not online: it can move once it is")
+	errBusy     = swarm.Errorf(swarm.CodeTooMany, swarm.Again, "the server is moving already")
+)
+
+// Move has the server hold another span in the place of its present one, and returns when the
+// old one is freed. Sessions go elsewhere meanwhile, and new ones find the new blocks as soon
+// as these are loaded. Where memory has no room for both, the old blocks are given up first.
+// After an error the server holds what it held before.
+func (s *Server) Move(ctx context.Context, to swarm.Span, why string) error {
+	s.mu.Lock()
+	state := s.state
+	s.mu.Unlock()
+	switch {
+	case s.cfg.Span != nil:
+		return errPinned
+	case to.Start < 0 || to.Start >= to.End || to.End > s.cfg.Manifest.Blocks:
+		return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "blocks %v: %s has blocks 0:%d", to, s.cfg.Manifest.Name, s.cfg.Manifest.Blocks)
+	case state != swarm.Online:
+		return errNotThere
+	}
+	o := order{to: to, why: why, done: make(chan error, 1)}
+	select {
+	case s.orders <- o:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	default:
+		return errBusy
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// keep carries orders out until ctx ends. Compute loops run until work does.
+func (s *Server) keep(ctx, work context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case o := <-s.orders:
+			o.done <- s.move(ctx, work, o)
+		}
+	}
+}
+
+// move carries an order out.
+func (s *Server) move(ctx, work context.Context, o order) error {
+	old, from := s.container, *s.container.span
+	if o.to == from {
+		return nil
+	}
+	plan, beside, err := s.roomFor(o.to)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	s.log.Info("moving", "from", from.String(), "to", o.to.String(), "why", o.why, "beside", beside)
+	s.intend(&swarm.Intent{Span: o.to})
+	if !beside {
+		if err := s.vacate(ctx, old, o.to); err != nil {
+			s.stay(old)
+			return err
+		}
+	}
+	c, err := s.load(ctx, o.to, plan, old.engine)
+	if err != nil {
+		if beside {
+			s.stay(old)
+			return err
+		}
+		back, again := s.load(ctx, from, s.room, old.engine)
+		if again != nil {
+			return fmt.Errorf("%w; and the old blocks: %w", err, again)
+		}
+		s.take(work, back, s.room)
+		s.discard(old)
+		return err
+	}
+	s.take(work, c, plan)
+	s.log.Info("moved: the new blocks are served", "from", from.String(), "to", o.to.String(), "took", time.Since(began).Round(time.Millisecond).String())
+	if !s.empty(ctx, old) {
+		return nil // the server ends, and looks after both
+	}
+	s.discard(old)
+	s.log.Info("the old blocks are freed", "blocks", from.String(), "took", time.Since(began).Round(time.Millisecond).String())
+	return nil
+}
+
+// roomFor is the plan for a span, and whether it can be loaded beside the present one.
+func (s *Server) roomFor(to swarm.Span) (plan MemoryPlan, beside bool, err error) {
+	cfg := s.cfg
+	cfg.NumBlocks, cfg.CacheToken, cfg.Memory, cfg.MemoryFrom = to.Len(), s.room.CacheToken, s.room.Total, s.room.Source
+	z := s.deps.Loader.Sizes()
+	if plan, err = cfg.Plan(z, cfg.Manifest.Blocks); err != nil {
+		return plan, false, err
+	}
+	shared := int64(max(0, min(to.End, s.span.End)-max(to.Start, s.span.Start)))
+	more := plan.Weights + plan.Adapters + plan.Cache + plan.Buffers - shared*(z.Block+z.Adapters)
+	return plan, more <= s.room.Spare-s.cfg.Spare, nil
+}
+
+// intend announces where the server means to go.
+func (s *Server) intend(next *swarm.Intent) {
+	s.mu.Lock()
+	s.next = next
+	s.mu.Unlock()
+	poke(s.publish)
+}
+
+// vacate has the sessions of a container go elsewhere, and frees all of it that another span
+// does not share.
+func (s *Server) vacate(ctx context.Context, c *container, to swarm.Span) error {
+	e, ok := c.engine.(stripper)
+	if !ok {
+		return errors.New("this server's blocks cannot be given up one by one")
+	}
+	s.mu.Lock()
+	if s.state == swarm.Online {
+		s.state, s.vacating = swarm.Draining, true
+	}
+	s.leaveLocked(c, time.Now().Add(s.cfg.Timeouts.Drain))
+	s.mu.Unlock()
+	poke(s.publish)
+	if !s.empty(ctx, c) {
+		return context.Cause(ctx)
+	}
+	c.stop()
+	c.loops.Wait()
+	e.Strip(to.Start, to.End)
+	s.forget(*c.span, to)
+	return nil
+}
+
+// forget drops the blocks of a span from the list of those held, but for those of another.
+func (s *Server) forget(old, but swarm.Span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for b := old.Start; b < old.End; b++ {
+		if !but.Holds(b) {
+			delete(s.loading, b)
+		}
+	}
+}
+
+// stay goes on with a container after a move that failed.
+func (s *Server) stay(c *container) {
+	s.mu.Lock()
+	s.next = nil
+	s.vacatedLocked()
+	c.leaves = time.Time{}
+	for b := range s.loading {
+		if !c.span.Holds(b) {
+			delete(s.loading, b)
+		}
+	}
+	s.mu.Unlock()
+	poke(s.publish)
+}
+
+// take serves with a new container, and has the sessions of the old one go elsewhere.
+func (s *Server) take(work context.Context, c *container, plan MemoryPlan) {
+	s.compute(work, c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.container
+	s.left = append(s.left, old)
+	s.container, s.room, s.next = c, plan, nil
+	if s.rates.ForwardRPS != nil {
+		s.offered = offered(*s.rates.ForwardRPS, c.span.Len())
+	}
+	s.vacatedLocked()
+	if old.leaves.IsZero() {
+		s.leaveLocked(old, time.Now().Add(s.cfg.Timeouts.Drain))
+	}
+	poke(s.publish)
+}
+
+// vacatedLocked takes sessions again after vacate, unless the server is being stopped.
+func (s *Server) vacatedLocked() {
+	if s.vacating && s.state == swarm.Draining && !s.stopping {
+		s.state = swarm.Online
+	}
+	s.vacating = false
+}
+
+// discard frees a container that has been left.
+func (s *Server) discard(c *container) {
+	s.unload(c)
+	s.mu.Lock()
+	for i := range s.left {
+		if s.left[i] == c {
+			s.left = append(s.left[:i:i], s.left[i+1:]...)
+			break
+		}
+	}
+	here := *s.span
+	s.mu.Unlock()
+	s.forget(*c.span, here)
+}
+
+// offered is what a server offers each block of a span, in tokens per second. A request enters
+// a span anywhere, so on average it uses half of it.
+func offered(forward float64, blocks int) float64 { return forward / (float64(blocks+1) / 2) }
