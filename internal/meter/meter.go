@@ -5,7 +5,6 @@ package meter
 
 import (
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -30,9 +29,9 @@ func Worked(t testing.TB, f func()) time.Duration {
 // worked is the processor time that this process has used.
 func worked(t testing.TB) time.Duration {
 	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	took, err := processorTime()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return took
 }

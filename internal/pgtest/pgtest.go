@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,8 +30,8 @@ type Server struct {
 	bin  string   // folder of the programs; "" if the server is not ours
 	dir  string
 	cmd  *exec.Cmd
-	cred *syscall.Credential
-	next int // number of the next database
+	as   *owner // whom it runs as; nil: as we
+	next int    // number of the next database
 }
 
 // Start gives a server, or skips the test and says what was not proven.
@@ -49,11 +48,11 @@ func Start(t testing.TB) *Server {
 	if bin == "" {
 		t.Skipf("no Postgres programs and no %s: nothing was proven of the history in a database", Env)
 	}
-	cred, err := credential()
+	as, err := otherUser()
 	if err != nil {
 		t.Skipf("Postgres does not run as root, and there is no other user: %v: nothing was proven of the history in a database", err)
 	}
-	s := &Server{bin: bin, cred: cred}
+	s := &Server{bin: bin, as: as}
 	s.create(t)
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
@@ -78,8 +77,11 @@ func programs() string {
 	return ""
 }
 
-// credential is another user to run as, nil if we are not root.
-func credential() (*syscall.Credential, error) {
+// owner is a user by number.
+type owner struct{ uid, gid int }
+
+// otherUser is another user to run as, nil if we are not root.
+func otherUser() (*owner, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -90,15 +92,15 @@ func credential() (*syscall.Credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
 		return nil, err
 	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	gid, err := strconv.Atoi(u.Gid)
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	return &owner{uid, gid}, nil
 }
 
 // create makes the data folder. It has a short path of its own, since that of a socket is
@@ -111,8 +113,8 @@ func (s *Server) create(t testing.TB) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	s.dir = dir
-	if s.cred != nil {
-		if err := os.Chown(dir, int(s.cred.Uid), int(s.cred.Gid)); err != nil {
+	if s.as != nil {
+		if err := os.Chown(dir, s.as.uid, s.as.gid); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,7 +128,7 @@ func (s *Server) create(t testing.TB) {
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	apart(cmd, s.as)
 	return cmd
 }
 
@@ -176,7 +178,7 @@ func (s *Server) Stop() {
 	if s.cmd == nil {
 		return
 	}
-	s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown: sessions are cut off
+	s.cmd.Process.Signal(os.Interrupt) // fast shutdown: sessions are cut off
 	s.cmd.Wait()
 	s.cmd = nil
 }

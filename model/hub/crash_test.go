@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"whorl/internal/fakehub"
 )
 
@@ -117,11 +115,7 @@ func TestKilledBeforeTheCheck(t *testing.T) {
 
 // A full disk is a clear error, and nothing half written is taken for whole.
 func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
-		t.Skipf("not proven: a full disk is a clear error: no small file system can be mounted here: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := smallDisk(t, 24)
 	f, files := fakehub.New(t), sharded()
 	f.Put("o/m", files)
 	h := gear(t, f, func(c *Config) { c.Cache = filepath.Join(dir, "hub") })

@@ -3,7 +3,6 @@ package hub
 import (
 	"errors"
 	"fmt"
-	"syscall"
 )
 
 // Kinds of failures, for errors.Is. The message of the error says what to do.
@@ -45,7 +44,7 @@ func failed(kind, err error, format string, a ...any) error {
 
 // onDisk says of a failure to write that the disk is full, if it is.
 func onDisk(err error, path string) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if diskFull(err) {
 		return failed(ErrDisk, err, "no room for %s: free some, choose another folder with --cache-dir, or let older models go with --max-disk-space", path)
 	}
 	return err

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
+
+	"whorl/internal/sharedfile"
 )
 
 // fill sees that byte ranges of a file are on the disk: bring fetches the runs that are not.
@@ -22,7 +22,7 @@ func (h *Hub) fill(ctx context.Context, p *part, ranges [][2]int64, bring func(c
 	if p.data != nil && len(p.missing(ranges)) == 0 && !p.complete() {
 		return nil
 	}
-	lock, err := lockFile(ctx, p.where.lock(), unix.LOCK_EX)
+	lock, err := lockFile(ctx, p.where.lock(), sharedfile.Exclusive)
 	if err != nil {
 		return err
 	}
@@ -175,18 +175,4 @@ func rangeAnswered(r *http.Response, f File, from, to int64) error {
 		return changed("came as bytes %d to %d of %d instead of %d to %d of %d", a, b, size, from, to-1, f.Size)
 	}
 	return nil
-}
-
-// free is what a disk has left for this user, in bytes.
-func free(dir string) (int64, error) {
-	var st unix.Statfs_t
-	for {
-		err := unix.Statfs(dir, &st)
-		if !errors.Is(err, unix.EINTR) {
-			if err != nil {
-				return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
-			}
-			return int64(st.Bavail) * int64(st.Bsize), nil
-		}
-	}
 }

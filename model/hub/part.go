@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"whorl/internal/sharedfile"
 )
 
 // chunkSize is what a map of a part counts in: the least that is fetched.
@@ -63,19 +62,19 @@ func (p *part) open() error {
 	if err := os.MkdirAll(filepath.Dir(p.where.part()), 0o755); err != nil {
 		return err
 	}
-	data, err := os.OpenFile(p.where.part(), os.O_RDWR|os.O_CREATE, 0o644)
+	data, err := sharedfile.Open(p.where.part(), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return onDisk(err, p.where.part())
 	}
 	if st, err := data.Stat(); err != nil || st.Size() != p.file.Size {
 		// A new one, or one of a crash between the two files: the map must not claim anything.
 		os.Remove(p.where.table())
-		if err := data.Truncate(p.file.Size); err != nil {
+		if err := errors.Join(makeSparse(data), data.Truncate(p.file.Size)); err != nil {
 			data.Close()
 			return onDisk(err, p.where.part())
 		}
 	}
-	table, err := os.OpenFile(p.where.table(), os.O_RDWR|os.O_CREATE, 0o644)
+	table, err := sharedfile.Open(p.where.table(), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		data.Close()
 		return onDisk(err, p.where.table())
@@ -154,7 +153,7 @@ func (p *part) missing(ranges [][2]int64) (out []run) {
 // wrote notes that runs are on the disk: the bytes first, then the map. Safe for concurrent
 // use by the transfers of one fill, which hold different runs.
 func (p *part) wrote(runs ...run) error {
-	if err := unix.Fdatasync(int(p.data.Fd())); err != nil {
+	if err := syncData(p.data); err != nil {
 		return onDisk(err, p.where.part())
 	}
 	for _, r := range runs {
@@ -239,22 +238,22 @@ func (p *part) isBlob() bool {
 }
 
 // lockFile takes a lock that a dead process does not keep; the file stays.
-func lockFile(ctx context.Context, path string, how int) (*os.File, error) {
+func lockFile(ctx context.Context, path string, how sharedfile.How) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := sharedfile.Open(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, onDisk(err, path)
 	}
 	for {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		if err == nil {
+		held, err := sharedfile.Lock(f, how)
+		if held {
 			return f, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if err != nil {
 			f.Close()
-			return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():

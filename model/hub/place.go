@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"whorl/internal/sharedfile"
 )
 
 // place is where a blob of a repository lies in the cache.
@@ -40,7 +42,7 @@ func (p place) own() error {
 	if err := os.MkdirAll(p.mine(), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(p.used(), os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := sharedfile.Open(p.used(), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return onDisk(err, p.used())
 	}
@@ -68,7 +70,7 @@ func link(dir, name, target string) error {
 	}
 	tmp := fmt.Sprintf("%s.%x.new", path, rand.Uint64())
 	if err := os.Symlink(rel, tmp); err != nil {
-		return onDisk(err, path)
+		return onDisk(linkError(err), path)
 	}
 	if err := os.Rename(tmp, path); err != nil {
 		os.Remove(tmp)

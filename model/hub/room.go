@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"whorl/internal/sharedfile"
 )
 
 // kept is a file that whorl fetched, whole or in part.
@@ -33,18 +32,6 @@ func (h *Hub) keptFiles() []kept {
 	}
 	slices.SortFunc(out, func(a, b kept) int { return a.used.Compare(b.used) })
 	return out
-}
-
-// onDiskBytes is what a file takes, which is less than its size where it is sparse.
-func onDiskBytes(path string) int64 {
-	st, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-		return sys.Blocks * 512
-	}
-	return st.Size()
 }
 
 // room sees that so many bytes more fit the disk and the budget; files that nobody has open
@@ -91,12 +78,12 @@ func (p place) existing(cache string) string {
 // remove deletes a file with the links to it, unless a process has it open or it is not
 // whorl's; it tells whether it did.
 func (h *Hub) remove(p place) bool {
-	f, err := os.OpenFile(p.used(), os.O_RDWR, 0)
+	f, err := sharedfile.Open(p.used(), os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if held, err := sharedfile.Lock(f, sharedfile.Exclusive); err != nil || !held {
 		return false
 	}
 	for _, root := range []string{filepath.Join(p.dir(), "snapshots"), filepath.Join(p.mine(), "views")} {

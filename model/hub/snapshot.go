@@ -12,9 +12,9 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"whorl/internal/atomicfile"
+	"whorl/internal/sharedfile"
 )
 
 // Snapshot is a model of one commit in the cache. Its weight files may be there in part; Fill
@@ -230,7 +230,7 @@ func (s *Snapshot) shape(p *part) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.isBlob() {
-		lock, err := lockFile(context.Background(), p.where.lock(), unix.LOCK_EX)
+		lock, err := lockFile(context.Background(), p.where.lock(), sharedfile.Exclusive)
 		if err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func (s *Snapshot) pin(p *part) error {
 	if err := p.where.own(); err != nil {
 		return err
 	}
-	lock, err := lockFile(context.Background(), p.where.used(), unix.LOCK_SH)
+	lock, err := lockFile(context.Background(), p.where.used(), sharedfile.Shared)
 	if err != nil {
 		return err
 	}

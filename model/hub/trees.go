@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"whorl/internal/atomicfile"
+	"whorl/internal/sharedfile"
 )
 
 // ChunkSize is what maps of parts count in, and what an Origin brings at once.
@@ -130,12 +131,12 @@ func (f *Holding) ReadAt(b []byte, off int64) (int, error) {
 	f.mu.Lock()
 	if f.file == nil {
 		// A part that becomes a blob stays the same file.
-		file, err := os.Open(f.p.where.blob())
+		file, err := sharedfile.Open(f.p.where.blob(), os.O_RDONLY, 0)
 		if errors.Is(err, os.ErrNotExist) {
-			file, err = os.Open(f.p.where.part())
+			file, err = sharedfile.Open(f.p.where.part(), os.O_RDONLY, 0)
 		}
 		if errors.Is(err, os.ErrNotExist) { // it became a blob in between
-			file, err = os.Open(f.p.where.blob())
+			file, err = sharedfile.Open(f.p.where.blob(), os.O_RDONLY, 0)
 		}
 		if err != nil {
 			f.mu.Unlock()

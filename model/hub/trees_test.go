@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"whorl/content"
 	"whorl/internal/fakehub"
 )
@@ -178,11 +176,7 @@ func TestFilesOfPeersRefused(t *testing.T) {
 // A disk that is full ends a transfer among peers with a clear error, and nothing half written
 // is taken for whole.
 func TestDiskFullOfPeers(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("not proven: a full disk is a clear error: no small file system can be mounted here: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := smallDisk(t, 8)
 	files := map[string][]byte{"m.gguf": random(6*chunkSize, 9)}
 	other := filepath.Join(dir, "other")
 	o := &origin{files: files, given: map[string]int{}}

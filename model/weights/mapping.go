@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"whorl/internal/sharedfile"
 )
 
 // mapping is one file mapped read-only, or bytes in memory (tests, fuzzing).
@@ -28,23 +27,10 @@ type Stamp struct {
 	Noted   int64  `json:"inode_ns"`   // when anything about it last changed
 }
 
-// stampOf reads the stamp of an open file.
-func stampOf(file *os.File) (Stamp, error) {
-	path, err := filepath.Abs(file.Name())
-	if err != nil {
-		return Stamp{}, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
-		return Stamp{}, fmt.Errorf("stat %s: %w", path, err)
-	}
-	return Stamp{Path: path, Size: st.Size, Inode: uint64(st.Ino), Changed: st.Mtim.Nano(), Noted: st.Ctim.Nano()}, nil
-}
-
 // mapFile maps a whole regular file. A file that is cut short by another program while it
 // is mapped faults on access, as with any mapped file.
 func mapFile(path string, filler Filler) (*mapping, error) {
-	file, err := os.Open(path)
+	file, err := sharedfile.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +52,7 @@ func mapFile(path string, filler Filler) (*mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	data, err := mapView(file, int(st.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
@@ -82,7 +68,7 @@ func (m *mapping) release(offset, n int64) {
 	page := int64(os.Getpagesize())
 	from, to := (offset+page-1)/page*page, (offset+n)/page*page
 	if from < to {
-		_ = unix.Madvise(m.data[from:to], unix.MADV_DONTNEED)
+		forget(m.data[from:to])
 	}
 }
 
@@ -92,7 +78,7 @@ func (m *mapping) close() error {
 	if !m.mapped {
 		return nil
 	}
-	return unix.Munmap(data)
+	return unmapView(data)
 }
 
 // readLimited reads a small whole file, refusing one over limit bytes.

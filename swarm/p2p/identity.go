@@ -11,9 +11,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/pnet"
-	"golang.org/x/sys/unix"
 
 	"whorl/internal/atomicfile"
+	"whorl/internal/sharedfile"
 	"whorl/swarm"
 )
 
@@ -59,11 +59,15 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
+	held, err := sharedfile.Lock(f, sharedfile.Exclusive)
+	if err == nil && held {
+		return f, nil
+	}
+	f.Close()
+	if err == nil {
 		return nil, fmt.Errorf("%w: another process holds %s: give this node its own with --identity-path", ErrIdentityInUse, path)
 	}
-	return f, nil
+	return nil, fmt.Errorf("identity: %w", err)
 }
 
 func readKey(path string) (crypto.PrivKey, error) {

@@ -63,7 +63,7 @@ func portsFree(maddrs []string) error {
 			return fmt.Errorf("listen address %q: %s", s, wantListen)
 		}
 		// Any other failure is libp2p's to report: one address family is enough.
-		if _, err := probe(network, addr); errors.Is(err, syscall.EADDRINUSE) {
+		if _, err := probe(network, addr); addrInUse(err) {
 			return cannotListen(s, syscall.EADDRINUSE)
 		}
 	}
