@@ -3,10 +3,14 @@ package swarm
 // Intent is where a server means to go: the span it will hold instead of the one it holds
 // now, if any.
 type Intent struct {
-	Span Span `json:"span"`
+	// Span is empty while a newcomer hears who else chooses.
+	Span Span `json:"span,omitzero"`
 	// Open says that the choice is not final. Those who choose at one time see each other's
-	// intents, and some then choose again. A final one is being loaded.
+	// intents, and whoever began later chooses around the others. A final one is being loaded.
 	Open bool `json:"open,omitempty"`
+	// Since is when the server began to choose, by its own clock, in unix milliseconds: the
+	// order, which all see alike, in which those that choose are asked.
+	Since int64 `json:"since_ms,omitempty"`
 }
 
 // Load is how much a server has to do, on average over its last seconds.
@@ -34,11 +38,10 @@ func (r *Record) Final() bool {
 // Choosing tells whether a server still chooses where to go.
 func (r *Record) Choosing() bool { return r.Next != nil && r.Next.Open }
 
-// Future is the span that a server will hold if its intent is carried out: the intended one,
-// or else its own.
-func (r *Record) Future() Span {
-	if r.Next != nil {
-		return r.Next.Span
+// valid tells whether an intent makes sense in a model of n blocks.
+func (i *Intent) valid(n int) bool {
+	if i == nil || i.Open && i.Span == (Span{}) {
+		return i == nil || i.Since >= 0
 	}
-	return r.Span
+	return i.Since >= 0 && i.Span.Start >= 0 && i.Span.Start < i.Span.End && i.Span.End <= n
 }

@@ -135,8 +135,8 @@ func (r *Record) Validate() error {
 		return bad("%d addresses, at most %d", len(r.Addrs), MaxAddrs)
 	case r.Span.Start < 0 || r.Span.Start >= r.Span.End || r.Span.End > n:
 		return bad("span %v of a model of %d blocks", r.Span, n)
-	case r.Next != nil && (r.Next.Span.Start < 0 || r.Next.Span.Start >= r.Next.Span.End || r.Next.Span.End > n):
-		return bad("intended span %v of a model of %d blocks", r.Next.Span, n)
+	case !r.Next.valid(n):
+		return bad("intended span %v since %d ms, of a model of %d blocks", r.Next.Span, r.Next.Since, n)
 	case !r.Load.valid():
 		return bad("a load that no server has: %+v", *r.Load)
 	case len(r.PublicName) > maxShortText || len(r.Version) > maxShortText:

@@ -69,8 +69,8 @@ func TestRecordGolden(t *testing.T) {
 func TestIntent(t *testing.T) {
 	r := record()
 	r.State = Joining
-	if !r.Final() || r.Choosing() || r.Future() != r.Span {
-		t.Errorf("one that joins without more words has chosen: %v, %v, %v", r.Final(), r.Choosing(), r.Future())
+	if !r.Final() || r.Choosing() {
+		t.Errorf("one that joins without more words has chosen: %v, %v", r.Final(), r.Choosing())
 	}
 	r.State, r.Next, r.Load = Online, &Intent{Span: Span{4, 9}, Open: true}, &Load{Busy: 0.5, Sessions: 3, Waiting: 1}
 	b, err := json.Marshal(r)
@@ -78,7 +78,7 @@ func TestIntent(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := DecodeRecord(b)
-	if err != nil || !got.Choosing() || got.Final() || got.Future() != (Span{4, 9}) || *got.Load != *r.Load {
+	if err != nil || !got.Choosing() || got.Final() || *got.Next != *r.Next || *got.Load != *r.Load {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got.Next.Open = false; got.Choosing() || !got.Final() {
@@ -102,6 +102,7 @@ func TestRecordValidate(t *testing.T) {
 		"cache":                 func(r *Record) { r.CacheLeft = r.CacheTotal + 1 },
 		"intent":                func(r *Record) { r.Next = &Intent{Span: Span{0, MaxBlocks + 1}} },
 		"intent of nothing":     func(r *Record) { r.Next = &Intent{} },
+		"intent of long ago":    func(r *Record) { r.Next = &Intent{Open: true, Since: -1} },
 		"load":                  func(r *Record) { r.Load = &Load{Busy: 1.5} },
 		"load of no number":     func(r *Record) { r.Load = &Load{Busy: math.NaN()} },
 		"sessions":              func(r *Record) { r.Load = &Load{Sessions: -1} },

@@ -43,7 +43,7 @@ var arrows = []arrow{
 
 	{"swarm/budget", nil, "shares of bytes and turns, whoever asks for them"},
 	{"swarm/route", []string{"swarm"}, "policy over snapshots"},
-	{"swarm/balance", []string{"swarm"}, "policy over snapshots"},
+	{"swarm/balance", []string{"swarm", "swarm/health"}, "policy over snapshots; what lacks is said in the words of health"},
 	{"swarm/invite", nil, "a word that leads to a swarm: bytes and letters alone"},
 	{"swarm/trust", []string{"swarm"}, "remembers what peers did and judges them: pure"},
 	{"swarm/health", []string{"swarm"}, "judges snapshots; the only place that does"},

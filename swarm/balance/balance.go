@@ -1,6 +1,3 @@
-// Package balance chooses which blocks a server should hold, those that are served worst,
-// and in which class a node joins the others that serve a model. Pure: views in, a span or a
-// class out. It does not load or announce anything (server).
 package balance
 
 import (

@@ -1,0 +1,216 @@
+package balance
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"whorl/swarm"
+)
+
+// Census is a view as balancing sees it: how much serves each block, now and once all final
+// intents are carried out, in sums that one record changes in the time of its span.
+type Census struct {
+	rate    []float64 // per block, tokens per second of those who will hold it
+	holders []float64 // per block, those who will hold it; an unsteady one counts for half
+	present []float64 // per block, those who hold it now and stay, and were reached
+	busy    []float64 // per block, the sum of rate times load, of those who tell their load
+	told    []float64 // per block, the rate of those who tell their load
+
+	members  []member // sorted by peer
+	middle   float64  // what a server without a figure counts for
+	moving   int      // online servers with an intent
+	choosing int
+}
+
+// member is one server of a census.
+type member struct {
+	peer   swarm.PeerID
+	state  swarm.State
+	span   swarm.Span
+	next   *swarm.Intent
+	rate   float64 // per block
+	weight float64 // as a holder
+	steady bool
+	here   bool    // reached
+	load   float64 // NaN if not told
+}
+
+// Weights of a holder. What nobody here has reached, or what comes and goes, is half of one.
+const (
+	sureHolder   = 1
+	unsureHolder = 0.5
+)
+
+// Count makes a census of a view. unsteady tells of servers that came and went lately
+// (health.Past); nil knows none.
+func Count(v swarm.View, unsteady func(swarm.PeerID) bool) *Census {
+	n := v.Manifest.Blocks
+	c := &Census{middle: middle(v)}
+	for _, s := range []*[]float64{&c.rate, &c.holders, &c.present, &c.busy, &c.told} {
+		*s = make([]float64, n)
+	}
+	c.members = make([]member, 0, len(v.Servers))
+	for i := range v.Servers { // sorted by peer, so that all get the same sums
+		r := &v.Servers[i]
+		if r.State >= swarm.Joining {
+			m := c.member(r, v.Hearsay(r.Peer), unsteady != nil && unsteady(r.Peer))
+			c.members = append(c.members, m)
+			c.sum(&m, 1)
+		}
+	}
+	return c
+}
+
+// Put brings a census up to date with one record; a server that leaves is taken out.
+func (c *Census) Put(r *swarm.Record, hearsay, unsteady bool) {
+	i, known := c.find(r.Peer)
+	if known {
+		c.sum(&c.members[i], -1)
+	}
+	switch {
+	case r.State >= swarm.Joining && known:
+		c.members[i] = c.member(r, hearsay, unsteady)
+		c.sum(&c.members[i], 1)
+	case r.State >= swarm.Joining:
+		c.members = slices.Insert(c.members, i, c.member(r, hearsay, unsteady))
+		c.sum(&c.members[i], 1)
+	case known:
+		c.members = slices.Delete(c.members, i, i+1)
+	}
+}
+
+func (c *Census) find(p swarm.PeerID) (int, bool) {
+	return slices.BinarySearchFunc(c.members, p, func(m member, p swarm.PeerID) int { return cmp.Compare(m.peer, p) })
+}
+
+// member reads a record: what nobody here has reached counts for no more than the middle one.
+func (c *Census) member(r *swarm.Record, hearsay, unsteady bool) member {
+	m := member{peer: r.Peer, state: r.State, span: c.clip(r.Span), rate: r.Throughput, weight: sureHolder, steady: !unsteady, here: !hearsay, load: math.NaN()}
+	if r.Next != nil {
+		m.next = &swarm.Intent{Span: c.clip(r.Next.Span), Open: r.Next.Open, Since: r.Next.Since}
+	}
+	if hearsay {
+		m.rate = min(m.rate, c.middle)
+	}
+	if m.rate <= 0 {
+		m.rate = c.unmeasured()
+	}
+	if hearsay || unsteady {
+		m.weight = unsureHolder
+	}
+	if r.Load != nil && !hearsay && r.State == swarm.Online {
+		m.load = r.Load.Busy
+	}
+	return m
+}
+
+// unmeasured is what a server counts for that gives no figure: as much as the middle one.
+func (c *Census) unmeasured() float64 {
+	if c.middle > 0 {
+		return c.middle
+	}
+	return 1
+}
+
+func (c *Census) clip(s swarm.Span) swarm.Span {
+	return swarm.Span{Start: max(0, min(s.Start, len(c.rate))), End: max(0, min(s.End, len(c.rate)))}
+}
+
+// sum adds a member to the sums, or takes it out of them.
+func (c *Census) sum(m *member, sign float64) {
+	future := m.span
+	switch {
+	case m.next != nil && !m.next.Open:
+		future = m.next.Span
+	case m.state == swarm.Joining && m.next != nil:
+		future = swarm.Span{} // it still chooses
+	}
+	c.hold(future, m.rate, m.weight, sign)
+	if m.state == swarm.Online {
+		c.stay(m, sign)
+		if m.next != nil {
+			c.moving += int(sign)
+		}
+		if !math.IsNaN(m.load) {
+			for b := m.span.Start; b < m.span.End; b++ {
+				c.busy[b] = rest(c.busy[b] + sign*m.rate*m.load)
+				c.told[b] = rest(c.told[b] + sign*m.rate)
+			}
+		}
+	}
+	if m.next != nil && m.next.Open {
+		c.choosing += int(sign)
+	}
+}
+
+// hold adds a holder of a span to what will be.
+func (c *Census) hold(s swarm.Span, rate, weight, sign float64) {
+	for b := s.Start; b < s.End; b++ {
+		c.rate[b] = rest(c.rate[b] + sign*rate)
+		c.holders[b] = rest(c.holders[b] + sign*weight)
+	}
+}
+
+// stay adds an online server to those that hold the blocks of its span and keep them.
+func (c *Census) stay(m *member, sign float64) {
+	if !m.here {
+		return
+	}
+	for b := m.span.Start; b < m.span.End; b++ {
+		if m.next == nil || m.next.Open || m.next.Span.Holds(b) {
+			c.present[b] = rest(c.present[b] + sign*m.weight)
+		}
+	}
+}
+
+// rest clears what rounding leaves of a sum.
+func rest(x float64) float64 {
+	if x < 1e-9 {
+		return 0
+	}
+	return x
+}
+
+// clone copies the sums; the members are shared.
+func (c *Census) clone() *Census {
+	out := *c
+	for _, s := range []*[]float64{&out.rate, &out.holders, &out.present, &out.busy, &out.told} {
+		*s = slices.Clone(*s)
+	}
+	return &out
+}
+
+// without is a census that does not count a server, whose member it returns if it has one.
+func (c *Census) without(p swarm.PeerID) (*Census, *member) {
+	i, ok := c.find(p)
+	if !ok {
+		return c, nil
+	}
+	out := c.clone()
+	out.sum(&c.members[i], -1)
+	return out, &c.members[i]
+}
+
+// Level is what an even spread would give each block, in tokens per second, and Worst what
+// the worst-served block has, and its number.
+func (c *Census) Level() float64 {
+	sum := 0.0
+	for _, r := range c.rate {
+		sum += r
+	}
+	return sum / float64(max(1, len(c.rate)))
+}
+
+// Worst is the worst-served block and what it has, in tokens per second.
+func (c *Census) Worst() (block int, rate float64) {
+	for b, r := range c.rate {
+		if r < c.rate[block] {
+			block = b
+		}
+	}
+	if len(c.rate) > 0 {
+		rate = c.rate[block]
+	}
+	return block, rate
+}

@@ -1,0 +1,229 @@
+package balance
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"whorl/swarm"
+	"whorl/swarm/health"
+)
+
+// Action is what a server does about its blocks.
+type Action uint8
+
+// The actions.
+const (
+	// Stay: hold what it holds; withdraw an intent that was announced.
+	Stay Action = iota
+	// Intend: announce the span as an open intent, and look again.
+	Intend
+	// Go: the intent is final. Announce it so, load the blocks, and move.
+	Go
+)
+
+var actions = [...]string{"stay", "intend", "go"}
+
+// String is the lower-case name.
+func (a Action) String() string { return actions[a] }
+
+// Decision is what a server does next, and why.
+type Decision struct {
+	Do   Action
+	Span swarm.Span // to hold: where it stays, or goes
+	// Gain is how many times as much the server is worth there, beyond 1, at most MaxGain. A
+	// newcomer has none.
+	Gain float64
+	// Alarm says that a hole or a lone unsteady server is the reason.
+	Alarm  bool
+	Reason string
+	// Again is when to look again at the latest; a new alarm in a view is a reason to look at
+	// once.
+	Again time.Duration
+}
+
+// MaxGain bounds a gain: a server that is worth nothing where it is gains without end.
+const MaxGain = 1000
+
+// Mover is a server's memory of its own choices, from its first one as a newcomer. The zero
+// value is ready. It is not safe for concurrent use.
+type Mover struct {
+	intent *swarm.Intent // announced
+	since  time.Time     // when the present intent was made, or changed
+	why    Decision      // of the present intent
+	loaded time.Time     // when blocks were last loaded, or could not be
+	wanted int           // checks in a row that wanted a move for throughput
+	passed int           // checks in a row that let others go first
+}
+
+// Loaded tells that the blocks of the last intent are loaded, or that loading failed: the
+// server stays for a while.
+func (m *Mover) Loaded(now time.Time) { *m = Mover{loaded: now} }
+
+// Intent is what the server announces beside its span; nil if it stays.
+func (m *Mover) Intent() *swarm.Intent { return m.intent }
+
+// Next decides for one server at one time: newcomers and those that serve alike. The
+// census must count the server's own record as it was announced.
+func (m *Mover) Next(c Config, full *Census, me Self, now time.Time) Decision {
+	if len(full.rate) == 0 {
+		return Decision{Reason: "nothing is known of the model", Again: c.Check}
+	}
+	if m.intent != nil && !m.intent.Open {
+		d := m.why
+		d.Do, d.Span, d.Again = Go, m.intent.Span, c.Check
+		return d
+	}
+	if me.Pinned && me.Span != nil {
+		return Decision{Span: *me.Span, Reason: "the operator chose the blocks", Again: c.Check}
+	}
+	agreed := full
+	var p *place
+	if full.choosing > 0 {
+		agreed = full.clone()
+		p = agreed.agree(c, me.Peer)
+	}
+	switch {
+	case me.Span == nil:
+		return m.join(c, agreed, &me, p, now)
+	case m.intent != nil:
+		return m.confirm(c, &me, p, now)
+	}
+	return m.consider(c, agreed, &me, now)
+}
+
+// join is a newcomer's choice.
+func (m *Mover) join(c Config, all *Census, me *Self, agreed *place, now time.Time) Decision {
+	rest, mine := all.without(me.Peer)
+	if agreed == nil || m.intent == nil {
+		weight := float64(sureHolder)
+		if mine != nil {
+			weight = mine.weight
+		}
+		p := rest.best(rest.scale(0), me, weight, c.Shorter, swarm.Span{})
+		agreed = &p
+	}
+	d := Decision{Do: Intend, Span: agreed.span, Reason: rest.needs(agreed.span)}
+	switch {
+	case m.intent == nil: // first it says that it is there, and hears who else is
+		m.intent, m.since = &swarm.Intent{Open: true, Since: now.UnixMilli()}, now
+		if c.Settle > 0 {
+			m.why = d
+			break
+		}
+		fallthrough
+	case m.intent.Span.Len() > 0 && m.intent.Span != agreed.span || m.intent.Span.Len() == 0 && now.Sub(m.since) >= c.Settle/2:
+		m.intent, m.since, m.why = &swarm.Intent{Span: agreed.span, Open: true, Since: m.intent.Since}, now, d
+	}
+	if m.intent.Span.Len() == 0 {
+		d.Again = max(c.Settle/2-now.Sub(m.since), time.Millisecond)
+		return d
+	}
+	// It has heard of all that began before it: one way of a record is enough from here.
+	return m.settle(m.why, c.Settle/2, c, now)
+}
+
+// settle makes an intent final that has stood for long enough.
+func (m *Mover) settle(d Decision, stands time.Duration, c Config, now time.Time) Decision {
+	left := stands - now.Sub(m.since)
+	if left <= 0 {
+		m.intent = &swarm.Intent{Span: m.intent.Span, Since: m.intent.Since}
+		d.Do, d.Again = Go, c.Check
+		return d
+	}
+	d.Again = min(left, max(c.Settle/4, time.Millisecond))
+	return d
+}
+
+// confirm looks again at an intent that was announced.
+func (m *Mover) confirm(c Config, me *Self, agreed *place, now time.Time) Decision {
+	if agreed == nil {
+		d := Decision{Span: *me.Span, Reason: fmt.Sprintf("others chose at the same time, and %v is needed less now, or %v more", m.intent.Span, *me.Span), Again: c.Settle}
+		m.intent = nil
+		return d
+	}
+	return m.settle(m.why, c.Settle, c, now)
+}
+
+// consider decides whether a server that has announced nothing wants to move.
+func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decision {
+	stay := func(again time.Duration, format string, a ...any) Decision {
+		return Decision{Span: *me.Span, Reason: fmt.Sprintf(format, a...), Again: again}
+	}
+	calm := func(format string, a ...any) Decision {
+		m.wanted, m.passed = 0, 0
+		return stay(c.Check, format, a...)
+	}
+	if c.Quality == 0 {
+		return calm("moves are turned off")
+	}
+	alarms := full.alarms()
+	block, worst := full.Worst()
+	quality := 1.0
+	if level := full.Level(); level > 0 {
+		quality = worst / level
+	}
+	if len(alarms) == 0 && quality >= c.Quality {
+		return calm("the worst-served block, %d, has %s of an even spread", block, percent(quality))
+	}
+	rest, mine := full.without(me.Peer)
+	weight := float64(sureHolder)
+	if mine != nil {
+		weight = mine.weight
+	}
+	move, why := rest.move(c, me, weight)
+	if move == nil {
+		return calm("%s", why)
+	}
+	alarm := slices.ContainsFunc(alarms, func(s swarm.Span) bool { return overlap(s, move.span) && !me.Span.Contains(s) })
+	d := stay(c.Check, "")
+	d.Gain, d.Alarm = min(move.worth, MaxGain), alarm
+	if alarm {
+		why = fmt.Sprintf("%s %s: %v is worth %s more than %v", health.Blocks(alarms), lacking(full, alarms), move.span, percent(d.Gain), *me.Span)
+	} else {
+		why = fmt.Sprintf("block %d has %s of an even spread: %v is worth %s more than %v", block, percent(quality), move.span, percent(d.Gain), *me.Span)
+	}
+	rested := c.Cooldown
+	if alarm {
+		rested = min(rested, c.Check)
+	}
+	if left := rested - now.Sub(m.loaded); !m.loaded.IsZero() && left > 0 {
+		d.Reason, d.Again = why+fmt.Sprintf("; but it loaded blocks a short time ago and stays for %v", left.Round(time.Second)), min(left, c.Check)
+		return d
+	}
+	if m.wanted++; !alarm && m.wanted < c.Looks {
+		d.Reason = why + fmt.Sprintf("; it waits whether %d more checks say so", c.Looks-m.wanted)
+		return d
+	}
+	slots := max(1, int(c.Moving*float64(len(full.members)))) - full.moving
+	if alarm {
+		slots, d.Again = max(1, slots), max(c.Settle/2, time.Millisecond)
+	}
+	if slots <= 0 {
+		d.Reason = why + fmt.Sprintf("; but %d servers are moving", full.moving)
+		return d
+	}
+	if first := full.gainMore(c, me.Peer, move.worth, alarms, alarm, slots<<min(m.passed, 16)); first > 0 {
+		m.passed++
+		d.Reason = why + fmt.Sprintf("; but %d servers gain more and go first", first)
+		return d
+	}
+	m.wanted, m.passed = 0, 0
+	m.intent, m.since = &swarm.Intent{Span: move.span, Open: true, Since: now.UnixMilli()}, now
+	d.Do, d.Span, d.Reason = Intend, move.span, why
+	m.why = d
+	return m.settle(d, c.Settle, c, now)
+}
+
+// Preview is what a server would do if nothing held it back: neither a pause after its last
+// move nor others that gain more. Nothing is remembered.
+func Preview(c Config, full *Census, me Self) Decision {
+	switch {
+	case me.Span == nil:
+		return new(Mover).Next(c, full, me, time.Time{})
+	case me.Pinned:
+		return Decision{Span: *me.Span, Reason: "the operator chose the blocks"}
+	}
+	c.Looks, c.Settle, c.Moving = 1, 0, 1
+	return (&Mover{passed: 32}).Next(c, full, me, time.Time{})
+}
