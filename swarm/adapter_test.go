@@ -1,34 +1,12 @@
 package swarm
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 )
-
-func TestRecordWithAdaptersGolden(t *testing.T) {
-	r := record()
-	r.Adapters = []Adapter{{"poems", "d1"}, {"prose", "d2"}}
-	got, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("testdata/record_v2_adapters.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(append(got, '\n'), want) {
-		t.Errorf("a record with adapters is written in another form: %s", got)
-	}
-	if back, err := DecodeRecord(want); err != nil || !reflect.DeepEqual(*back, r) {
-		t.Errorf("%+v %v", back, err)
-	}
-}
 
 func TestAdaptersOfRecordsAreChecked(t *testing.T) {
 	for name, list := range map[string][]Adapter{

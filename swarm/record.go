@@ -55,8 +55,8 @@ type Rates struct {
 }
 
 // Record is what a server says of itself. It describes the whole span, so that one record
-// is enough to know all of it. Unknown JSON fields are ignored by readers, and every field
-// added after version 1 is optional.
+// is enough to know all of it. How it travels is the business of swarm/dir: what changes all
+// the time in a heartbeat, the rest beside it. Every field added later is optional.
 type Record struct {
 	Protocol   int      `json:"protocol"` // version of the protocols: wire.Version
 	Features   Features `json:"features,omitempty"`
@@ -173,7 +173,7 @@ func rate(f *float64) bool { return f == nil || *f >= 0 && *f <= MaxRate }
 // Newer tells whether r replaces old: same peer, higher sequence.
 func (r *Record) Newer(old *Record) bool { return old == nil || r.Seq > old.Seq }
 
-// DecodeRecord reads and validates the JSON form.
+// DecodeRecord reads and validates the JSON form, in which nodes of one process hand records on.
 func DecodeRecord(b []byte) (*Record, error) {
 	if len(b) > MaxRecordBytes {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBadRecord, len(b), MaxRecordBytes)

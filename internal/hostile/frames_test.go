@@ -155,7 +155,7 @@ func (w *World) broken(rng *rand.Rand, at *Node, first wire.Type) []byte {
 	good := map[wire.Type][]byte{
 		wire.TypeOpen:  wire.AppendJSON(nil, wire.TypeOpen, w.open(at, byte(rng.IntN(256)))),
 		wire.TypeHello: wire.AppendJSON(nil, wire.TypeHello, wire.Hello{Version: wire.Version, Session: wire.SessionID{7}, Epoch: 1}),
-		wire.TypePull:  wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Own: [][]byte{[]byte("no record")}}),
+		wire.TypePull:  wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Own: &wire.Tag{Beat: 1}, Most: 99}),
 	}[first]
 	b := bytes.Clone(good)
 	switch rng.IntN(8) {
@@ -176,7 +176,7 @@ func (w *World) broken(rng *rand.Rand, at *Node, first wire.Type) []byte {
 	case 5: // JSON that is none, or is deep
 		b = wire.AppendFrame(nil, first, bytes.Repeat([]byte([]string{"[", `{"a":`, `"`, "9", "\xff"}[rng.IntN(5)]), 1+rng.IntN(800)))
 	case 6: // a field of another kind
-		b = wire.AppendFrame(nil, first, fmt.Appendf(nil, `{"version":%d,"session":%d,"route":[],"swarm":{},"known":5,"own":"x","max_length":-1,"span":{"start":-9}}`, wire.Version, rng.IntN(9)))
+		b = wire.AppendFrame(nil, first, fmt.Appendf(nil, `{"version":%d,"session":%d,"route":[],"swarm":{},"most":"5","own":"x","max_length":-1,"span":{"start":-9}}`, wire.Version, rng.IntN(9)))
 	case 7: // a good beginning and a bad frame behind it
 		b = append(b, wire.AppendFrame(nil, wire.Type(1+rng.IntN(14)), make([]byte, rng.IntN(64)))...)
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -13,31 +16,28 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/encoding/protowire"
 
+	"whorl/content"
 	"whorl/internal/swarmtest"
 	"whorl/swarm"
 	"whorl/swarm/wire"
 )
 
-// sealed is a record as it travels.
-type sealed struct {
-	Payload []byte `json:"payload"`
-	Sig     []byte `json:"sig"`
-}
-
-// sybils are valid records of new identities, each like that of an honest server but for what
-// change makes of it.
-func (w *World) sybils(n int, change func(i int, r *swarm.Record)) [][]byte {
+// sybils are valid records of new identities, each with what change makes of a static part such
+// as an honest server has, and of a heartbeat that says it is fast.
+func (w *World) sybils(n int, change func(i int, static map[string]any)) []wire.Part {
 	w.t.Helper()
-	like, ok := w.Gateway.Dir.Signed(w.Servers[0].Host.ID())
+	signed, ok := w.Gateway.Dir.Signed(w.Servers[0].Host.ID())
 	if !ok {
 		w.t.Fatal("the gateway has no record of the first server")
 	}
-	var s sealed
-	if err := json.Unmarshal(like, &s); err != nil {
+	like, err := wire.ParsePart(signed)
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	out := make([][]byte, n)
+	domain := content.NewDomain("whorl record static")
+	out := make([]wire.Part, n)
 	for i := range out {
 		key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 		if err != nil {
@@ -47,33 +47,71 @@ func (w *World) sybils(n int, change func(i int, r *swarm.Record)) [][]byte {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		r, err := swarm.DecodeRecord(s.Payload)
+		static := map[string]any{}
+		if err := json.Unmarshal(like.Static, &static); err != nil {
+			w.t.Fatal(err)
+		}
+		change(i, static)
+		if out[i].Static, err = json.Marshal(static); err != nil {
+			w.t.Fatal(err)
+		}
+		hash, now := domain.Of(out[i].Static), uint64(time.Now().UnixMilli())
+		var b []byte
+		number := func(tag protowire.Number, v uint64) {
+			b = protowire.AppendVarint(protowire.AppendTag(b, tag, protowire.VarintType), v)
+		}
+		text := func(tag protowire.Number, v []byte) {
+			b = protowire.AppendBytes(protowire.AppendTag(b, tag, protowire.BytesType), v)
+		}
+		fast := func(tag protowire.Number) {
+			b = protowire.AppendFixed64(protowire.AppendTag(b, tag, protowire.Fixed64Type), math.Float64bits(1e12))
+		}
+		number(1, wire.Version)
+		text(2, []byte(id))
+		text(3, hash[:])
+		number(4, now)
+		number(5, now)
+		number(6, 60_000)
+		number(7, uint64(swarm.Online))
+		fast(9)
+		fast(10)
+		sig, err := key.Sign(append([]byte("whorl:heartbeat/1\x00"), b...))
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		r.Peer = swarm.PeerID(id.String())
-		change(i, r)
-		one := sealed{}
-		if one.Payload, err = json.Marshal(r); err == nil {
-			one.Sig, err = key.Sign(append([]byte("whorl:record/1\x00"), one.Payload...))
-		}
-		if err == nil {
-			out[i], err = json.Marshal(one)
-		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		out[i].Beat = append(append([]byte{byte(len(b))}, b...), sig...)
 	}
 	return out
 }
 
 // tells has a stranger answer every pull with some of the records, in turn.
-func (s *Stranger) tells(records [][]byte, each int) {
+func (s *Stranger) tells(records []wire.Part, each int) {
 	var turn atomic.Int64
 	s.Host.Handle(wire.ProtoDirectory, func(_ context.Context, _ swarm.PeerID, c wire.Stream) {
+		r := wire.NewReader(c)
+		if t, _, err := r.Next(); err != nil || t != wire.TypePull {
+			return
+		}
 		at := int(turn.Add(1)) * each % len(records)
 		some := append(slices.Clone(records[at:]), records[:at]...)[:each]
-		c.Write(wire.AppendJSON(nil, wire.TypeRecords, wire.Records{Now: time.Now().UnixMilli(), Records: some}))
+		offer := wire.Offer{Now: time.Now().UnixMilli()}
+		for i := range some { // under names that nobody has heard
+			offer.All = append(offer.All, wire.Offered{Tag: wire.Tag{Beat: uint64(turn.Add(int64(len(records)))), Static: uint64(i)}, Left: 60_000})
+		}
+		c.Write(wire.AppendFrame(nil, wire.TypeOffer, offer.Append(nil)))
+		t, payload, err := r.Next()
+		if err != nil || t != wire.TypeChoice {
+			return
+		}
+		choice, err := wire.ParseChoice(payload, len(some))
+		if err != nil {
+			return
+		}
+		for i, p := range some {
+			if choice.Beats.Has(i) {
+				c.Write(wire.AppendFrame(nil, wire.TypeRecords, p.Append(nil)))
+			}
+		}
 		c.Close()
 	})
 }
@@ -100,14 +138,14 @@ func TestSybils(t *testing.T) {
 		}
 	}()
 	port := victim.Addr().(*net.TCPAddr).Port
-	records := w.sybils(2500, func(i int, r *swarm.Record) {
-		fast := 1e12
-		r.Span, r.Rates.InferenceRPS, r.Throughput = swarm.Span{Start: 0, End: swarmtest.FakeBlocks}, &fast, fast
-		r.Addrs = nil
+	records := w.sybils(2500, func(i int, r map[string]any) {
+		r["span"] = swarm.Span{Start: 0, End: swarmtest.FakeBlocks}
+		var addrs []string
 		for range swarm.MaxAddrs {
-			r.Addrs = append(r.Addrs, fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port))
+			addrs = append(addrs, fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port))
 		}
-		r.Addrs[1] = fmt.Sprintf("/ip4/127.0.0.%d/tcp/%d", 2+i%250, port) // of others beside it
+		addrs[1] = fmt.Sprintf("/ip4/127.0.0.%d/tcp/%d", 2+i%250, port) // of others beside it
+		r["addrs"] = addrs
 	})
 	started := time.Now()
 	for range 2 {
@@ -136,14 +174,14 @@ func TestSybils(t *testing.T) {
 		}
 		defer c.Reset()
 		c.SetDeadline(time.Now().Add(10 * time.Second))
-		c.Write(wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Now: time.Now().UnixMilli()}))
+		c.Write(wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Now: time.Now().UnixMilli(), Most: wire.MaxOffered}))
 		kind, payload, err := wire.NewReader(c).Next()
-		var got wire.Records
-		if err != nil || kind != wire.TypeRecords || wire.Decode(kind, payload, &got) != nil {
+		if err != nil || kind != wire.TypeOffer {
 			t.Fatalf("no answer to a pull: %v %v", kind, err)
 		}
-		if len(got.Records) == 0 || len(got.Records) > len(w.Servers)+1 {
-			t.Errorf("%d records are handed on, of %d servers that are there", len(got.Records), len(w.Servers)+1)
+		got, err := wire.ParseOffer(payload)
+		if err != nil || len(got.All) == 0 || len(got.All) > len(w.Servers)+1 {
+			t.Errorf("%d records are handed on, of %d servers that are there: %v", len(got.All), len(w.Servers)+1, err)
 		}
 	}
 	// Each node may open 16 attempts at one machine, and one more in 10 s.
@@ -166,11 +204,22 @@ func TestOthersRecordsAreNotTaken(t *testing.T) {
 	defer c.Reset()
 	c.SetDeadline(time.Now().Add(10 * time.Second))
 	before, seen := w.Bootstrap.Dir.Refused(), w.Seen(w.Bootstrap)
-	c.Write(wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Own: w.sybils(4, func(int, *swarm.Record) {})}))
-	if _, _, err := wire.NewReader(c).Next(); err != nil {
+	r := wire.NewReader(c)
+	c.Write(wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Own: &wire.Tag{Beat: 1, Static: 2}}))
+	kind, payload, err := r.Next()
+	if err != nil || kind != wire.TypeOffer {
+		t.Fatalf("%v %v", kind, err)
+	}
+	offer, err := wire.ParseOffer(payload)
+	if err != nil || !offer.Beat || !offer.Static {
+		t.Fatalf("the record of the stranger is not asked for: %+v %v", offer, err)
+	}
+	choice := wire.Choice{Own: w.sybils(1, func(int, map[string]any) {})[0], Beats: wire.NewBits(len(offer.All)), Statics: wire.NewBits(len(offer.All))}
+	c.Write(wire.AppendFrame(nil, wire.TypeChoice, choice.Append(nil)))
+	if _, _, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	if w.Bootstrap.Dir.Refused() != before+4 || w.Seen(w.Bootstrap) != seen {
+	if w.Bootstrap.Dir.Refused() != before+1 || w.Seen(w.Bootstrap) != seen {
 		t.Errorf("%d refused, %d seen instead of %d", w.Bootstrap.Dir.Refused()-before, w.Seen(w.Bootstrap), seen)
 	}
 }

@@ -47,11 +47,11 @@ type limits struct {
 	teller, prefix, unseen int
 }
 
-// defaultLimits hold the largest swarm that one exchange can carry, with records of 8 kB
-// in memory on average: four times what a server of ten blocks takes.
+// defaultLimits hold the largest swarm that one exchange can carry, with records of 4 kB
+// in memory on average: half as much again as a server of ten blocks takes.
 var defaultLimits = limits{
-	all:    load{records: wire.MaxRecords, bytes: 64 << 20},
-	teller: 1, // who is not of the operator's choice tells at most 1024 peers that nobody else told
+	all:    load{records: wire.MaxOffered, bytes: 64 << 20},
+	teller: 1, // who is not of the operator's choice tells at most 2048 peers that nobody else told
 	prefix: 4, // a laboratory, or a swarm on one machine, has all its peers in one prefix
 	unseen: 6, // a quarter is left for those that were reached
 }
@@ -62,9 +62,9 @@ const usedFor = 10 * time.Minute
 
 // footprint is about what a record takes in memory: as signed and as decoded, with the
 // overhead of maps, strings and slices.
-func footprint(r *swarm.Record, signed []byte) int {
-	const fixed, text, mapped = 1 << 10, 24, 64
-	n := fixed + len(signed) + len(r.PublicName) + len(r.Version) + len(r.UID)
+func footprint(r *swarm.Record, p wire.Part) int {
+	const fixed, text, mapped = 3 << 9, 24, 64
+	n := fixed + len(p.Beat) + len(p.Static) + len(r.PublicName) + len(r.Version) + len(r.UID)
 	for _, a := range r.Addrs {
 		n += text + 3*len(a) // here, and twice among the addresses of the host
 	}
@@ -124,6 +124,7 @@ func (s *records) set(p swarm.PeerID, e *entry) {
 			delete(s.groups, old.key)
 		}
 		delete(s.peers, p)
+		s.unlist(p, old, e)
 	}
 	if e != nil {
 		e.key = e.group()

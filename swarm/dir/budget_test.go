@@ -12,6 +12,7 @@ import (
 
 	"whorl/swarm"
 	"whorl/swarm/p2p"
+	"whorl/swarm/wire"
 )
 
 // audit compares what a store counts with what it holds, and that with its limits.
@@ -37,6 +38,18 @@ func audit(t *testing.T, s *records) {
 	}
 	if !maps.Equal(groups, counted) || total != s.total || unseen != s.unseen {
 		t.Fatalf("counted %v, %v and %v unseen\nheld %v, %v and %v", counted, s.total, s.unseen, groups, total, unseen)
+	}
+	if s.changed.Len() != len(s.peers) || len(s.beats) > len(s.peers) || len(s.statics) > len(s.peers) {
+		t.Fatalf("%d records: %d in the log, %d heartbeats and %d static parts known", len(s.peers), s.changed.Len(), len(s.beats), len(s.statics))
+	}
+	last := uint64(0)
+	for at := s.changed.Front(); at != nil; at = at.Next() {
+		p := at.Value.(swarm.PeerID)
+		if e := s.peers[p]; e == nil || e.place != at || e.change <= last || len(e.part.Beat) > 0 && s.beats[e.tag.Beat] != p {
+			t.Fatalf("%s is in the log at %d, after %d: %+v", p, e.change, last, e)
+		} else {
+			last = e.change
+		}
 	}
 	if total.exceeds(s.limits.all, 8) {
 		t.Fatalf("%+v held, the limit is %+v", total, s.limits.all)
@@ -71,7 +84,7 @@ func TestFloodsLeaveTheHonest(t *testing.T) {
 			r := told(swarm.PeerID(p), seq, now.Sub(epoch), time.Minute)
 			r.Addrs = []string{"/ip4/" + addr + "/tcp/1"}
 			r.PublicName = strings.Repeat("n", names)
-			_, err := s.put(r, make([]byte, 300+4*names), from, now)
+			_, err := s.put(bare(r, make([]byte, 300+4*names)), from, now)
 			return err
 		}
 		honest := map[string]string{}
@@ -130,13 +143,13 @@ func TestNeighbourOfAFlood(t *testing.T) {
 	s := small()
 	from := source{prefix: "192.0.2.0/24"}
 	for i := range 1000 {
-		s.put(told(swarm.PeerID(fmt.Sprint("sybil", i)), 1, 0, time.Minute), nil, from, epoch)
+		s.put(bare(told(swarm.PeerID(fmt.Sprint("sybil", i)), 1, 0, time.Minute), nil), from, epoch)
 	}
-	if _, err := s.put(told("late", 1, 0, time.Minute), nil, from, epoch); !errors.Is(err, ErrFull) {
+	if _, err := s.put(bare(told("late", 1, 0, time.Minute), nil), from, epoch); !errors.Is(err, ErrFull) {
 		t.Errorf("the flood leaves room for more of it: %v", err)
 	}
 	from.at = netip.MustParseAddr("192.0.2.77")
-	if _, err := s.put(told("neighbour", 1, 0, time.Minute), nil, from, epoch); err != nil {
+	if _, err := s.put(bare(told("neighbour", 1, 0, time.Minute), nil), from, epoch); err != nil {
 		t.Error(err)
 	}
 	audit(t, s)
@@ -148,7 +161,7 @@ func TestWorth(t *testing.T) {
 	s.limits.prefix = 8
 	at := netip.MustParseAddr("192.0.2.1")
 	for _, p := range []string{"self", "used", "reached", "plain"} {
-		s.put(told(swarm.PeerID(p), 1, 0, time.Minute), nil, source{prefix: "x"}, epoch)
+		s.put(bare(told(swarm.PeerID(p), 1, 0, time.Minute), nil), source{prefix: "x"}, epoch)
 		if p != "plain" {
 			s.reach(swarm.PeerID(p), at, false, epoch)
 		}
@@ -158,8 +171,8 @@ func TestWorth(t *testing.T) {
 	if order("used", "reached") || !order("reached", "used") || !order("used", "self") {
 		t.Error("a row in use goes before one that is not")
 	}
-	s.put(told("several", 1, 0, time.Minute), nil, source{prefix: "x"}, epoch) // of one group with plain
-	s.put(told("several", 1, 0, time.Minute), nil, source{prefix: "y"}, epoch)
+	s.put(bare(told("several", 1, 0, time.Minute), nil), source{prefix: "x"}, epoch) // of one group with plain
+	s.put(bare(told("several", 1, 0, time.Minute), nil), source{prefix: "y"}, epoch)
 	if !order("plain", "several") || order("several", "plain") {
 		t.Error("a row of several tellers goes before one of one")
 	}
@@ -177,11 +190,11 @@ func TestHearsayStays(t *testing.T) {
 	put := func(seq uint64, addr string) {
 		r := told("p", seq, 0, time.Minute)
 		r.Addrs = []string{addr}
-		if _, err := s.put(r, []byte("signed"), source{prefix: "x", named: true}, epoch); err != nil {
+		if _, err := s.put(bare(r, []byte("signed")), source{prefix: "x", named: true}, epoch); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tells := func() bool { return len(s.unknownTo("q", nil, epoch)) == 1 }
+	tells := func() bool { return len(offered(s, "q")) == 1 }
 	for _, c := range []struct {
 		what string
 		do   func()
@@ -208,7 +221,7 @@ func TestHearsayStays(t *testing.T) {
 	if v := s.view(model.UID(), epoch); v.Hearsay("p") || v.Reached["p"] != "192.0.2.0/24" {
 		t.Errorf("reached: %v", v.Reached)
 	}
-	s.put(told("new", 1, 0, time.Minute), nil, source{}, epoch)
+	s.put(bare(told("new", 1, 0, time.Minute), nil), source{}, epoch)
 	if v := s.view(model.UID(), epoch); len(v.Servers) != 2 || !v.Hearsay("new") || v.Hearsay("p") {
 		t.Errorf("reached: %v", v.Reached)
 	}
@@ -216,10 +229,10 @@ func TestHearsayStays(t *testing.T) {
 
 func TestFootprintCountsWhatIsHeld(t *testing.T) {
 	r := told("p", 1, 0, time.Minute)
-	small := footprint(r, nil)
+	small := footprint(r, wire.Part{})
 	r.Addrs, r.NextRTT = []string{"/ip4/1.2.3.4/tcp/5"}, map[swarm.PeerID]float64{"q": 1}
 	r.Adapters = []swarm.Adapter{{Name: "a", Digest: "b"}}
-	if grown := footprint(r, make([]byte, 100)) - small; grown < 100+3*24 {
+	if grown := footprint(r, wire.Part{Static: make([]byte, 100)}) - small; grown < 100+3*24 {
 		t.Errorf("fields add %d bytes", grown)
 	}
 	if p2p.Prefix(netip.MustParseAddr("2001:db8:1:2::3")) != "2001:db8:1::/48" {
@@ -231,10 +244,10 @@ func TestFootprintCountsWhatIsHeld(t *testing.T) {
 func BenchmarkPutWhenFull(b *testing.B) {
 	s := newRecords("self")
 	for i := range 2 * s.limits.all.records {
-		s.put(told(swarm.PeerID(fmt.Sprint(i)), 1, 0, time.Minute), make([]byte, 2000), source{prefix: fmt.Sprint(i % 300)}, epoch)
+		s.put(bare(told(swarm.PeerID(fmt.Sprint(i)), 1, 0, time.Minute), make([]byte, 2000)), source{prefix: fmt.Sprint(i % 300)}, epoch)
 	}
 	b.ResetTimer()
 	for i := range b.N {
-		s.put(told(swarm.PeerID(fmt.Sprint("new", i)), 1, 0, time.Minute), make([]byte, 2000), source{prefix: "new"}, epoch)
+		s.put(bare(told(swarm.PeerID(fmt.Sprint("new", i)), 1, 0, time.Minute), make([]byte, 2000)), source{prefix: "new"}, epoch)
 	}
 }

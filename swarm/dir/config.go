@@ -64,6 +64,8 @@ const (
 	fanout = 8
 	// exchangeTimeout bounds one exchange.
 	exchangeTimeout = 5 * time.Second
+	// recordTimeout is added to it for each record that is to come: at 700 bytes it is 1 Mbit/s.
+	recordTimeout = 6 * time.Millisecond
 	// pingTimeout bounds the ping that decides whether a peer is suspected.
 	pingTimeout = 3 * time.Second
 	// pingsPerRefresh bounds the round trips measured per refresh.
@@ -78,6 +80,8 @@ const (
 	// maxTold is how many records one exchange brings from a teller that the operator did
 	// not name; the next brings more.
 	maxTold = 1024
+	// maxCursors is how many tellers are remembered with the place where they stopped.
+	maxCursors = 256
 	// warnEvery limits the lines about one thing, maxWarned the things remembered for it,
 	// maxLines all of them in a minute.
 	warnEvery = 10 * time.Minute

@@ -12,6 +12,7 @@ import (
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/network"
 
+	"whorl/content"
 	"whorl/swarm"
 	"whorl/swarm/budget"
 	"whorl/swarm/p2p"
@@ -40,6 +41,8 @@ type Directory struct {
 	heard   time.Time      // when an exchange last succeeded
 	records *records
 	own     *swarm.Record // what we announced last
+	restate time.Time     // when its static part was made
+	pending *swarm.Record // figures that wait for their time
 	seq     uint64        // of the last record of ours, from this process or an earlier one
 	foreign *swarm.Record // the newest record of ours that this process did not make
 	changed chan struct{}
@@ -49,8 +52,13 @@ type Directory struct {
 	lines   int       // warnings since
 	since   time.Time // this minute
 	refused uint64
-	turn    int // rotates tellers
+	turn    int       // rotates tellers
+	turned  time.Time // when it did last
+	cursors map[swarm.PeerID]cursor
 }
+
+// cursor is where this node stopped in a teller's log.
+type cursor struct{ log, at uint64 }
 
 // New starts the DHT on a host and answers pulls. It does not dial: Run does.
 func New(h *p2p.Host, cfg Config) (*Directory, error) {
@@ -66,7 +74,7 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 	d := &Directory{
 		cfg: cfg, host: h, lost: make(chan swarm.PeerID, 256), kick: make(chan struct{}, 1), lacking: make(chan struct{}, 1),
 		records: newRecords(h.ID()), changed: make(chan struct{}), first: make(chan struct{}),
-		wanted: map[swarm.UID]time.Time{}, warned: map[string]time.Time{},
+		wanted: map[swarm.UID]time.Time{}, warned: map[string]time.Time{}, cursors: map[swarm.PeerID]cursor{},
 	}
 	if len(cfg.Bootstrap) > 0 {
 		for _, s := range cfg.Bootstrap {
@@ -115,19 +123,53 @@ func (d *Directory) unreached() float64 {
 }
 
 // Announce publishes what this node serves: the record is completed with peer, addresses,
-// sequence and times, signed, kept and sent to connected peers, at once if the state or
-// the span is new. Announcing again replaces it.
+// sequence and times, signed, kept and sent to connected peers, at once if the state, the
+// span or the intent is new. Announcing again replaces it. Where nothing but figures are new
+// the record may wait for a while, which is longer the larger the swarm is.
 func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
+	news, err := d.announce(&r, false)
+	switch {
+	case err != nil:
+		return fmt.Errorf("announce: %w", err)
+	case news:
+		d.tell(ctx, fanout)
+	default:
+		d.Refresh()
+	}
+	return nil
+}
+
+// announce is Announce without telling anybody; it tells whether that is urgent. Figures wait
+// for their time unless it is due.
+func (d *Directory) announce(r *swarm.Record, due bool) (news bool, err error) {
 	now := d.cfg.Clock()
+	r.Protocol, r.Features, r.Peer = wire.Version, wire.Features, d.host.ID()
+	r.Addrs = p2p.Best(d.host.ListenAddrs(), swarm.MaxAddrs)
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.records.size()
+	before := d.own
+	news = before == nil || before.State != r.State || before.Span != r.Span || !sameIntent(before.Next, r.Next)
+	if before != nil {
+		old, still := staticOf(before), staticOf(r)
+		roundTrips, others := still.differs(&old)
+		if roundTrips && !others && !news && len(old.NextRTT) > 0 && now.Sub(d.restate) < time.Duration(n)*restateEvery {
+			r.NextRTT, roundTrips = old.NextRTT, false
+		}
+		if !roundTrips && !others && !news && !due && now.Sub(time.UnixMilli(before.Issued)) < pace(n) {
+			waits := *r
+			d.pending = &waits
+			return false, nil
+		}
+		if roundTrips || others {
+			d.restate = now
+		}
+	}
 	// Milliseconds since 1970 rise across restarts without a file to keep; should the
 	// clock be set back, the swarm reminds us of how far we were.
 	d.seq = max(d.seq+1, uint64(max(0, now.UnixMilli())))
-	r.Protocol, r.Features, r.Peer, r.Seq = wire.Version, wire.Features, d.host.ID(), d.seq
-	r.Addrs = p2p.Best(d.host.ListenAddrs(), swarm.MaxAddrs)
-	d.mu.Unlock()
-	r.Issued, r.Expires = now.UnixMilli(), now.Add(d.cfg.Expiration).UnixMilli()
-	err := errors.Join(r.Validate(), r.Manifest.Validate())
+	r.Seq, r.Issued, r.Expires = d.seq, now.UnixMilli(), now.Add(lifetime(n, d.cfg.Expiration)).UnixMilli()
+	err = errors.Join(r.Validate(), r.Manifest.Validate())
 	switch uid := r.Manifest.UID(); {
 	case err != nil:
 	case r.UID != uid:
@@ -136,29 +178,37 @@ func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
 		err = fmt.Errorf("the manifest of %s names no weights, so nobody could check them", r.Manifest.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("announce: %w", err)
+		return false, err
 	}
-	signed, err := seal(d.host.Sign, &r)
+	signed, err := seal(d.host.Sign, r)
 	if err != nil {
-		return fmt.Errorf("announce: %w", err)
+		return false, err
 	}
-	d.mu.Lock()
-	before := d.own
-	d.own = &r
-	d.records.manifests.keep(r.Manifest)
-	_, err = d.records.put(&r, signed, source{named: true}, now)
+	d.own, d.pending = signed.record, nil
+	d.records.keep(r.Manifest)
+	_, err = d.records.put(signed, source{named: true}, now)
 	d.touch()
-	d.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("announce: %w", err)
-	}
-	if before == nil || before.State != r.State || before.Span != r.Span {
-		d.tell(ctx, fanout)
-	} else {
-		d.Refresh()
-	}
-	return nil
+	return news, err
 }
+
+// renew announces figures whose time has come.
+func (d *Directory) renew() {
+	now := d.cfg.Clock()
+	d.mu.Lock()
+	r := d.pending
+	if r != nil && d.own != nil && now.Sub(time.UnixMilli(d.own.Issued)) < pace(d.records.size()) {
+		r = nil
+	}
+	d.mu.Unlock()
+	if r == nil {
+		return
+	}
+	if _, err := d.announce(r, true); err != nil {
+		d.warn("renew", "the record cannot be renewed", "reason", err)
+	}
+}
+
+func sameIntent(a, b *swarm.Intent) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // touch wakes those who wait for a change. mu is held.
 func (d *Directory) touch() {
@@ -206,7 +256,8 @@ func (d *Directory) Views() []swarm.View {
 	return d.records.views(d.cfg.Clock())
 }
 
-// Signed is a peer's record as it was signed, not to be changed; false if none is known.
+// Signed is a peer's record as it was signed, for Accept of another node; false if none is
+// known.
 func (d *Directory) Signed(p swarm.PeerID) ([]byte, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,32 +265,38 @@ func (d *Directory) Signed(p swarm.PeerID) ([]byte, bool) {
 	if e == nil {
 		return nil, false
 	}
-	return e.signed, true
+	return e.part.Append(nil), true
 }
 
 // Accept verifies a signed record and takes it in, so that its peer can be dialled. It
 // returns the newest record known of that peer: an older one, told late or replayed, is
 // no error and changes nothing.
 func (d *Directory) Accept(signed []byte) (*swarm.Record, error) {
-	return d.accept(signed, source{}, "")
+	p, err := wire.ParsePart(signed)
+	if err != nil {
+		d.refuse("", source{}, err)
+		return nil, err
+	}
+	return d.accept(p, source{}, "")
 }
 
 // accept is Accept of what somebody tells; with only, a record of another peer is refused.
-func (d *Directory) accept(signed []byte, from source, only swarm.PeerID) (*swarm.Record, error) {
+func (d *Directory) accept(p wire.Part, from source, only swarm.PeerID) (*swarm.Record, error) {
 	now := d.cfg.Clock()
 	var newest *swarm.Record
-	r, who, err := open(signed, now, d.host.Verify, func(who swarm.PeerID, seq uint64) error {
+	o, who, err := open(p, now, d.host.Verify, func(who swarm.PeerID, seq uint64, hash content.Hash) (*swarm.Record, []byte, error) {
 		if only != "" && who != only {
-			return fmt.Errorf("%w: %s brings one of %.100q", ErrTeller, only.Short(), string(who))
+			return nil, nil, fmt.Errorf("%w: %s brings one of %.100q", ErrTeller, only.Short(), string(who))
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if e := d.records.peers[who]; e != nil && who != d.host.ID() && seq <= e.record.Seq {
 			d.records.vouch(who, from)
 			newest = e.record
-			return errKnown
+			return nil, nil, errKnown
 		}
-		return nil
+		like, raw := d.records.like(hash)
+		return like, raw, nil
 	})
 	switch {
 	case newest != nil:
@@ -247,14 +304,15 @@ func (d *Directory) accept(signed []byte, from source, only swarm.PeerID) (*swar
 	case err != nil:
 		d.refuse(who, from, err)
 		return nil, err
-	case r.Peer == d.host.ID():
-		return r, d.hearOfUs(r)
+	case who == d.host.ID():
+		return o.record, d.hearOfUs(o.record)
 	}
+	r := o.record
 	if c := d.host.Contacts(r.Peer); len(c) > 0 {
 		from.at, from.dialled = c[0].IP, c[0].Dialled
 	}
 	d.mu.Lock()
-	news, err := d.records.put(r, signed, from, now)
+	news, err := d.records.put(o, from, now)
 	if news {
 		d.touch()
 	} else if e := d.records.peers[r.Peer]; err == nil {

@@ -53,30 +53,15 @@ func (d *Directory) tellers(n int) []swarm.PeerID {
 		all = append(all, swarm.PeerID(id.String()))
 	}
 	slices.Sort(all)
+	now := d.cfg.Clock()
 	d.mu.Lock()
-	d.turn++
-	at, initial := d.turn, d.initial
-	d.mu.Unlock()
-	return chooseTellers(initial, all, n, at)
-}
-
-// chooseTellers takes up to n of the connected peers: initial ones for up to half of them,
-// rounded up, since everybody tells those, the others from a place that moves with each
-// turn.
-func chooseTellers(initial, connected []swarm.PeerID, n, turn int) []swarm.PeerID {
-	var out []swarm.PeerID
-	take := func(p swarm.PeerID, most int) {
-		if len(out) < most && slices.Contains(connected, p) && !slices.Contains(out, p) {
-			out = append(out, p)
-		}
+	defer d.mu.Unlock()
+	size := d.records.size()
+	if now.Sub(d.turned) >= stay(size)/tellers || now.Before(d.turned) {
+		d.turn++
+		d.turned = now
 	}
-	for i := range initial {
-		take(initial[(i+turn)%len(initial)], (n+1)/2)
-	}
-	for i := range connected {
-		take(connected[(i+turn)%len(connected)], n)
-	}
-	return out
+	return chooseTellers(d.host.ID(), d.initial, all, n, d.turn, size > crowd)
 }
 
 // exchange sends our own record to a peer and takes in what it knows.
@@ -98,17 +83,21 @@ func (d *Directory) exchange(ctx context.Context, p swarm.PeerID) error {
 	return err
 }
 
+// pull is one exchange as its asker (wire.Pull).
 func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	start, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	s, err := d.host.Dial(ctx, p, wire.ProtoDirectory)
+	s, err := d.host.Dial(start, p, wire.ProtoDirectory)
 	if err != nil {
 		return err
 	}
 	defer s.Reset()
 	defer context.AfterFunc(ctx, func() { s.Reset() })()
+	s.SetDeadline(time.Now().Add(exchangeTimeout))
 	asked := d.cfg.Clock()
-	if _, err := s.Write(wire.AppendJSON(nil, wire.TypePull, d.question())); err != nil {
+	from := d.source(p)
+	question, own := d.question(p, from)
+	if _, err := s.Write(wire.AppendJSON(nil, wire.TypePull, question)); err != nil {
 		return err
 	}
 	r := wire.NewReader(bufio.NewReader(s))
@@ -125,58 +114,134 @@ func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
 			return err
 		}
 		return f.Err(p)
-	case wire.TypeRecords:
+	case wire.TypeOffer:
 	default:
 		return fmt.Errorf("%w: type %d in answer to a pull", wire.ErrFrame, t)
 	}
-	var got wire.Records
-	if err := wire.Decode(t, payload, &got); err != nil {
+	offer, err := wire.ParseOffer(payload)
+	if err != nil {
 		return err
 	}
-	d.compareClocks(p, got.Now, asked)
-	from, most := d.source(p), maxTold
-	if from.named {
-		most = wire.MaxRecords
+	r.Release()
+	d.compareClocks(p, offer.Now, asked)
+	lefts, all, err := d.choose(s, offer, own, from)
+	if err != nil {
+		return err
 	}
-	d.take(got.Records, most, from, "")
+	s.SetDeadline(time.Now().Add(within(len(lefts))))
+	for len(lefts) > 0 {
+		t, payload, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("exchange with %s: %w", p.Short(), err)
+		}
+		if t != wire.TypeRecords {
+			return fmt.Errorf("%w: type %d instead of records", wire.ErrFrame, t)
+		}
+		parts, err := wire.ParseParts(payload)
+		if err != nil {
+			return err
+		}
+		if len(parts) == 0 || len(parts) > len(lefts) {
+			return fmt.Errorf("%w: %d records where %d are to come", wire.ErrFrame, len(parts), len(lefts))
+		}
+		for i, part := range parts {
+			from.left = lefts[i]
+			d.accept(part, from, "") // refusals are counted and logged there; they do not spoil the others
+		}
+		lefts = lefts[len(parts):]
+	}
+	if all {
+		d.stopped(p, cursor{offer.Log, offer.At})
+		if offer.More {
+			d.Refresh()
+		}
+	}
 	err = s.Close()
 	r.Release()
 	d.fetchMissing(ctx, p)
 	return err
 }
 
-func (d *Directory) question() wire.Pull {
-	q := wire.Pull{Version: wire.Version, Features: wire.Features, Swarm: d.cfg.Swarm, Now: d.cfg.Clock().UnixMilli()}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q.Known = d.records.known(d.cfg.Clock())
-	if e := d.records.peers[d.host.ID()]; e != nil {
-		q.Own = [][]byte{e.signed}
-	}
-	return q
+// within is how long so many records may take.
+func within(records int) time.Duration {
+	return exchangeTimeout + time.Duration(records)*recordTimeout
 }
 
-// compareClocks warns when a peer's clock is far from ours: one of the two is refused by
-// the others. asked is when it was asked, or now if it has just told the time.
+// choose answers an offer, if there is anything to say. It returns how long each record that
+// is to come has to live, and whether nothing was passed over.
+func (d *Directory) choose(s wire.Stream, offer *wire.Offer, own wire.Part, from source) (lefts []time.Duration, all bool, err error) {
+	now := d.cfg.Clock()
+	d.mu.Lock()
+	c, n, all := d.records.pick(offer, d.records.allow(from, now), from, now)
+	d.records.spend(from, n, now)
+	d.mu.Unlock()
+	if offer.Beat {
+		c.Own.Beat = own.Beat
+	}
+	if offer.Static {
+		c.Own.Static = own.Static
+	}
+	if n == 0 && len(c.Own.Beat) == 0 {
+		return nil, all, nil
+	}
+	for i, e := range offer.All {
+		if c.Beats.Has(i) {
+			lefts = append(lefts, time.Duration(e.Left)*time.Millisecond)
+		}
+	}
+	_, err = s.Write(wire.AppendFrame(nil, wire.TypeChoice, c.Append(nil)))
+	return lefts, all, err
+}
+
+// question begins an exchange with a peer; own is this node's record.
+func (d *Directory) question(p swarm.PeerID, from source) (q wire.Pull, own wire.Part) {
+	now := d.cfg.Clock()
+	q = wire.Pull{Version: wire.Version, Features: wire.Features, Swarm: d.cfg.Swarm, Now: now.UnixMilli(), Most: wire.MaxOffered}
+	if !from.named {
+		q.Most = maxTold
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.cursors[p]
+	q.Log, q.Since = c.log, c.at
+	if e := d.records.peers[d.host.ID()]; e != nil {
+		q.Own, own = &e.tag, e.part
+	}
+	return q, own
+}
+
+// stopped notes how far a teller's log is known.
+func (d *Directory) stopped(p swarm.PeerID, at cursor) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.cursors[p]; !ok && len(d.cursors) >= maxCursors {
+		for q := range d.cursors { // any: who is asked again offers more than it needs, once
+			delete(d.cursors, q)
+			break
+		}
+	}
+	d.cursors[p] = at
+}
+
+// compareClocks warns when a peer's clock is far from ours, and says so in another way when one
+// of the two is refused by the others. asked is when it was asked, or now if it has just told the time.
 func (d *Directory) compareClocks(p swarm.PeerID, theirs int64, asked time.Time) {
 	if theirs == 0 {
 		return
 	}
 	now := d.cfg.Clock()
 	middle := asked.Add(now.Sub(asked) / 2)
-	if ahead := middle.Sub(time.UnixMilli(theirs)); ahead > MaxSkew || ahead < -MaxSkew {
-		way := "ahead of"
-		if ahead < 0 {
-			way, ahead = "behind", -ahead
-		}
-		d.warn("clock "+string(p), "clocks disagree: records of one of the two are refused until they are set",
-			"peer", p, "reason", fmt.Sprintf("this node's clock is %v %s the peer's, at most %v is allowed", ahead.Round(time.Second), way, MaxSkew))
+	ahead, way := middle.Sub(time.UnixMilli(theirs)), "ahead of"
+	if ahead < 0 {
+		way, ahead = "behind", -ahead
 	}
-}
-
-// take accepts records; bad ones are counted and do not spoil the others.
-func (d *Directory) take(all [][]byte, most int, from source, only swarm.PeerID) {
-	for _, signed := range all[:min(len(all), most)] {
-		d.accept(signed, from, only) // refusals are counted and logged there
+	text := "clocks disagree: records of one of the two are refused until they are set"
+	switch {
+	case ahead <= WarnSkew:
+		return
+	case ahead <= MaxSkew:
+		text = "clocks differ: set them before records are refused"
 	}
+	d.warn("clock "+string(p), text,
+		"peer", p, "reason", fmt.Sprintf("this node's clock is %v %s the peer's, at most %v is allowed", ahead.Round(time.Second), way, MaxSkew))
 }

@@ -30,7 +30,7 @@ func (d *Directory) Keep(m swarm.Manifest) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.records.manifests.keep(m)
+	d.records.keep(m)
 	return nil
 }
 
@@ -147,6 +147,7 @@ func (d *Directory) receive(uid swarm.UID, raw []byte) error {
 		err = fmt.Errorf("%w of manifests", ErrFull)
 	}
 	if held {
+		d.records.changeAll(uid)
 		d.touch()
 	}
 	return err

@@ -40,12 +40,14 @@ func newManifests() manifests {
 	return manifests{held: map[swarm.UID]*heldManifest{}, failed: map[swarm.UID]failure{}}
 }
 
-// keep takes in a manifest of this node's own.
-func (s *manifests) keep(m swarm.Manifest) {
+// keep takes in a manifest of this node's own; it tells its name, and whether it is new here.
+func (s *manifests) keep(m swarm.Manifest) (uid swarm.UID, news bool) {
 	raw := m.Encode()
-	uid := swarm.UID(content.Sum(raw).String())
+	uid = swarm.UID(content.Sum(raw).String())
+	news = s.held[uid] == nil
 	s.drop(uid)
 	s.add(uid, &heldManifest{m, raw, true})
+	return uid, news
 }
 
 // put takes in what somebody sent for a UID and keeps it; servers tells how many records name a UID. It

@@ -97,7 +97,7 @@ func TestMissing(t *testing.T) {
 	put := func(p swarm.PeerID, m swarm.Manifest, reached bool) {
 		r := told(p, 1, 0, 10*time.Minute)
 		r.UID = m.UID()
-		s.put(r, nil, source{}, epoch)
+		s.put(bare(r, nil), source{}, epoch)
 		if reached {
 			met(s, p)
 		}
@@ -170,6 +170,10 @@ func TestManifestLiars(t *testing.T) {
 	a.announce(t, 0, 4, swarm.Online)
 	boot.until(t, "a", servers(1))
 	signed, _ := boot.Signed(a.host.ID())
+	part, err := wire.ParsePart(signed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	evil := numbered(666, 4)
 	liar := func(answer func(t wire.Type, s wire.Stream)) *p2p.Host {
 		h := newHost(t, p2p.Config{})
@@ -179,7 +183,7 @@ func TestManifestLiars(t *testing.T) {
 				return
 			}
 			if ty == wire.TypePull {
-				s.Write(wire.AppendJSON(nil, wire.TypeRecords, wire.Records{Records: [][]byte{signed}}))
+				tells(s, part)
 			} else {
 				answer(ty, s)
 			}

@@ -2,11 +2,14 @@ package dir
 
 import (
 	"cmp"
+	"container/list"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"time"
 
+	"whorl/content"
 	"whorl/swarm"
 	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
@@ -25,17 +28,29 @@ type records struct {
 	order   uint64
 	gone    []swarm.PeerID // left without a trace since evicted was called
 
+	// What is new here is told by place in this log (gossip.go).
+	log     uint64                  // names it
+	changes uint64                  // rises with each change that others may want to hear of
+	changed *list.List              // of swarm.PeerID, one per peer, by when it changed last
+	beats   map[uint64]swarm.PeerID // whose record has the heartbeat of a tag
+	statics map[uint64]swarm.PeerID // and whose the static part
+	told    map[string]*allowance   // by prefix of who told it
+
 	manifests manifests
 }
 
 type entry struct {
 	record  *swarm.Record
-	signed  []byte
+	part    wire.Part    // as it travels
+	hash    content.Hash // of its static part
+	tag     wire.Tag
 	bytes   int       // what it takes in memory
 	key     string    // of the group that it counts for
 	until   time.Time // by our clock
 	order   uint64    // rises with each new peer
 	suspect bool
+	change  uint64        // when it changed last, by the log's count
+	place   *list.Element // in the log
 
 	reached  time.Time  // when the peer last proved to be there; zero: never
 	at       netip.Addr // where that was
@@ -54,8 +69,10 @@ type entry struct {
 
 // source says who told a record.
 type source struct {
-	prefix string // of the teller's address; "" if it came with a session
-	named  bool   // the operator named this teller
+	prefix string        // of the teller's address; "" if it came with a session
+	named  bool          // the operator named this teller
+	left   time.Duration // how long the teller lets the record live; 0: not said
+	clock  int64         // of the record's own peer as it tells it, unix milliseconds; 0: not said
 
 	at      netip.Addr // where the record's own peer is connected from now, if it is
 	dialled bool       // by this node
@@ -69,23 +86,23 @@ func (e *entry) seen(now time.Time) bool { return now.Before(e.until) && !e.susp
 func (e *entry) told(now time.Time) bool { return e.seen(now) && !e.reached.IsZero() && e.proven }
 
 func newRecords(self swarm.PeerID) *records {
-	return &records{self: self, limits: defaultLimits, peers: map[swarm.PeerID]*entry{}, groups: map[string]*group{}, manifests: newManifests()}
+	return &records{
+		self: self, limits: defaultLimits, peers: map[swarm.PeerID]*entry{}, groups: map[string]*group{}, manifests: newManifests(),
+		log: rand.Uint64() | 1, changed: list.New(), beats: map[uint64]swarm.PeerID{}, statics: map[uint64]swarm.PeerID{}, told: map[string]*allowance{},
+	}
 }
 
 // put takes a verified record in; it tells whether anything changed. A peer's record is
-// only replaced by one with a higher sequence. It lives as long as it says from its
-// receipt on, but not beyond its own expiry by more than clocks may differ: handing an old
-// record on does not keep a dead server alive. A record that has no room is refused with
-// ErrFull.
-func (s *records) put(r *swarm.Record, signed []byte, from source, now time.Time) (bool, error) {
+// only replaced by one with a higher sequence. It lives as long as it says from when its peer
+// told it on, as far as tellers say how long ago that was, but not beyond its own expiry by more
+// than clocks may differ: handing an old record on does not keep a dead server alive. A record
+// that has no room is refused with ErrFull.
+func (s *records) put(o *sealed, from source, now time.Time) (bool, error) {
+	r := o.record
 	old := s.peers[r.Peer]
 	if old != nil && !r.Newer(old.record) {
 		s.vouch(r.Peer, from)
 		return false, nil
-	}
-	until := now.Add(time.Duration(r.Expires-r.Issued) * time.Millisecond)
-	if last := time.UnixMilli(r.Expires).Add(MaxSkew); last.Before(until) {
-		until = last
 	}
 	s.order++
 	e := &entry{order: s.order, teller: from.prefix, named: from.named}
@@ -98,9 +115,11 @@ func (s *records) put(r *swarm.Record, signed []byte, from source, now time.Time
 		e.reached, e.at = now, from.at
 		e.proven = e.proven || isAt(r, from.at) || from.dialled && !hasIPs(r)
 	}
-	e.record, e.signed, e.until, e.bytes = r, slices.Clone(signed), until, footprint(r, signed)
+	e.record, e.part, e.hash, e.tag, e.bytes = r, o.part, o.hash, o.tag(), footprint(r, o.part)
+	e.until = ends(r, from, now)
 	s.set(r.Peer, e)
-	s.soonest = earlier(s.soonest, until)
+	s.change(r.Peer)
+	s.soonest = earlier(s.soonest, e.until)
 	if old != nil {
 		s.vouch(r.Peer, from)
 	}
@@ -115,6 +134,34 @@ func (s *records) put(r *swarm.Record, signed []byte, from source, now time.Time
 		return false, s.noRoom(r.Peer)
 	}
 	return true, nil
+}
+
+// ends is when a record ends by our clock.
+func ends(r *swarm.Record, from source, now time.Time) time.Time {
+	left := time.Duration(r.Expires-r.Issued) * time.Millisecond
+	if from.left > 0 {
+		left = min(left, from.left)
+	}
+	if from.clock > 0 {
+		left = min(left, time.Duration(r.Expires-from.clock)*time.Millisecond)
+	}
+	return earlier(now.Add(left), time.UnixMilli(r.Expires).Add(MaxSkew))
+}
+
+// like finds a record with a static part, and the bytes of that.
+func (s *records) like(hash content.Hash) (*swarm.Record, []byte) {
+	p, ok := s.statics[tagOf(hash)]
+	if e := s.peers[p]; ok && e != nil && e.hash == hash {
+		return e.record, e.part.Static
+	}
+	return nil, nil
+}
+
+// keep takes in a manifest of this node's own.
+func (s *records) keep(m swarm.Manifest) {
+	if uid, news := s.manifests.keep(m); news {
+		s.changeAll(uid)
+	}
 }
 
 func (s *records) noRoom(p swarm.PeerID) error {
@@ -145,6 +192,9 @@ func (s *records) reach(p swarm.PeerID, at netip.Addr, dialled bool, now time.Ti
 	changed.reached, changed.at, changed.failures, changed.retry, changed.suspect = now, at, 0, time.Time{}, false
 	changed.proven = e.proven || isAt(e.record, at) || dialled && !hasIPs(e.record)
 	s.set(p, &changed)
+	if !e.told(now) && changed.told(now) {
+		s.change(p)
+	}
 	s.fit(changed.key)
 	return e.suspect || e.reached.IsZero()
 }
@@ -163,8 +213,9 @@ func (s *records) unproven(p swarm.PeerID, draw float64, now time.Time) []string
 
 // prove notes that a peer answered at an address of its record.
 func (s *records) prove(p swarm.PeerID) {
-	if e := s.peers[p]; e != nil {
+	if e := s.peers[p]; e != nil && !e.proven {
 		e.proven = true
+		s.change(p)
 	}
 }
 
@@ -218,44 +269,6 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// known lists the sequence numbers of what is alive, for a pull.
-func (s *records) known(now time.Time) map[swarm.PeerID]uint64 {
-	out := make(map[swarm.PeerID]uint64, len(s.peers))
-	for p, e := range s.peers {
-		if now.Before(e.until) && len(out) < wire.MaxKnown {
-			out[p] = e.record.Seq
-		}
-	}
-	return out
-}
-
-// unknownTo lists the envelopes of what may be told and is newer than what the asker knows,
-// the newest first, up to the limits of an answer; the next pull brings the rest. The asker's
-// own record is told even under suspicion: after a restart it must know its last sequence.
-// Others are told once this node can give the manifest that they name as well.
-func (s *records) unknownTo(asker swarm.PeerID, known map[swarm.PeerID]uint64, now time.Time) [][]byte {
-	var news []*entry
-	for p, e := range s.peers {
-		seq, ok := known[p]
-		held := s.manifests.held[e.record.UID] != nil
-		if told := held && e.told(now) || (p == asker || p == s.self) && now.Before(e.until); told && (!ok || seq < e.record.Seq) {
-			news = append(news, e)
-		}
-	}
-	slices.SortFunc(news, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(b.record.Seq, a.record.Seq), cmp.Compare(a.record.Peer, b.record.Peer))
-	})
-	out, size := [][]byte{}, 0
-	for _, e := range news {
-		size += (len(e.signed)+2)/3*4 + len(`"",`)
-		if len(out) == wire.MaxRecords || size > wire.MaxRecordsSize {
-			break
-		}
-		out = append(out, e.signed)
-	}
-	return out
 }
 
 // view is the snapshot of one model; its manifest is zero if nobody serves it, or if its

@@ -21,6 +21,17 @@ func told(p swarm.PeerID, seq uint64, issued, life time.Duration) *swarm.Record 
 	return &r
 }
 
+// bare is a record with bytes that nobody signed; still is its static part.
+func bare(r *swarm.Record, still []byte) *sealed {
+	return &sealed{r, wire.Part{Beat: fmt.Append(nil, r.Peer, " ", r.Seq), Static: still}, staticDomain.Of(still)}
+}
+
+// offered are the records that a store tells an asker who knows nothing.
+func offered(s *records, asker swarm.PeerID) []wire.Part {
+	_, parts := s.offer(asker, &wire.Pull{Most: wire.MaxOffered}, epoch)
+	return parts
+}
+
 // roomy is a store that any one teller may fill.
 func roomy() *records {
 	s := newRecords("self")
@@ -50,21 +61,21 @@ func TestPut(t *testing.T) {
 		{"a newer one", told("p", 6, 0, time.Minute), true},
 		{"another peer", told("q", 1, 0, time.Minute), true},
 	} {
-		if got, err := s.put(c.r, []byte("x"), source{}, epoch); got != c.want || err != nil {
+		if got, err := s.put(bare(c.r, []byte("x")), source{}, epoch); got != c.want || err != nil {
 			t.Errorf("%s: %v %v, want %v", c.what, got, err, c.want)
 		}
 	}
-	for i := range wire.MaxRecords {
-		s.put(told(swarm.PeerID(fmt.Sprint(i)), 1, 0, time.Minute), nil, source{}, epoch)
+	for i := range wire.MaxOffered {
+		s.put(bare(told(swarm.PeerID(fmt.Sprint(i)), 1, 0, time.Minute), nil), source{}, epoch)
 	}
-	if _, err := s.put(told("new", 1, 0, time.Minute), nil, source{}, epoch); !errors.Is(err, ErrFull) || len(s.peers) != wire.MaxRecords {
+	if _, err := s.put(bare(told("new", 1, 0, time.Minute), nil), source{}, epoch); !errors.Is(err, ErrFull) || len(s.peers) != wire.MaxOffered {
 		t.Errorf("a full store of %d: %v", len(s.peers), err)
 	}
-	if news, err := s.put(told("p", 7, 0, time.Minute), nil, source{}, epoch); !news || err != nil {
+	if news, err := s.put(bare(told("p", 7, 0, time.Minute), nil), source{}, epoch); !news || err != nil {
 		t.Errorf("a known peer in a full store: %v %v", news, err)
 	}
 	later := epoch.Add(2 * time.Minute)
-	if news, err := s.put(told("new", 1, 2*time.Minute, time.Minute), nil, source{}, later); !news || err != nil || len(s.peers) != 1 {
+	if news, err := s.put(bare(told("new", 1, 2*time.Minute, time.Minute), nil), source{}, later); !news || err != nil || len(s.peers) != 1 {
 		t.Errorf("a full store of expired records: %v %v, %d left", news, err, len(s.peers))
 	}
 }
@@ -85,7 +96,7 @@ func TestLifetime(t *testing.T) {
 	} {
 		s := roomy()
 		now := epoch.Add(time.Duration(c.received) * time.Second)
-		s.put(told("p", 1, time.Duration(c.issued)*time.Second, time.Minute), nil, source{}, now)
+		s.put(bare(told("p", 1, time.Duration(c.issued)*time.Second, time.Minute), nil), source{}, now)
 		end := now.Add(time.Duration(c.want) * time.Second)
 		if len(s.view(model.UID(), end.Add(-time.Millisecond)).Servers) != 1 || s.prune(end.Add(-time.Millisecond)) {
 			t.Errorf("%s: gone before %d s", c.what, c.want)
@@ -99,64 +110,23 @@ func TestLifetime(t *testing.T) {
 func TestSuspicion(t *testing.T) {
 	s := roomy()
 	seen := func() int { return len(s.views(epoch)) }
-	s.put(told("p", 1, 0, time.Minute), []byte("1"), source{}, epoch)
+	s.put(bare(told("p", 1, 0, time.Minute), []byte("1")), source{}, epoch)
 	met(s, "p")
-	if s.suspect("nobody") || !s.suspect("p") || s.suspect("p") || seen() != 0 || len(s.unknownTo("", nil, epoch)) != 0 {
+	if s.suspect("nobody") || !s.suspect("p") || s.suspect("p") || seen() != 0 || len(offered(s, "")) != 0 {
 		t.Error("a suspect is seen or told")
 	}
-	if len(s.unknownTo("p", nil, epoch)) != 1 {
+	if len(offered(s, "p")) != 1 {
 		t.Error("a suspect does not hear its own record")
 	}
-	if s.put(told("p", 1, 0, time.Minute), []byte("1"), source{}, epoch); seen() != 0 {
+	if s.put(bare(told("p", 1, 0, time.Minute), []byte("1")), source{}, epoch); seen() != 0 {
 		t.Error("hearing the same again clears a suspicion")
 	}
 	if at := netip.MustParseAddr("192.0.2.1"); !s.reach("p", at, true, epoch) || s.reach("p", at, true, epoch) || seen() != 1 {
 		t.Error("an answer does not clear a suspicion")
 	}
 	s.suspect("p")
-	if s.put(told("p", 2, 0, time.Minute), []byte("2"), source{}, epoch); seen() != 1 {
+	if s.put(bare(told("p", 2, 0, time.Minute), []byte("2")), source{}, epoch); seen() != 1 {
 		t.Error("a newer record does not clear a suspicion")
-	}
-}
-
-// A pull brings what the asker lacks, within the limits of an answer, the rest with the
-// next pull.
-func TestUnknownTo(t *testing.T) {
-	teller, asker := roomy(), roomy()
-	for i := range 40 {
-		r := told(swarm.PeerID(fmt.Sprintf("p%02d", i)), uint64(i+1), 0, time.Minute)
-		teller.put(r, make([]byte, 100<<10), source{}, epoch)
-		met(teller, r.Peer)
-		if i%2 == 0 {
-			asker.put(r, nil, source{}, epoch)
-		}
-	}
-	asker.put(told("p02", 99, 0, time.Minute), nil, source{}, epoch) // the asker knows better
-	asker.put(told("p39", 39, 0, time.Minute), nil, source{}, epoch) // the asker knows an older one
-	lacks := 20
-	for rounds := 0; lacks > 0; rounds++ {
-		size := 0
-		got := teller.unknownTo("", asker.known(epoch), epoch)
-		for _, signed := range got {
-			size += len(signed) * 4 / 3
-		}
-		if len(got) == 0 || size > wire.MaxRecordsSize || rounds > 5 {
-			t.Fatalf("round %d: %d records of %d bytes, %d to go", rounds, len(got), size, lacks)
-		}
-		if rounds == 0 && len(got) == lacks {
-			t.Error("the limit was not tried")
-		}
-		lacks -= len(got)
-		for i, n := 0, 0; i < 40 && n < len(got); i++ { // newest first, as they came
-			p := swarm.PeerID(fmt.Sprintf("p%02d", 39-i))
-			if e := teller.peers[p]; asker.peers[p] == nil || asker.peers[p].record.Seq < e.record.Seq {
-				asker.put(e.record, nil, source{}, epoch)
-				n++
-			}
-		}
-	}
-	if got := teller.unknownTo("", asker.known(epoch), epoch); len(got) != 0 {
-		t.Errorf("%d records are told twice", len(got))
 	}
 }
 
@@ -167,42 +137,15 @@ func TestViews(t *testing.T) {
 	other.UID = other.Manifest.UID()
 	s.manifests.keep(model)
 	s.manifests.keep(other.Manifest)
-	s.put(told("p", 1, 0, time.Minute), nil, source{}, epoch)
-	s.put(told("o", 1, 0, time.Minute), nil, source{}, epoch)
-	s.put(other, nil, source{}, epoch)
+	s.put(bare(told("p", 1, 0, time.Minute), nil), source{}, epoch)
+	s.put(bare(told("o", 1, 0, time.Minute), nil), source{}, epoch)
+	s.put(bare(other, nil), source{}, epoch)
 	v := s.views(epoch)
 	if len(v) != 2 || v[0].Manifest.Name != "another" || len(v[1].Servers) != 2 || v[1].Servers[0].Peer != "o" || !v[1].At.Equal(epoch) {
 		t.Errorf("%+v", v)
 	}
 	if v := s.view("nothing", epoch); v.Manifest.Blocks != 0 || len(v.Servers) != 0 {
 		t.Errorf("%+v", v)
-	}
-}
-
-func TestChooseTellers(t *testing.T) {
-	for _, c := range []struct {
-		initial, connected string
-		n, turn            int
-		want               string
-	}{
-		{"B", "", 3, 0, "[]"},
-		{"B", "B", 3, 7, "[B]"},
-		{"", "abcd", 3, 0, "[a b c]"},
-		{"", "abcd", 3, 3, "[d a b]"},
-		{"B", "Babcd", 3, 2, "[B b c]"},
-		{"BCD", "BCDab", 3, 0, "[B C D]"},
-		{"BCD", "BCDab", 3, 3, "[B C a]"},
-		{"BC", "Cab", 3, 0, "[C a b]"},
-	} {
-		ids := func(s string) (out []swarm.PeerID) {
-			for _, r := range s {
-				out = append(out, swarm.PeerID(r))
-			}
-			return out
-		}
-		if got := fmt.Sprint(chooseTellers(ids(c.initial), ids(c.connected), c.n, c.turn)); got != c.want {
-			t.Errorf("%+v: %s", c, got)
-		}
 	}
 }
 

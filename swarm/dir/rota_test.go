@@ -15,7 +15,7 @@ func TestEveryServerIsMeasured(t *testing.T) {
 		s := roomy()
 		for i := range n {
 			p := swarm.PeerID(fmt.Sprint("p", i))
-			s.put(told(p, 1, 0, 30*time.Minute), nil, source{}, epoch)
+			s.put(bare(told(p, 1, 0, 30*time.Minute), nil), source{}, epoch)
 			met(s, p)
 		}
 		last := map[swarm.PeerID]int{}
@@ -40,18 +40,18 @@ func TestFloodDelaysNoMeasurement(t *testing.T) {
 	s := newRecords("self")
 	wanted := map[swarm.UID]time.Time{model.UID(): epoch}
 	for i := range 1000 {
-		s.put(told(swarm.PeerID(fmt.Sprint("sybil", i)), 1, 0, time.Minute), nil, source{prefix: "192.0.2.0/24"}, epoch)
+		s.put(bare(told(swarm.PeerID(fmt.Sprint("sybil", i)), 1, 0, time.Minute), nil), source{prefix: "192.0.2.0/24"}, epoch)
 	}
 	for i := range 12 {
 		p := swarm.PeerID(fmt.Sprint("known", i))
-		s.put(told(p, 1, 0, time.Minute), nil, source{prefix: "x"}, epoch)
+		s.put(bare(told(p, 1, 0, time.Minute), nil), source{prefix: "x"}, epoch)
 		s.reach(p, netip.MustParseAddr("198.51.100.1"), true, epoch)
 	}
 	used := map[swarm.PeerID]time.Time{"known3": epoch, "known7": epoch}
 	s.use(used, epoch)
 	r := told("newcomer", 1, 0, time.Minute)
 	r.Addrs = []string{"/ip4/203.0.113.5/tcp/1"}
-	s.put(r, nil, source{prefix: "y", named: true}, epoch)
+	s.put(bare(r, nil), source{prefix: "y", named: true}, epoch)
 	measured := map[swarm.PeerID]int{}
 	for round := range 2 {
 		now := epoch.Add(time.Duration(round) * time.Second)
@@ -82,7 +82,7 @@ func TestFloodDelaysNoMeasurement(t *testing.T) {
 // dialled at all unless this node has a use for it.
 func TestSilentPeersAreLeftAlone(t *testing.T) {
 	s := roomy()
-	s.put(told("p", 1, 0, 30*time.Minute), nil, source{}, epoch)
+	s.put(bare(told("p", 1, 0, 30*time.Minute), nil), source{}, epoch)
 	met(s, "p")
 	asked := 0
 	for second := range 600 {
@@ -97,7 +97,7 @@ func TestSilentPeersAreLeftAlone(t *testing.T) {
 	if asked < 6 || asked > 9 { // after 3, 6, 12, 24, 48, 96, 192, 300 s
 		t.Errorf("asked %d times in ten minutes", asked)
 	}
-	s.put(told("heard", 1, 0, time.Minute), nil, source{}, epoch)
+	s.put(bare(told("heard", 1, 0, time.Minute), nil), source{}, epoch)
 	for _, c := range []struct {
 		what   string
 		wanted map[swarm.UID]time.Time

@@ -129,6 +129,7 @@ func (d *Directory) refreshes(ctx context.Context) {
 	tick := time.NewTicker(d.cfg.Refresh)
 	defer tick.Stop()
 	for {
+		d.renew()
 		d.tellFor(ctx, tellers, d.cfg.Refresh, &pulls)
 		d.mu.Lock()
 		if d.records.prune(d.cfg.Clock()) {

@@ -3,6 +3,9 @@ package dir
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"whorl/swarm"
@@ -20,6 +23,9 @@ const (
 	// that their askers have not read yet.
 	readingBytes = 8 << 20
 	answerBytes  = 16 << 20
+	// offeredBytes is what a record takes while it is offered: as the offer has it, in memory
+	// and as a frame, and as it may be chosen.
+	offeredBytes = 24 + 24 + 48
 )
 
 // serve answers one question. A turn is taken when it is there whole and given back before the
@@ -39,43 +45,118 @@ func (d *Directory) serve(ctx context.Context, from swarm.PeerID, s wire.Stream)
 	if err != nil {
 		return
 	}
-	frame, size := d.reply(from, who, t, payload)
-	if frame == nil { // the asker has other tellers
+	a := d.reply(from, who, t, payload)
+	if a == nil { // the asker has other tellers
 		return
 	}
-	defer d.answers.Give(size, who)
+	defer func() { d.answers.Give(a.size, who) }()
 	r.Release()
-	s.SetWriteDeadline(time.Now().Add(exchangeTimeout))
-	if _, err := s.Write(frame); err == nil {
-		s.Close()
+	s.SetDeadline(time.Now().Add(exchangeTimeout))
+	if _, err := s.Write(a.frame); err != nil {
+		return
 	}
+	a.frame = nil
+	if a.offer != nil && d.serveChoice(from, who, s, r, a) != nil {
+		return
+	}
+	s.Close()
+}
+
+// answer is what is held for an asker until it has read it.
+type answer struct {
+	frame []byte
+	size  int64 // of the budget of answers
+	offer *wire.Offer
+	parts []wire.Part // by place in the offer
+	clock int64       // of the asker
+}
+
+// serveChoice takes in what the asker brings and sends what it chose, some at a time.
+func (d *Directory) serveChoice(from swarm.PeerID, who budget.Who, s wire.Stream, r *wire.Reader, a *answer) error {
+	t, payload, err := r.Next()
+	if errors.Is(err, io.EOF) {
+		return nil // nothing is news
+	}
+	if err == nil && t != wire.TypeChoice {
+		err = fmt.Errorf("%w: type %d in answer to an offer", wire.ErrFrame, t)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := wire.ParseChoice(payload, len(a.parts))
+	if err != nil {
+		return err
+	}
+	if len(c.Own.Beat) > 0 {
+		if err := d.turns.Take(1, who); err != nil {
+			return err
+		}
+		own := d.source(from)
+		own.clock = a.clock
+		d.accept(c.Own, own, from)
+		d.turns.Give(1, who)
+	}
+	s.SetDeadline(time.Now().Add(within(len(a.parts))))
+	var size int64
+	var frame []byte
+	flush := func() error {
+		if size == 0 {
+			return nil
+		}
+		wire.PutSize(frame)
+		_, err := s.Write(frame)
+		d.answers.Give(size, who)
+		frame, size = frame[:0], 0
+		return err
+	}
+	for i, p := range a.parts {
+		if !c.Beats.Has(i) {
+			continue
+		}
+		if !c.Statics.Has(i) {
+			p.Static = nil
+		}
+		if size > 0 && len(frame)+p.Size() > wire.MaxParts {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if size == 0 {
+			size = wire.MaxAnswer
+			if err := d.answers.Take(size, who); err != nil {
+				return err
+			}
+			frame = wire.AppendHeader(frame, wire.TypeRecords, 0)
+		}
+		frame = p.Append(frame)
+	}
+	return flush()
 }
 
 // reply makes the frame that answers a question, nil if there is no turn or no room for it. Its
 // size is taken from the budget of answers.
-func (d *Directory) reply(from swarm.PeerID, who budget.Who, t wire.Type, payload []byte) (frame []byte, size int64) {
+func (d *Directory) reply(from swarm.PeerID, who budget.Who, t wire.Type, payload []byte) *answer {
 	if d.turns.Take(1, who) != nil {
-		return nil, 0
+		return nil
 	}
 	defer d.turns.Give(1, who)
 	if t == wire.TypeWant {
-		return d.replyManifest(from, who, payload)
-	}
-	answer, err := d.answer(from, payload)
-	if err == nil {
-		for _, signed := range answer.Records {
-			size += 2 * int64(len(signed)+len(signed)/2) // as text, twice while the frame is made
+		frame, size := d.replyManifest(from, who, payload)
+		if frame == nil {
+			return nil
 		}
-	} else {
-		d.warn("serve "+string(from), "peer is left out", "peer", from, "reason", err)
+		return &answer{frame: frame, size: size}
 	}
-	if d.answers.Take(size, who) != nil {
-		return nil, 0
-	}
+	a, err := d.answer(from, payload)
 	if err != nil {
-		return wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(0, err)), size
+		d.warn("serve "+string(from), "peer is left out", "peer", from, "reason", err)
+		return &answer{frame: wire.AppendJSON(nil, wire.TypeFail, wire.NewFail(0, err))}
 	}
-	return wire.AppendJSON(nil, wire.TypeRecords, answer), size
+	if a.size = int64(len(a.parts)) * offeredBytes; d.answers.Take(a.size, who) != nil {
+		return nil
+	}
+	a.frame = wire.AppendFrame(nil, wire.TypeOffer, a.offer.Append(nil))
+	return a
 }
 
 // replyManifest is reply to a want.
@@ -111,8 +192,8 @@ func (d *Directory) sameSwarm(from swarm.PeerID, name string) error {
 		d.host.ID().Short(), d.cfg.Swarm, from.Short(), name)
 }
 
-// answer takes in what the asker brings and gives the answer.
-func (d *Directory) answer(from swarm.PeerID, payload []byte) (*wire.Records, error) {
+// answer makes the offer that answers a pull.
+func (d *Directory) answer(from swarm.PeerID, payload []byte) (*answer, error) {
 	var pull wire.Pull
 	if err := d.readFirst(wire.TypePull, payload, from, &pull); err != nil {
 		return nil, err
@@ -120,16 +201,12 @@ func (d *Directory) answer(from swarm.PeerID, payload []byte) (*wire.Records, er
 	if err := d.sameSwarm(from, pull.Swarm); err != nil {
 		return nil, err
 	}
-	if len(pull.Known) > wire.MaxKnown {
-		return nil, swarm.Errorf(swarm.CodeBadFrame, swarm.Caller, "pull names %d records, at most %d", len(pull.Known), wire.MaxKnown)
-	}
 	now := d.cfg.Clock()
 	d.compareClocks(from, pull.Now, now)
-	d.take(pull.Own, wire.MaxOwn, d.source(from), from)
 	d.mu.Lock()
-	news := d.records.unknownTo(from, pull.Known, now)
-	d.mu.Unlock()
-	return &wire.Records{Now: now.UnixMilli(), Records: news}, nil
+	defer d.mu.Unlock()
+	offer, parts := d.records.offer(from, &pull, now)
+	return &answer{offer: offer, parts: parts, clock: pull.Now}, nil
 }
 
 // Memory is the most that a directory takes because of others, in bytes: what it knows, what it

@@ -74,7 +74,7 @@ const (
 	TypeFail                     // JSON Fail
 	TypeHello                    // JSON Hello, first on a push stream
 	TypePull                     // JSON, directory
-	TypeRecords                  // JSON, directory
+	TypeRecords                  // Parts, directory
 	TypeWant                     // JSON Want, directory
 	TypeManifest                 // a manifest in its canonical form, directory
 	TypeReceipt                  // empty from a client, who asks for one; Receipt from a stage
@@ -83,6 +83,8 @@ const (
 	TypeHave                     // share: empty from who asks, pieces from who holds
 	TypeHashes                   // share: a page's number from who asks, the page from who holds
 	TypePiece                    // share: a piece's number from who asks, the piece from who holds
+	TypeOffer                    // Offer, directory
+	TypeChoice                   // Choice, directory
 	numTypes
 )
 
@@ -111,4 +113,9 @@ func ParseHead(b [HeadSize]byte) (t Type, n uint32) {
 func AppendHeader(dst []byte, t Type, n int) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	return append(dst, byte(t))
+}
+
+// PutSize sets the length in the head of a frame to that of what follows the head.
+func PutSize(frame []byte) {
+	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-HeadSize))
 }

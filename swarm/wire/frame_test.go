@@ -34,7 +34,7 @@ func TestFrameBytes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	types := map[Type]Type{1: TypeOpen, 2: TypeAccept, 3: TypeCommit, 4: TypeRows, 5: TypeDone, 6: TypeJournal, 7: TypeRoute,
-		8: TypeAsk, 9: TypeStatus, 10: TypeFail, 11: TypeHello, 12: TypePull, 13: TypeRecords}
+		8: TypeAsk, 9: TypeStatus, 10: TypeFail, 11: TypeHello, 12: TypePull, 13: TypeRecords, 14: TypeWant, 15: TypeManifest, 16: TypeReceipt, 22: TypeOffer, 23: TypeChoice}
 	for number, name := range types {
 		if number != name {
 			t.Errorf("type %d is now %d", number, name)
@@ -88,6 +88,8 @@ func TestReaderRefuses(t *testing.T) {
 		"fail":          {frame(MaxFail+1, byte(TypeFail), ""), ErrFrame},
 		"pull":          {frame(MaxPull+1, byte(TypePull), ""), ErrFrame},
 		"records":       {frame(MaxAnswer+1, byte(TypeRecords), ""), ErrFrame},
+		"offer":         {frame(MaxOffer+1, byte(TypeOffer), ""), ErrFrame},
+		"choice":        {frame(MaxChoice+1, byte(TypeChoice), ""), ErrFrame},
 		"all ones":      {frame(1<<32-1, byte(TypeRows), ""), ErrFrame},
 		"commit":        {frame(1, byte(TypeCommit), "x"), ErrFrame},
 		"long done":     {frame(17, byte(TypeDone), strings.Repeat("x", 17)), ErrFrame},
@@ -321,9 +323,8 @@ func FuzzReader(f *testing.F) {
 			var o Open
 			var s Status
 			var pull Pull
-			var rec Records
 			var fail Fail
-			for _, v := range []any{&o, &s, &pull, &rec, &fail} {
+			for _, v := range []any{&o, &s, &pull, &fail} {
 				Decode(ty, p, v) // must not panic
 			}
 		}

@@ -13,8 +13,10 @@ const (
 	MaxHello  = 4 << 10   // Want too
 	MaxStatus = 4 << 10
 	MaxFail   = 16 << 10
-	MaxPull   = 1 << 20 // the sequence numbers of MaxKnown peers
-	MaxAnswer = MaxRecordsSize + 64<<10
+	MaxPull   = 4 << 10
+	MaxOffer  = offerHead + MaxOffered*offeredSize
+	MaxAnswer = 64 << 10 // one frame of Records
+	MaxChoice = partHead + MaxBeat + MaxStatic + 2*((MaxOffered+7)/8)
 	MaxRows   = 16 << 20 // bytes of rows in one frame, whatever the model
 	minRows   = 1 << 20  // so much may come of narrow models too
 	chunkRows = 1024     // rows in one frame; those who send make frames of at most half of it
@@ -41,6 +43,10 @@ func (t Type) limit() int {
 		return MaxPull
 	case TypeRecords:
 		return MaxAnswer
+	case TypeOffer:
+		return MaxOffer
+	case TypeChoice:
+		return MaxChoice
 	case TypeFail:
 		return MaxFail
 	case TypeFetch:
