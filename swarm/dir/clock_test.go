@@ -2,6 +2,7 @@ package dir
 
 import (
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,11 +61,11 @@ func TestClocks(t *testing.T) {
 	cfg.Clock = func() time.Time { return epoch } // both stand still: an exchange may take seconds
 	boot := start(t, newHost(t, p2p.Config{}), cfg)
 	for _, c := range []struct {
-		off        time.Duration
-		ours, boot string
+		off                time.Duration
+		ours, boot, reason string
 	}{
-		{time.Hour, "1h0m0s ahead of", "ahead of ours"},
-		{-time.Hour, "1h0m0s behind", "this node's clock is 1h0m0s ahead"},
+		{time.Hour, "1h0m0s ahead of", "ahead of ours", "clock"},
+		{-time.Hour, "1h0m0s behind", "this node's clock is 1h0m0s ahead", "expired"},
 	} {
 		cfg := quick(boot.host.Addrs())
 		cfg.Clock = func() time.Time { return epoch.Add(c.off) }
@@ -72,17 +73,44 @@ func TestClocks(t *testing.T) {
 		n.announce(t, 0, 4, swarm.Online)
 		n.log.wait(t, c.ours)
 		boot.log.wait(t, c.boot)
+		// Its record comes after its clock.
+		for late := time.Now().Add(patience); count(boot.metrics.refused.WithLabelValues(c.reason)) == 0; <-time.After(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("refusals for %s are not counted", c.reason)
+			}
+		}
 		n.stop()
 	}
 	if v, err := boot.View(t.Context(), model.UID()); err != nil || len(v.Servers) != 0 {
 		t.Errorf("records of the wrong time are seen: %+v", v)
 	}
-	for _, reason := range []string{"clock", "expired"} {
-		if count(boot.metrics.refused.WithLabelValues(reason)) == 0 {
-			t.Errorf("refusals for %s are not counted", reason)
-		}
-	}
 	if all, err := reg.Gather(); err != nil || len(all) == 0 || boot.Refused() == 0 {
 		t.Errorf("%d metrics, %d refused, %v", len(all), boot.Refused(), err)
+	}
+}
+
+// Clocks that differ by so little that nothing is refused yet are told when a node joins.
+func TestClocksThatDriftApart(t *testing.T) {
+	cfg := quick(nil)
+	cfg.Clock = func() time.Time { return epoch }
+	boot := start(t, newHost(t, p2p.Config{}), cfg)
+	for off, want := range map[time.Duration]string{11 * time.Second: "11s ahead of", -12 * time.Second: "12s behind"} {
+		cfg := quick(boot.host.Addrs())
+		cfg.Clock = func() time.Time { return epoch.Add(off) }
+		n := start(t, newHost(t, p2p.Config{}), cfg)
+		n.announce(t, 0, 4, swarm.Online)
+		n.log.wait(t, want)
+		n.log.wait(t, "set them before records are refused")
+		boot.until(t, "its record is taken", servers(1))
+		n.stop()
+		boot.until(t, "it is gone", servers(0))
+	}
+	cfg = quick(boot.host.Addrs())
+	cfg.Clock = func() time.Time { return epoch.Add(9 * time.Second) }
+	n := start(t, newHost(t, p2p.Config{}), cfg)
+	n.announce(t, 0, 4, swarm.Online)
+	boot.until(t, "its record is taken", servers(1))
+	if strings.Contains(n.log.String(), "clocks") {
+		t.Errorf("a difference of 9 s is told:\n%s", n.log)
 	}
 }
