@@ -12,11 +12,17 @@ type Params struct {
 	TopP              float64   `json:"top_p"`                // 0 or 1 = all
 	MinP              float64   `json:"min_p"`                // 0 = none
 	TypicalP          float64   `json:"typical_p"`            // 0 or 1 = all
+	TopH              float64   `json:"top_h"`                // 0 = all; share of the entropy that what is kept may have
+	Epsilon           float64   `json:"epsilon_cutoff"`       // 0 = all; least probability
+	Eta               float64   `json:"eta_cutoff"`           // 0 = all; least probability, less where much is possible
 	RepetitionPenalty float64   `json:"repetition_penalty"`   // 0 or 1 = none; over all ids of the session so far
 	PresencePenalty   float64   `json:"presence_penalty"`     // 0 = none; taken from the logits of ids that the answer has
 	FrequencyPenalty  float64   `json:"frequency_penalty"`    // 0 = none; taken once for every time the answer has the id
 	NoRepeatNGram     int       `json:"no_repeat_ngram_size"` // 0 = none; no run of so many ids occurs twice in the session
 	MinNewTokens      int       `json:"min_new_tokens"`       // no id ends the answer before it has so many
+	Decay             Decay     `json:"exponential_decay_length_penalty"`
+	Suppress          []int32   `json:"suppress_tokens"`       // never
+	BeginSuppress     []int32   `json:"begin_suppress_tokens"` // never as the first id of the answer
 	BadWords          [][]int32 `json:"-"`
 	Bias              []Bias    `json:"-"` // added to logits, each id at most once
 	Seed              uint64    `json:"-"` // equal seeds and logits give equal ids
@@ -33,6 +39,7 @@ const (
 	MaxBadWords   = 1024 // sequences
 	MaxBadWordIDs = 64   // ids of one of them
 	MaxBias       = 4096 // ids
+	MaxSuppress   = 4096 // ids of either list
 )
 
 // Limits of the repetition penalty, as the contract of the API has them: beyond them a
@@ -67,6 +74,14 @@ func (p *Params) Validate() error {
 		return bad("min_p", p.MinP, "0 to 1")
 	case !(p.TypicalP >= 0 && p.TypicalP <= 1):
 		return bad("typical_p", p.TypicalP, "0 to 1")
+	case !(p.TopH >= 0 && p.TopH <= 1):
+		return bad("top_h", p.TopH, "0 (all) to 1")
+	case !(p.Epsilon >= 0 && p.Epsilon < 1):
+		return bad("epsilon_cutoff", p.Epsilon, "0 (all) to less than 1, such as 3e-4")
+	case !(p.Eta >= 0 && p.Eta < 1):
+		return bad("eta_cutoff", p.Eta, "0 (all) to less than 1, such as 3e-4")
+	case p.Decay.Factor != 0 && !(p.Decay.Factor >= 0.01 && p.Decay.Factor <= 100) || p.Decay.Start < 0:
+		return bad("exponential_decay_length_penalty", p.Decay, "a start of 0 or more and a factor of 0.01 to 100")
 	case p.RepetitionPenalty != 0 && !(p.RepetitionPenalty >= MinRepetition && p.RepetitionPenalty <= MaxRepetition):
 		return bad("repetition_penalty", p.RepetitionPenalty, fmt.Sprintf("%v to %v, 1 for none", MinRepetition, MaxRepetition))
 	case !(math.Abs(p.PresencePenalty) <= 2):
@@ -89,6 +104,9 @@ func (p *Params) validateLists() error {
 		if len(w) == 0 || len(w) > MaxBadWordIDs {
 			return &FieldError{"bad_words", fmt.Sprintf("a word of %d tokens", len(w)), fmt.Sprintf("1 to %d", MaxBadWordIDs)}
 		}
+	}
+	if n := max(len(p.Suppress), len(p.BeginSuppress)); n > MaxSuppress {
+		return &FieldError{"suppress_tokens", fmt.Sprintf("a list of %d", n), fmt.Sprintf("at most %d", MaxSuppress)}
 	}
 	if n := len(p.Bias); n > MaxBias {
 		return &FieldError{"logit_bias", fmt.Sprintf("a list of %d", n), fmt.Sprintf("at most %d", MaxBias)}
@@ -118,6 +136,16 @@ func (p *Params) Fits(vocab int) error {
 	}
 	for _, b := range p.Bias {
 		if err := check("logit_bias", b.ID); err != nil {
+			return err
+		}
+	}
+	for _, id := range p.Suppress {
+		if err := check("suppress_tokens", id); err != nil {
+			return err
+		}
+	}
+	for _, id := range p.BeginSuppress {
+		if err := check("begin_suppress_tokens", id); err != nil {
 			return err
 		}
 	}

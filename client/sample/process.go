@@ -31,7 +31,7 @@ func newProcessor(p *Params, start int, end []int32) processor {
 func (r *processor) idle() bool {
 	p := r.p
 	return len(p.Bias) == 0 && !r.repetition() && p.FrequencyPenalty == 0 && p.PresencePenalty == 0 &&
-		p.NoRepeatNGram == 0 && len(r.bad) == 0 && p.MinNewTokens == 0
+		p.NoRepeatNGram == 0 && len(r.bad) == 0 && p.MinNewTokens == 0 && p.Decay.Factor == 0 && len(p.Suppress) == 0 && len(p.BeginSuppress) == 0
 }
 
 func (r *processor) repetition() bool {
@@ -56,6 +56,7 @@ func (r *processor) apply(logits []float32, history []int32) {
 			}
 		})
 	}
+	r.p.Decay.hasten(logits, r.end, len(history)-r.start)
 	if r.p.FrequencyPenalty != 0 || r.p.PresencePenalty != 0 {
 		frequency, presence := float32(r.p.FrequencyPenalty), float32(r.p.PresencePenalty)
 		r.each(history[min(r.start, len(history)):], func(id int32, n uint32) {
@@ -99,6 +100,14 @@ func (r *processor) ban(logits []float32, history []int32) {
 	for _, w := range r.bad {
 		if n := len(w) - 1; n <= len(history) && slices.Equal(history[len(history)-n:], w[:n]) {
 			never(w[n])
+		}
+	}
+	for _, id := range r.p.Suppress {
+		never(id)
+	}
+	if len(history) == r.start {
+		for _, id := range r.p.BeginSuppress {
+			never(id)
 		}
 	}
 	if len(history)-r.start < r.p.MinNewTokens {

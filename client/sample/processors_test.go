@@ -29,6 +29,12 @@ type libraryCase struct {
 		TopP       float64      `json:"top_p"`
 		MinP       float64      `json:"min_p"`
 		Typical    float64      `json:"typical_p"`
+		TopH       float64      `json:"top_h"`
+		Epsilon    float64      `json:"epsilon_cutoff"`
+		Eta        float64      `json:"eta_cutoff"`
+		Decay      Decay        `json:"exponential_decay_length_penalty"`
+		Suppress   []int32      `json:"suppress_tokens"`
+		Begin      []int32      `json:"begin_suppress_tokens"`
 	}
 }
 
@@ -37,6 +43,7 @@ func (c *libraryCase) params() Params {
 	out := Params{
 		TopK: p.TopK, TopP: p.TopP, MinP: p.MinP, TypicalP: p.Typical, RepetitionPenalty: p.Repetition, PresencePenalty: p.Presence,
 		FrequencyPenalty: p.Frequency, NoRepeatNGram: p.NGram, BadWords: p.BadWords, MinNewTokens: p.MinNew,
+		TopH: p.TopH, Epsilon: p.Epsilon, Eta: p.Eta, Decay: p.Decay, Suppress: p.Suppress, BeginSuppress: p.Begin,
 	}
 	if p.Sample {
 		if out.Temperature = p.Temp; p.Temp == 0 {
@@ -60,7 +67,7 @@ func TestProcessorsEqualLibrary(t *testing.T) {
 	if err := json.Unmarshal(b, &cases); err != nil {
 		t.Fatal(err)
 	}
-	if len(cases) < 100 {
+	if len(cases) < 300 {
 		t.Fatalf("only %d cases", len(cases))
 	}
 	for i := range cases {

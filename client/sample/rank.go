@@ -11,6 +11,18 @@ func topK(c []candidate, k int) []candidate {
 	return kept
 }
 
+// firstK returns the k best of candidates, which come best first, and those equal to the k-th; all
+// if k is 0.
+func firstK(c []candidate, k int) []candidate {
+	if k == 0 || k >= len(c) {
+		return c
+	}
+	for k < len(c) && c[k].logit == c[k-1].logit {
+		k++
+	}
+	return c[:k]
+}
+
 // topShare returns the fewest of candidates, which come best first, whose share of their
 // weight together reaches p.
 func topShare(c []candidate, p float64) []candidate {

@@ -94,10 +94,12 @@ func (s *Sampler) process(logits []float32, history []int32) []float32 {
 // truncates tells whether anything but penalties and bans keeps ids from being drawn.
 func (s *Sampler) truncates(vocab int) bool {
 	p := &s.p
-	return p.TopK > 0 && p.TopK < vocab || p.TopP > 0 && p.TopP < 1 || p.MinP > 0 || p.TypicalP > 0 && p.TypicalP < 1
+	return p.TopK > 0 && p.TopK < vocab || p.TopP > 0 && p.TopP < 1 || p.MinP > 0 || p.TypicalP > 0 && p.TypicalP < 1 ||
+		p.TopH > 0 || p.Epsilon > 0 || p.Eta > 0
 }
 
-// truncate fills cand with what top-k, top-p, min-p and typical-p leave, at least one.
+// truncate fills cand with what top-h, top-k, top-p, min-p, typical-p, epsilon and eta leave, at
+// least one.
 func (s *Sampler) truncate(by scale, logits []float32) {
 	k, topP := s.p.TopK, s.p.TopP
 	if k >= len(logits) {
@@ -107,6 +109,9 @@ func (s *Sampler) truncate(by scale, logits []float32) {
 		topP = 1
 	}
 	switch {
+	case s.p.TopH > 0:
+		s.rank(by, logits, min(mostTopH, len(logits)), 1)
+		s.cand = topShare(firstK(topH(s.cand, s.p.TopH), k), topP)
 	case k > 0 || topP < 1:
 		s.rank(by, logits, k, topP)
 	case s.p.MinP > 0: // a little further than it reaches: weights decide
@@ -127,6 +132,12 @@ func (s *Sampler) truncate(by scale, logits []float32) {
 	}
 	if s.p.TypicalP > 0 && s.p.TypicalP < 1 {
 		s.cand = typical(s.cand, s.p.TypicalP)
+	}
+	if s.p.Epsilon > 0 {
+		s.cand = cutoff(s.cand, s.p.Epsilon, false)
+	}
+	if s.p.Eta > 0 {
+		s.cand = cutoff(s.cand, s.p.Eta, true)
 	}
 }
 

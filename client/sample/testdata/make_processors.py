@@ -12,6 +12,7 @@ import torch
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 
 VOCAB, CASES, SEED = 32, 160, 11
+LATER, LATER_SEED = 160, 12  # cases with what later versions added
 EOS = [2, 5]
 
 
@@ -55,6 +56,24 @@ def draw(rng):
     return start, history, p
 
 
+def draw_later(rng):
+    """As draw, with cutoffs by probability and entropy, ends that come nearer, and ids that never come."""
+    start, history, p = draw(rng)
+    if rng.random() < 0.4:
+        p["exponential_decay_length_penalty"] = [rng.randrange(0, 6), rng.choice([0.9, 1.05, 1.5])]
+        p.pop("min_new_tokens", None)  # the library makes NaN of minus infinity there
+        p["bad_words_ids"] = [w for w in p.get("bad_words_ids", []) if w[-1] not in EOS] or [[31, 30]]
+    if rng.random() < 0.3:
+        p["suppress_tokens"] = sorted(rng.sample(range(VOCAB), 4))
+    if rng.random() < 0.3:
+        p["begin_suppress_tokens"] = sorted(rng.sample(range(VOCAB), 4))
+    if p.get("do_sample"):
+        for name, values in [("top_h", [0.2, 0.5, 0.9]), ("epsilon_cutoff", [0.01, 0.05, 0.3]), ("eta_cutoff", [0.01, 0.1, 0.4])]:
+            if rng.random() < 0.4:
+                p[name] = rng.choice(values)
+    return start, history, p
+
+
 def processed(model, start, history, p, dtype, logits):
     own = {"presence_penalty", "frequency_penalty", "logit_bias"}
     config = GenerationConfig(**{"do_sample": False, "top_k": 0, **{k: v for k, v in p.items() if k not in own}})
@@ -71,12 +90,17 @@ def processed(model, start, history, p, dtype, logits):
 
 
 def main():
-    rng = random.Random(SEED)
     torch.manual_seed(SEED)
     model = LlamaForCausalLM(LlamaConfig(vocab_size=VOCAB, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
                                          num_attention_heads=1))
+    out = cases(model, random.Random(SEED), draw, CASES) + cases(model, random.Random(LATER_SEED), draw_later, LATER)
+    with open("processors.json", "w") as f:
+        f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in out) + "\n]\n")
+
+
+def cases(model, rng, draw, count):
     out = []
-    while len(out) < CASES:
+    while len(out) < count:
         start, history, p = draw(rng)
         units = [round(rng.gauss(0, 2) * 32) for _ in range(VOCAB)]  # logits in 32nds
         logits = [u / 32 for u in units]
@@ -91,8 +115,7 @@ def main():
         else:
             case["scores"] = [None if v.isinf() else v.item() for v in single]
         out.append(case)
-    with open("processors.json", "w") as f:
-        f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in out) + "\n]\n")
+    return out
 
 
 if __name__ == "__main__":
