@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"whorl/client/sample"
 )
 
 // Decode checks a JSON object and decodes it into each of the values; unknown are the fields
@@ -83,6 +85,8 @@ func notRefused(s *openapi3.Schema, object map[string]any) error {
 		switch v := object[name].(type) {
 		case bool:
 			asks = v != (p.Value.Extensions["x-refused"] == "unless-true")
+		case float64:
+			asks = !sample.Neutral(name, v)
 		case string:
 			asks = v != ""
 		case []any:

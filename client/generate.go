@@ -115,6 +115,7 @@ func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
 		t.hash = newLogitsHash()
 	}
 	t.history = append(s.IDs(), r.Prompt...)
+	r.Sampling.Most = r.MaxNewTokens
 	t.sampler = sample.New(r.Sampling, len(t.history), t.text.ends()...)
 	t.res.PromptTokens = len(r.Prompt)
 	t.res.Finish = FinishLength

@@ -927,17 +927,62 @@ type AnswerOptions struct {
 	// AllowedTokenIds Refused unless empty.
 	AllowedTokenIds interface{} `json:"allowed_token_ids,omitempty"`
 
+	// AssistantEnsembleWeight Refused: an ensemble of two models is another model.
+	AssistantEnsembleWeight interface{} `json:"assistant_ensemble_weight,omitempty"`
+
 	// BadWords Extension: texts that the answer must not have.
 	BadWords []string `json:"bad_words,omitempty"`
 
+	// BeginSuppressTokens Extension: ids that the answer must not begin with.
+	BeginSuppressTokens []int32 `json:"begin_suppress_tokens,omitempty"`
+
+	// Constraints Refused: use structured output.
+	Constraints interface{} `json:"constraints,omitempty"`
+
+	// DiversityPenalty Refused: groups of beams are not searched.
+	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
+
+	// DolaLayers Refused: the last server gives the last layer alone.
+	DolaLayers interface{} `json:"dola_layers,omitempty"`
+
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+
+	// EncoderNoRepeatNgramSize Refused: of models with an encoder.
+	EncoderNoRepeatNgramSize interface{} `json:"encoder_no_repeat_ngram_size,omitempty"`
+
+	// EncoderRepetitionPenalty Refused: of models with an encoder.
+	EncoderRepetitionPenalty interface{} `json:"encoder_repetition_penalty,omitempty"`
+
+	// EosTokenId Refused: the model says what ends an answer; stop adds texts, ignore_eos goes on.
+	EosTokenId interface{} `json:"eos_token_id,omitempty"`
+
+	// EpsilonCutoff Extension: least probability of a token; 0, the default, for any.
+	EpsilonCutoff *float64 `json:"epsilon_cutoff,omitempty"`
+
+	// EtaCutoff Extension: as epsilon_cutoff, less where much is possible.
+	EtaCutoff *float64 `json:"eta_cutoff,omitempty"`
+
+	// ExponentialDecayLengthPenalty Extension: [start, factor]: end tokens become likelier with each token of the answer behind start.
+	ExponentialDecayLengthPenalty []float64 `json:"exponential_decay_length_penalty,omitempty"`
+
+	// ForceWordsIds Refused: use structured output.
+	ForceWordsIds interface{} `json:"force_words_ids,omitempty"`
+
+	// ForcedBosTokenId Refused: put it at the front of the prompt.
+	ForcedBosTokenId interface{} `json:"forced_bos_token_id,omitempty"`
+
+	// ForcedEosTokenId Extension: the id, or one of a list of ids, of the last token that an answer may have.
+	ForcedEosTokenId *any `json:"forced_eos_token_id,omitempty"`
 
 	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
 	// Grammar Refused.
 	Grammar interface{} `json:"grammar,omitempty"`
+
+	// GuidanceScale Refused: a second session without the prompt is not computed.
+	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
 
 	// GuidedChoice Refused.
 	GuidedChoice interface{} `json:"guided_choice,omitempty"`
@@ -966,6 +1011,12 @@ type AnswerOptions struct {
 	// LogitBias Added to logits, -100 to 100; the keys are token ids.
 	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
 
+	// MaxTime Refused: use timeout, which ends the request.
+	MaxTime interface{} `json:"max_time,omitempty"`
+
+	// MinLength Refused: use min_new_tokens.
+	MinLength interface{} `json:"min_length,omitempty"`
+
 	// MinNewTokens Extension: min_tokens by another name.
 	MinNewTokens *int `json:"min_new_tokens,omitempty"`
 
@@ -981,8 +1032,26 @@ type AnswerOptions struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
+	// NumBeamGroups Refused: groups of beams are not searched.
+	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
+
 	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
+
+	// OutputAttentions Refused: attention stays on the servers.
+	OutputAttentions interface{} `json:"output_attentions,omitempty"`
+
+	// OutputHiddenStates Refused: hidden states stay in the swarm.
+	OutputHiddenStates interface{} `json:"output_hidden_states,omitempty"`
+
+	// OutputLogits Refused: use logprobs.
+	OutputLogits interface{} `json:"output_logits,omitempty"`
+
+	// OutputScores Refused: use logprobs.
+	OutputScores interface{} `json:"output_scores,omitempty"`
+
+	// PenaltyAlpha Refused: contrastive search needs hidden states of each candidate.
+	PenaltyAlpha interface{} `json:"penalty_alpha,omitempty"`
 
 	// PresencePenalty -2 to 2, taken from the logits of tokens that the answer has.
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
@@ -990,12 +1059,21 @@ type AnswerOptions struct {
 	// PromptLogprobs Refused.
 	PromptLogprobs interface{} `json:"prompt_logprobs,omitempty"`
 
+	// RemoveInvalidValues Refused: logits that are no numbers end the answer with an error.
+	RemoveInvalidValues interface{} `json:"remove_invalid_values,omitempty"`
+
+	// RenormalizeLogits Refused: scores of beams are of the log-probabilities as processed, as the library has them by default.
+	RenormalizeLogits interface{} `json:"renormalize_logits,omitempty"`
+
 	// RepetitionPenalty 0.01 to 100; 1, the default, for none.
 	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
 
 	// ReturnTokenIds Extension: each choice carries token_ids.
 	ReturnTokenIds *bool  `json:"return_token_ids,omitempty"`
 	Seed           *int64 `json:"seed,omitempty"`
+
+	// SequenceBias Extension: pairs [[ids], bias]; the bias is added to the logit of the last id where the others were just said.
+	SequenceBias [][]interface{} `json:"sequence_bias,omitempty"`
 
 	// SkipSpecialTokens Refused unless true.
 	SkipSpecialTokens interface{} `json:"skip_special_tokens,omitempty"`
@@ -1011,11 +1089,20 @@ type AnswerOptions struct {
 	// StructuredOutputs Refused.
 	StructuredOutputs interface{} `json:"structured_outputs,omitempty"`
 
+	// SuppressTokens Extension: ids that the answer must not have.
+	SuppressTokens []int32 `json:"suppress_tokens,omitempty"`
+
 	// Temperature 0 (greedy) to 100; 1 by default, 0 in a beam search.
 	Temperature *float64 `json:"temperature,omitempty"`
 
 	// Timeout Extension: deadline of the request in seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
+
+	// TokenHealing Refused: the prompt stays as it is.
+	TokenHealing interface{} `json:"token_healing,omitempty"`
+
+	// TopH Extension: 0 (all, the default) to 1.
+	TopH *float64 `json:"top_h,omitempty"`
 
 	// TopK 0 or -1 for all.
 	TopK *int `json:"top_k,omitempty"`
@@ -1031,6 +1118,9 @@ type AnswerOptions struct {
 
 	// User Ignored.
 	User interface{} `json:"user,omitempty"`
+
+	// WatermarkingConfig Refused: no watermark is put into texts.
+	WatermarkingConfig interface{} `json:"watermarking_config,omitempty"`
 }
 
 // Avoidance There if the node is avoided
@@ -1215,11 +1305,17 @@ type ChatRequest struct {
 	// AllowedTokenIds Refused unless empty.
 	AllowedTokenIds interface{} `json:"allowed_token_ids,omitempty"`
 
+	// AssistantEnsembleWeight Refused: an ensemble of two models is another model.
+	AssistantEnsembleWeight interface{} `json:"assistant_ensemble_weight,omitempty"`
+
 	// Audio Refused: an answer is text.
 	Audio interface{} `json:"audio,omitempty"`
 
 	// BadWords Extension: texts that the answer must not have.
 	BadWords []string `json:"bad_words,omitempty"`
+
+	// BeginSuppressTokens Extension: ids that the answer must not begin with.
+	BeginSuppressTokens []int32 `json:"begin_suppress_tokens,omitempty"`
 
 	// ChatTemplate Refused: a template comes with its model.
 	ChatTemplate interface{} `json:"chat_template,omitempty"`
@@ -1227,14 +1323,50 @@ type ChatRequest struct {
 	// ChatTemplateKwargs Extension: more variables of the model's template, such as enable_thinking.
 	ChatTemplateKwargs Variables `json:"chat_template_kwargs,omitempty"`
 
+	// Constraints Refused: use structured output.
+	Constraints interface{} `json:"constraints,omitempty"`
+
 	// ContinueFinalMessage Refused unless false.
 	ContinueFinalMessage interface{} `json:"continue_final_message,omitempty"`
+
+	// DiversityPenalty Refused: groups of beams are not searched.
+	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
 
 	// Documents Refused unless empty.
 	Documents interface{} `json:"documents,omitempty"`
 
+	// DolaLayers Refused: the last server gives the last layer alone.
+	DolaLayers interface{} `json:"dola_layers,omitempty"`
+
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+
+	// EncoderNoRepeatNgramSize Refused: of models with an encoder.
+	EncoderNoRepeatNgramSize interface{} `json:"encoder_no_repeat_ngram_size,omitempty"`
+
+	// EncoderRepetitionPenalty Refused: of models with an encoder.
+	EncoderRepetitionPenalty interface{} `json:"encoder_repetition_penalty,omitempty"`
+
+	// EosTokenId Refused: the model says what ends an answer; stop adds texts, ignore_eos goes on.
+	EosTokenId interface{} `json:"eos_token_id,omitempty"`
+
+	// EpsilonCutoff Extension: least probability of a token; 0, the default, for any.
+	EpsilonCutoff *float64 `json:"epsilon_cutoff,omitempty"`
+
+	// EtaCutoff Extension: as epsilon_cutoff, less where much is possible.
+	EtaCutoff *float64 `json:"eta_cutoff,omitempty"`
+
+	// ExponentialDecayLengthPenalty Extension: [start, factor]: end tokens become likelier with each token of the answer behind start.
+	ExponentialDecayLengthPenalty []float64 `json:"exponential_decay_length_penalty,omitempty"`
+
+	// ForceWordsIds Refused: use structured output.
+	ForceWordsIds interface{} `json:"force_words_ids,omitempty"`
+
+	// ForcedBosTokenId Refused: put it at the front of the prompt.
+	ForcedBosTokenId interface{} `json:"forced_bos_token_id,omitempty"`
+
+	// ForcedEosTokenId Extension: the id, or one of a list of ids, of the last token that an answer may have.
+	ForcedEosTokenId *any `json:"forced_eos_token_id,omitempty"`
 
 	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
@@ -1247,6 +1379,9 @@ type ChatRequest struct {
 
 	// Grammar Refused.
 	Grammar interface{} `json:"grammar,omitempty"`
+
+	// GuidanceScale Refused: a second session without the prompt is not computed.
+	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
 
 	// GuidedChoice Refused.
 	GuidedChoice interface{} `json:"guided_choice,omitempty"`
@@ -1277,12 +1412,18 @@ type ChatRequest struct {
 	Logprobs  *bool              `json:"logprobs,omitempty"`
 
 	// MaxCompletionTokens Wins over max_tokens. Without both: what is left of context_length, at most 512.
-	MaxCompletionTokens *int          `json:"max_completion_tokens,omitempty"`
-	MaxTokens           *int          `json:"max_tokens,omitempty"`
-	Messages            []ChatMessage `json:"messages"`
+	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
+
+	// MaxTime Refused: use timeout, which ends the request.
+	MaxTime   interface{}   `json:"max_time,omitempty"`
+	MaxTokens *int          `json:"max_tokens,omitempty"`
+	Messages  []ChatMessage `json:"messages"`
 
 	// Metadata Ignored.
 	Metadata interface{} `json:"metadata,omitempty"`
+
+	// MinLength Refused: use min_new_tokens.
+	MinLength interface{} `json:"min_length,omitempty"`
 
 	// MinNewTokens Extension: min_tokens by another name.
 	MinNewTokens *int `json:"min_new_tokens,omitempty"`
@@ -1305,11 +1446,29 @@ type ChatRequest struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
+	// NumBeamGroups Refused: groups of beams are not searched.
+	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
+
 	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
+	// OutputAttentions Refused: attention stays on the servers.
+	OutputAttentions interface{} `json:"output_attentions,omitempty"`
+
+	// OutputHiddenStates Refused: hidden states stay in the swarm.
+	OutputHiddenStates interface{} `json:"output_hidden_states,omitempty"`
+
+	// OutputLogits Refused: use logprobs.
+	OutputLogits interface{} `json:"output_logits,omitempty"`
+
+	// OutputScores Refused: use logprobs.
+	OutputScores interface{} `json:"output_scores,omitempty"`
+
 	// ParallelToolCalls Ignored: calls are not parsed.
 	ParallelToolCalls interface{} `json:"parallel_tool_calls,omitempty"`
+
+	// PenaltyAlpha Refused: contrastive search needs hidden states of each candidate.
+	PenaltyAlpha interface{} `json:"penalty_alpha,omitempty"`
 
 	// Prediction Ignored: it would only be a matter of speed.
 	Prediction interface{} `json:"prediction,omitempty"`
@@ -1329,6 +1488,12 @@ type ChatRequest struct {
 	// ReasoningEffort Goes to the model's template; one that knows no such thing leaves it out.
 	ReasoningEffort *string `json:"reasoning_effort,omitempty"`
 
+	// RemoveInvalidValues Refused: logits that are no numbers end the answer with an error.
+	RemoveInvalidValues interface{} `json:"remove_invalid_values,omitempty"`
+
+	// RenormalizeLogits Refused: scores of beams are of the log-probabilities as processed, as the library has them by default.
+	RenormalizeLogits interface{} `json:"renormalize_logits,omitempty"`
+
 	// RepetitionPenalty 0.01 to 100; 1, the default, for none.
 	RepetitionPenalty *float64        `json:"repetition_penalty,omitempty"`
 	ResponseFormat    *ResponseFormat `json:"response_format,omitempty"`
@@ -1339,6 +1504,9 @@ type ChatRequest struct {
 	// SafetyIdentifier Ignored.
 	SafetyIdentifier interface{} `json:"safety_identifier,omitempty"`
 	Seed             *int64      `json:"seed,omitempty"`
+
+	// SequenceBias Extension: pairs [[ids], bias]; the bias is added to the logit of the last id where the others were just said.
+	SequenceBias [][]interface{} `json:"sequence_bias,omitempty"`
 
 	// ServiceTier Ignored.
 	ServiceTier interface{} `json:"service_tier,omitempty"`
@@ -1360,17 +1528,26 @@ type ChatRequest struct {
 	// StructuredOutputs Refused.
 	StructuredOutputs interface{} `json:"structured_outputs,omitempty"`
 
+	// SuppressTokens Extension: ids that the answer must not have.
+	SuppressTokens []int32 `json:"suppress_tokens,omitempty"`
+
 	// Temperature 0 (greedy) to 100; 1 by default, 0 in a beam search.
 	Temperature *float64 `json:"temperature,omitempty"`
 
 	// Timeout Extension: deadline of the request in seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
 
+	// TokenHealing Refused: the prompt stays as it is.
+	TokenHealing interface{} `json:"token_healing,omitempty"`
+
 	// ToolChoice auto by default; none leaves the tools out, anything else is refused.
 	ToolChoice interface{} `json:"tool_choice,omitempty"`
 
 	// Tools Go to the model's template as they are; a template that knows no tools is an error. What the model answers stays text: calls are not parsed.
 	Tools RawJSON `json:"tools,omitempty"`
+
+	// TopH Extension: 0 (all, the default) to 1.
+	TopH *float64 `json:"top_h,omitempty"`
 
 	// TopK 0 or -1 for all.
 	TopK        *int `json:"top_k,omitempty"`
@@ -1390,6 +1567,9 @@ type ChatRequest struct {
 
 	// Verbosity Ignored: models of a swarm do not know it.
 	Verbosity interface{} `json:"verbosity,omitempty"`
+
+	// WatermarkingConfig Refused: no watermark is put into texts.
+	WatermarkingConfig interface{} `json:"watermarking_config,omitempty"`
 
 	// WebSearchOptions Ignored: nothing is searched.
 	WebSearchOptions interface{} `json:"web_search_options,omitempty"`
@@ -1446,11 +1626,26 @@ type CompletionRequest struct {
 	// AllowedTokenIds Refused unless empty.
 	AllowedTokenIds interface{} `json:"allowed_token_ids,omitempty"`
 
+	// AssistantEnsembleWeight Refused: an ensemble of two models is another model.
+	AssistantEnsembleWeight interface{} `json:"assistant_ensemble_weight,omitempty"`
+
 	// BadWords Extension: texts that the answer must not have.
 	BadWords []string `json:"bad_words,omitempty"`
 
+	// BeginSuppressTokens Extension: ids that the answer must not begin with.
+	BeginSuppressTokens []int32 `json:"begin_suppress_tokens,omitempty"`
+
 	// BestOf Only n is supported.
 	BestOf *int `json:"best_of,omitempty"`
+
+	// Constraints Refused: use structured output.
+	Constraints interface{} `json:"constraints,omitempty"`
+
+	// DiversityPenalty Refused: groups of beams are not searched.
+	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
+
+	// DolaLayers Refused: the last server gives the last layer alone.
+	DolaLayers interface{} `json:"dola_layers,omitempty"`
 
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
@@ -1458,11 +1653,41 @@ type CompletionRequest struct {
 	// Echo The prompt comes before the answer, as the model reads it, without control tokens; with logprobs those of its tokens too, of at most 65536 tokens in one request.
 	Echo *bool `json:"echo,omitempty"`
 
+	// EncoderNoRepeatNgramSize Refused: of models with an encoder.
+	EncoderNoRepeatNgramSize interface{} `json:"encoder_no_repeat_ngram_size,omitempty"`
+
+	// EncoderRepetitionPenalty Refused: of models with an encoder.
+	EncoderRepetitionPenalty interface{} `json:"encoder_repetition_penalty,omitempty"`
+
+	// EosTokenId Refused: the model says what ends an answer; stop adds texts, ignore_eos goes on.
+	EosTokenId interface{} `json:"eos_token_id,omitempty"`
+
+	// EpsilonCutoff Extension: least probability of a token; 0, the default, for any.
+	EpsilonCutoff *float64 `json:"epsilon_cutoff,omitempty"`
+
+	// EtaCutoff Extension: as epsilon_cutoff, less where much is possible.
+	EtaCutoff *float64 `json:"eta_cutoff,omitempty"`
+
+	// ExponentialDecayLengthPenalty Extension: [start, factor]: end tokens become likelier with each token of the answer behind start.
+	ExponentialDecayLengthPenalty []float64 `json:"exponential_decay_length_penalty,omitempty"`
+
+	// ForceWordsIds Refused: use structured output.
+	ForceWordsIds interface{} `json:"force_words_ids,omitempty"`
+
+	// ForcedBosTokenId Refused: put it at the front of the prompt.
+	ForcedBosTokenId interface{} `json:"forced_bos_token_id,omitempty"`
+
+	// ForcedEosTokenId Extension: the id, or one of a list of ids, of the last token that an answer may have.
+	ForcedEosTokenId *any `json:"forced_eos_token_id,omitempty"`
+
 	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
 	// Grammar Refused.
 	Grammar interface{} `json:"grammar,omitempty"`
+
+	// GuidanceScale Refused: a second session without the prompt is not computed.
+	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
 
 	// GuidedChoice Refused.
 	GuidedChoice interface{} `json:"guided_choice,omitempty"`
@@ -1495,8 +1720,14 @@ type CompletionRequest struct {
 	// MaxCompletionTokens Wins over max_tokens.
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
 
+	// MaxTime Refused: use timeout, which ends the request.
+	MaxTime interface{} `json:"max_time,omitempty"`
+
 	// MaxTokens 16 by default, or what is left of context_length. 0 with echo and logprobs gives the scores of the prompt.
 	MaxTokens *int `json:"max_tokens,omitempty"`
+
+	// MinLength Refused: use min_new_tokens.
+	MinLength interface{} `json:"min_length,omitempty"`
 
 	// MinNewTokens Extension: min_tokens by another name.
 	MinNewTokens *int `json:"min_new_tokens,omitempty"`
@@ -1516,8 +1747,26 @@ type CompletionRequest struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
+	// NumBeamGroups Refused: groups of beams are not searched.
+	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
+
 	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
+
+	// OutputAttentions Refused: attention stays on the servers.
+	OutputAttentions interface{} `json:"output_attentions,omitempty"`
+
+	// OutputHiddenStates Refused: hidden states stay in the swarm.
+	OutputHiddenStates interface{} `json:"output_hidden_states,omitempty"`
+
+	// OutputLogits Refused: use logprobs.
+	OutputLogits interface{} `json:"output_logits,omitempty"`
+
+	// OutputScores Refused: use logprobs.
+	OutputScores interface{} `json:"output_scores,omitempty"`
+
+	// PenaltyAlpha Refused: contrastive search needs hidden states of each candidate.
+	PenaltyAlpha interface{} `json:"penalty_alpha,omitempty"`
 
 	// PresencePenalty -2 to 2, taken from the logits of tokens that the answer has.
 	PresencePenalty *float64 `json:"presence_penalty,omitempty"`
@@ -1528,12 +1777,21 @@ type CompletionRequest struct {
 	// PromptLogprobs Refused.
 	PromptLogprobs interface{} `json:"prompt_logprobs,omitempty"`
 
+	// RemoveInvalidValues Refused: logits that are no numbers end the answer with an error.
+	RemoveInvalidValues interface{} `json:"remove_invalid_values,omitempty"`
+
+	// RenormalizeLogits Refused: scores of beams are of the log-probabilities as processed, as the library has them by default.
+	RenormalizeLogits interface{} `json:"renormalize_logits,omitempty"`
+
 	// RepetitionPenalty 0.01 to 100; 1, the default, for none.
 	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
 
 	// ReturnTokenIds Extension: each choice carries token_ids.
 	ReturnTokenIds *bool  `json:"return_token_ids,omitempty"`
 	Seed           *int64 `json:"seed,omitempty"`
+
+	// SequenceBias Extension: pairs [[ids], bias]; the bias is added to the logit of the last id where the others were just said.
+	SequenceBias [][]interface{} `json:"sequence_bias,omitempty"`
 
 	// SkipSpecialTokens Refused unless true.
 	SkipSpecialTokens interface{} `json:"skip_special_tokens,omitempty"`
@@ -1552,11 +1810,20 @@ type CompletionRequest struct {
 	// Suffix Only empty is supported.
 	Suffix *string `json:"suffix,omitempty"`
 
+	// SuppressTokens Extension: ids that the answer must not have.
+	SuppressTokens []int32 `json:"suppress_tokens,omitempty"`
+
 	// Temperature 0 (greedy) to 100; 1 by default, 0 in a beam search.
 	Temperature *float64 `json:"temperature,omitempty"`
 
 	// Timeout Extension: deadline of the request in seconds.
 	Timeout *float64 `json:"timeout,omitempty"`
+
+	// TokenHealing Refused: the prompt stays as it is.
+	TokenHealing interface{} `json:"token_healing,omitempty"`
+
+	// TopH Extension: 0 (all, the default) to 1.
+	TopH *float64 `json:"top_h,omitempty"`
 
 	// TopK 0 or -1 for all.
 	TopK *int `json:"top_k,omitempty"`
@@ -1572,6 +1839,9 @@ type CompletionRequest struct {
 
 	// User Ignored.
 	User interface{} `json:"user,omitempty"`
+
+	// WatermarkingConfig Refused: no watermark is put into texts.
+	WatermarkingConfig interface{} `json:"watermarking_config,omitempty"`
 }
 
 // CompletionTokens Of a model that thinks.
@@ -1668,12 +1938,27 @@ type FunctionCall struct {
 type GenerateRequest struct {
 	BadWords *any `json:"bad_words,omitempty"`
 
+	// BeginSuppressTokens Ids; in a form, as text.
+	BeginSuppressTokens *any `json:"begin_suppress_tokens,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
 	DoSample *Flag `json:"do_sample,omitempty"`
 
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
-	EarlyStopping      *EarlyStopping `json:"early_stopping,omitempty"`
-	ExtraStopSequences *any           `json:"extra_stop_sequences,omitempty"`
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+
+	// EpsilonCutoff A number, or one as a string.
+	EpsilonCutoff *Number `json:"epsilon_cutoff,omitempty"`
+
+	// EtaCutoff A number, or one as a string.
+	EtaCutoff *Number `json:"eta_cutoff,omitempty"`
+
+	// ExponentialDecayLengthPenalty [start, factor]; in a form, as text.
+	ExponentialDecayLengthPenalty *any `json:"exponential_decay_length_penalty,omitempty"`
+	ExtraStopSequences            *any `json:"extra_stop_sequences,omitempty"`
+
+	// ForcedEosTokenId An id or a list of ids.
+	ForcedEosTokenId *any `json:"forced_eos_token_id,omitempty"`
 
 	// FrequencyPenalty A number, or one as a string.
 	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
@@ -1714,14 +1999,23 @@ type GenerateRequest struct {
 	ReturnTokenIds *Flag `json:"return_token_ids,omitempty"`
 
 	// Seed A number, or one as a string.
-	Seed         *Number `json:"seed,omitempty"`
+	Seed *Number `json:"seed,omitempty"`
+
+	// SequenceBias Pairs [[ids], bias]; in a form, as text.
+	SequenceBias *any    `json:"sequence_bias,omitempty"`
 	StopSequence *string `json:"stop_sequence,omitempty"`
+
+	// SuppressTokens Ids; in a form, as text.
+	SuppressTokens *any `json:"suppress_tokens,omitempty"`
 
 	// Temperature A number, or one as a string.
 	Temperature *Number `json:"temperature,omitempty"`
 
 	// Timeout A number, or one as a string.
 	Timeout *Number `json:"timeout,omitempty"`
+
+	// TopH A number, or one as a string.
+	TopH *Number `json:"top_h,omitempty"`
 
 	// TopK A number, or one as a string.
 	TopK *Number `json:"top_k,omitempty"`
@@ -2646,12 +2940,27 @@ type RouteHop struct {
 type Sampling struct {
 	BadWords *any `json:"bad_words,omitempty"`
 
+	// BeginSuppressTokens Ids; in a form, as text.
+	BeginSuppressTokens *any `json:"begin_suppress_tokens,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
 	DoSample *Flag `json:"do_sample,omitempty"`
 
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
-	EarlyStopping      *EarlyStopping `json:"early_stopping,omitempty"`
-	ExtraStopSequences *any           `json:"extra_stop_sequences,omitempty"`
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+
+	// EpsilonCutoff A number, or one as a string.
+	EpsilonCutoff *Number `json:"epsilon_cutoff,omitempty"`
+
+	// EtaCutoff A number, or one as a string.
+	EtaCutoff *Number `json:"eta_cutoff,omitempty"`
+
+	// ExponentialDecayLengthPenalty [start, factor]; in a form, as text.
+	ExponentialDecayLengthPenalty *any `json:"exponential_decay_length_penalty,omitempty"`
+	ExtraStopSequences            *any `json:"extra_stop_sequences,omitempty"`
+
+	// ForcedEosTokenId An id or a list of ids.
+	ForcedEosTokenId *any `json:"forced_eos_token_id,omitempty"`
 
 	// FrequencyPenalty A number, or one as a string.
 	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
@@ -2684,11 +2993,20 @@ type Sampling struct {
 	ReturnTokenIds *Flag `json:"return_token_ids,omitempty"`
 
 	// Seed A number, or one as a string.
-	Seed         *Number `json:"seed,omitempty"`
+	Seed *Number `json:"seed,omitempty"`
+
+	// SequenceBias Pairs [[ids], bias]; in a form, as text.
+	SequenceBias *any    `json:"sequence_bias,omitempty"`
 	StopSequence *string `json:"stop_sequence,omitempty"`
+
+	// SuppressTokens Ids; in a form, as text.
+	SuppressTokens *any `json:"suppress_tokens,omitempty"`
 
 	// Temperature A number, or one as a string.
 	Temperature *Number `json:"temperature,omitempty"`
+
+	// TopH A number, or one as a string.
+	TopH *Number `json:"top_h,omitempty"`
 
 	// TopK A number, or one as a string.
 	TopK *Number `json:"top_k,omitempty"`
@@ -2868,12 +3186,27 @@ type SocketFrame = any
 type SocketGenerate struct {
 	BadWords *any `json:"bad_words,omitempty"`
 
+	// BeginSuppressTokens Ids; in a form, as text.
+	BeginSuppressTokens *any `json:"begin_suppress_tokens,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
 	DoSample *Flag `json:"do_sample,omitempty"`
 
 	// EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
-	EarlyStopping      *EarlyStopping `json:"early_stopping,omitempty"`
-	ExtraStopSequences *any           `json:"extra_stop_sequences,omitempty"`
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+
+	// EpsilonCutoff A number, or one as a string.
+	EpsilonCutoff *Number `json:"epsilon_cutoff,omitempty"`
+
+	// EtaCutoff A number, or one as a string.
+	EtaCutoff *Number `json:"eta_cutoff,omitempty"`
+
+	// ExponentialDecayLengthPenalty [start, factor]; in a form, as text.
+	ExponentialDecayLengthPenalty *any `json:"exponential_decay_length_penalty,omitempty"`
+	ExtraStopSequences            *any `json:"extra_stop_sequences,omitempty"`
+
+	// ForcedEosTokenId An id or a list of ids.
+	ForcedEosTokenId *any `json:"forced_eos_token_id,omitempty"`
 
 	// FrequencyPenalty A number, or one as a string.
 	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
@@ -2918,17 +3251,26 @@ type SocketGenerate struct {
 	ReturnTokenIds *Flag `json:"return_token_ids,omitempty"`
 
 	// Seed A number, or one as a string.
-	Seed         *Number `json:"seed,omitempty"`
+	Seed *Number `json:"seed,omitempty"`
+
+	// SequenceBias Pairs [[ids], bias]; in a form, as text.
+	SequenceBias *any    `json:"sequence_bias,omitempty"`
 	StopSequence *string `json:"stop_sequence,omitempty"`
 
 	// Stream Extension: a frame per token also without a stop sequence; max_new_tokens is then the whole answer.
 	Stream *Flag `json:"stream,omitempty"`
+
+	// SuppressTokens Ids; in a form, as text.
+	SuppressTokens *any `json:"suppress_tokens,omitempty"`
 
 	// Temperature A number, or one as a string.
 	Temperature *Number `json:"temperature,omitempty"`
 
 	// Timeout A number, or one as a string.
 	Timeout *Number `json:"timeout,omitempty"`
+
+	// TopH A number, or one as a string.
+	TopH *Number `json:"top_h,omitempty"`
 
 	// TopK A number, or one as a string.
 	TopK *Number `json:"top_k,omitempty"`

@@ -243,10 +243,61 @@ func (f *fields) into(v any) {
 			*v, _ = f.integer(name, -maxPositions, maxPositions, *v)
 		case *sample.Early:
 			f.early(name, v)
+		case json.Unmarshaler:
+			f.json(name, v)
 		default:
 			if name != "-" {
 				panic("fields: " + name + " has a type that is not read")
 			}
+		}
+	}
+}
+
+// json reads a field that knows its own form; in a form it is JSON as text.
+func (f *fields) json(name string, into json.Unmarshaler) {
+	v := f.get(name)
+	if v == nil {
+		return
+	}
+	text, ok := v.(string)
+	if !ok {
+		b, err := json.Marshal(v)
+		if err != nil {
+			f.fail(name, "is %s", kind(v))
+			return
+		}
+		text = string(b)
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		f.fail(name, "is wrong: %s", api.Clip(api.OneLine(err.Error())))
+	}
+}
+
+// refuse refuses the fields of transformers that would change the answer and are not done here.
+func (f *fields) refuse() {
+	for _, field := range sample.LibraryFields {
+		if field.Does != sample.Refused {
+			continue
+		}
+		asks := false
+		switch v := f.get(field.Name).(type) {
+		case nil:
+		case bool:
+			asks = v
+		case json.Number:
+			n, err := v.Float64()
+			asks = err != nil || !sample.Neutral(field.Name, n)
+		case string:
+			n, err := strconv.ParseFloat(v, 64)
+			off, isBool := map[string]bool{"false": true, "none": true, "null": true, "true": false}[strings.ToLower(v)]
+			asks = !(isBool && off || err == nil && sample.Neutral(field.Name, n))
+		case []any:
+			asks = len(v) > 0
+		default:
+			asks = true
+		}
+		if asks && f.err == nil {
+			f.err = api.Unsupported(field.Name, "%s is not supported (%s): leave it out", field.Name, strings.ReplaceAll(field.How, "`", ""))
 		}
 	}
 }

@@ -76,6 +76,7 @@ func (t *legacyTurn) sampling(f *fields) {
 	if f.get("temperature") != nil && !sampled && asked.Temperature != 0 {
 		t.warnings = append(t.warnings, "temperature has no effect without do_sample")
 	}
+	f.refuse()
 	t.badWords = f.texts("bad_words", maxWords, maxWordBytes)
 	if f.err != nil {
 		return
@@ -89,7 +90,7 @@ func (t *legacyTurn) sampling(f *fields) {
 		return
 	}
 	if !sampled {
-		p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP = 0, 0, 0, 0, 0
+		p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP, p.TopH, p.Epsilon, p.Eta = 0, 0, 0, 0, 0, 0, 0, 0
 	}
 	p.Seed = api.SeedOr(seed)
 	t.req.Sampling, t.req.Beams = p, beams

@@ -113,6 +113,7 @@ func (a step) before(b step) bool {
 // since most of what is asked does not come about. p and b should have passed Validate.
 func NewBeams(p Params, b BeamParams, history []int32, most int, end []int32, stops func(seq int, id int32) bool) *Beams {
 	s := &Beams{b: b, prompt: len(history), most: most, end: end, stops: stops, keep: max(2, 1+len(end)) * b.Beams}
+	p.Most = most
 	s.proc = newProcessor(&p, len(history), end)
 	s.open = []beam{{ids: slices.Clone(history)}}
 	s.finished = make([]beam, b.Beams)

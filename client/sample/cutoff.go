@@ -94,7 +94,7 @@ func (d *Decay) String() string {
 }
 
 // Type names the value in help texts.
-func (d *Decay) Type() string { return "START,FACTOR" }
+func (d *Decay) Type() string { return "PAIR" }
 
 // hasten makes end ids likelier once the answer is long, as transformers does, in float32 but for
 // the power.

@@ -21,8 +21,11 @@ type Params struct {
 	NoRepeatNGram     int       `json:"no_repeat_ngram_size"` // 0 = none; no run of so many ids occurs twice in the session
 	MinNewTokens      int       `json:"min_new_tokens"`       // no id ends the answer before it has so many
 	Decay             Decay     `json:"exponential_decay_length_penalty"`
-	Suppress          []int32   `json:"suppress_tokens"`       // never
-	BeginSuppress     []int32   `json:"begin_suppress_tokens"` // never as the first id of the answer
+	Suppress          IDs       `json:"suppress_tokens"`       // never
+	BeginSuppress     IDs       `json:"begin_suppress_tokens"` // never as the first id of the answer
+	ForcedEOS         IDs       `json:"forced_eos_token_id"`   // one of them is the last id of an answer of Most ids
+	Runs              RunBiases `json:"sequence_bias"`
+	Most              int       `json:"-"` // new ids that the answer may have, for ForcedEOS
 	BadWords          [][]int32 `json:"-"`
 	Bias              []Bias    `json:"-"` // added to logits, each id at most once
 	Seed              uint64    `json:"-"` // equal seeds and logits give equal ids
@@ -105,7 +108,15 @@ func (p *Params) validateLists() error {
 			return &FieldError{"bad_words", fmt.Sprintf("a word of %d tokens", len(w)), fmt.Sprintf("1 to %d", MaxBadWordIDs)}
 		}
 	}
-	if n := max(len(p.Suppress), len(p.BeginSuppress)); n > MaxSuppress {
+	if n := len(p.Runs); n > MaxBadWords {
+		return &FieldError{"sequence_bias", fmt.Sprintf("a list of %d", n), fmt.Sprintf("at most %d", MaxBadWords)}
+	}
+	for _, r := range p.Runs {
+		if len(r.IDs) == 0 || len(r.IDs) > MaxBadWordIDs || !(math.Abs(r.Value) <= 100) {
+			return &FieldError{"sequence_bias", fmt.Sprintf("%v for %d tokens", r.Value, len(r.IDs)), fmt.Sprintf("-100 to 100 for 1 to %d", MaxBadWordIDs)}
+		}
+	}
+	if n := max(len(p.Suppress), len(p.BeginSuppress), len(p.ForcedEOS)); n > MaxSuppress {
 		return &FieldError{"suppress_tokens", fmt.Sprintf("a list of %d", n), fmt.Sprintf("at most %d", MaxSuppress)}
 	}
 	if n := len(p.Bias); n > MaxBias {
@@ -139,14 +150,15 @@ func (p *Params) Fits(vocab int) error {
 			return err
 		}
 	}
-	for _, id := range p.Suppress {
-		if err := check("suppress_tokens", id); err != nil {
-			return err
-		}
+	lists := map[string]IDs{"suppress_tokens": p.Suppress, "begin_suppress_tokens": p.BeginSuppress, "forced_eos_token_id": p.ForcedEOS}
+	for _, r := range p.Runs {
+		lists["sequence_bias"] = append(lists["sequence_bias"], r.IDs...)
 	}
-	for _, id := range p.BeginSuppress {
-		if err := check("begin_suppress_tokens", id); err != nil {
-			return err
+	for field, ids := range lists {
+		for _, id := range ids {
+			if err := check(field, id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -13,11 +13,16 @@ type processor struct {
 	start int     // length of the history before the answer
 	end   []int32 // ids that end the answer
 	bad   [][]int32
+	runs  RunBiases
+	sums  map[int32]float32
 	count []uint32 // per id, all zero between calls
 }
 
 func newProcessor(p *Params, start int, end []int32) processor {
 	r := processor{p: p, start: start, end: end}
+	if len(p.Runs) > 0 {
+		r.runs, r.sums = p.Runs.ordered(), map[int32]float32{}
+	}
 	for _, w := range p.BadWords {
 		// Transformers never forbids the end itself.
 		if len(w) > 1 || !slices.Contains(end, w[0]) {
@@ -31,7 +36,8 @@ func newProcessor(p *Params, start int, end []int32) processor {
 func (r *processor) idle() bool {
 	p := r.p
 	return len(p.Bias) == 0 && !r.repetition() && p.FrequencyPenalty == 0 && p.PresencePenalty == 0 &&
-		p.NoRepeatNGram == 0 && len(r.bad) == 0 && p.MinNewTokens == 0 && p.Decay.Factor == 0 && len(p.Suppress) == 0 && len(p.BeginSuppress) == 0
+		p.NoRepeatNGram == 0 && len(r.bad) == 0 && p.MinNewTokens == 0 && p.Decay.Factor == 0 && len(p.Suppress) == 0 && len(p.BeginSuppress) == 0 &&
+		len(p.Runs) == 0 && len(p.ForcedEOS) == 0
 }
 
 func (r *processor) repetition() bool {
@@ -43,6 +49,7 @@ func (r *processor) apply(logits []float32, history []int32) {
 	for _, b := range r.p.Bias {
 		logits[b.ID] += float32(b.Value)
 	}
+	r.runs.add(logits, history, r.sums)
 	if len(r.count) < len(logits) {
 		r.count = make([]uint32, len(logits))
 	}
@@ -64,6 +71,14 @@ func (r *processor) apply(logits []float32, history []int32) {
 		})
 	}
 	r.ban(logits, history)
+	if len(r.p.ForcedEOS) > 0 && r.p.Most > 0 && len(history)-r.start == r.p.Most-1 {
+		for i := range logits {
+			logits[i] = float32(math.Inf(-1))
+		}
+		for _, id := range r.p.ForcedEOS {
+			logits[id] = 0
+		}
+	}
 }
 
 // each calls f once for every id of ids, with the number of times it is there.

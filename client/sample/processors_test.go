@@ -33,8 +33,11 @@ type libraryCase struct {
 		Epsilon    float64      `json:"epsilon_cutoff"`
 		Eta        float64      `json:"eta_cutoff"`
 		Decay      Decay        `json:"exponential_decay_length_penalty"`
-		Suppress   []int32      `json:"suppress_tokens"`
-		Begin      []int32      `json:"begin_suppress_tokens"`
+		Suppress   IDs          `json:"suppress_tokens"`
+		Begin      IDs          `json:"begin_suppress_tokens"`
+		Forced     IDs          `json:"forced_eos_token_id"`
+		Runs       RunBiases    `json:"sequence_bias"`
+		Most       int          `json:"max_new_tokens"`
 	}
 }
 
@@ -43,7 +46,7 @@ func (c *libraryCase) params() Params {
 	out := Params{
 		TopK: p.TopK, TopP: p.TopP, MinP: p.MinP, TypicalP: p.Typical, RepetitionPenalty: p.Repetition, PresencePenalty: p.Presence,
 		FrequencyPenalty: p.Frequency, NoRepeatNGram: p.NGram, BadWords: p.BadWords, MinNewTokens: p.MinNew,
-		TopH: p.TopH, Epsilon: p.Epsilon, Eta: p.Eta, Decay: p.Decay, Suppress: p.Suppress, BeginSuppress: p.Begin,
+		TopH: p.TopH, Epsilon: p.Epsilon, Eta: p.Eta, Decay: p.Decay, Suppress: p.Suppress, BeginSuppress: p.Begin, ForcedEOS: p.Forced, Runs: p.Runs, Most: p.Most,
 	}
 	if p.Sample {
 		if out.Temperature = p.Temp; p.Temp == 0 {

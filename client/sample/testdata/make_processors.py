@@ -1,4 +1,5 @@
-"""Records what the transformers library makes of random logits: processors.json.
+"""Records what the transformers library makes of random logits, processors.json, and the names of
+its settings, generation_config.json.
 
 The list of processors and its order is the library's own (_get_logits_processor); only OpenAI's presence and frequency
 penalties are added, by the formula of OpenAI's documentation. A case whose result hangs on the last bits of float32 is
@@ -67,6 +68,14 @@ def draw_later(rng):
         p["suppress_tokens"] = sorted(rng.sample(range(VOCAB), 4))
     if rng.random() < 0.3:
         p["begin_suppress_tokens"] = sorted(rng.sample(range(VOCAB), 4))
+    if rng.random() < 0.3:
+        runs = [history[-1:] + [rng.randrange(VOCAB)], [0, 1, 2], [rng.randrange(VOCAB)], history[-2:] + [7], [3, 7], history + [9, 9]]
+        p["sequence_bias"] = [[r, rng.choice([-4.25, -0.1, 2.3])] for r in runs]
+        p.pop("logit_bias", None)  # the library has one field for both
+    if rng.random() < 0.15:
+        p["forced_eos_token_id"], p["max_new_tokens"] = EOS, rng.randrange(1, 11)
+        for name in ("suppress_tokens", "begin_suppress_tokens", "repetition_penalty", "min_new_tokens"):
+            p.pop(name, None)
     if p.get("do_sample"):
         for name, values in [("top_h", [0.2, 0.5, 0.9]), ("epsilon_cutoff", [0.01, 0.05, 0.3]), ("eta_cutoff", [0.01, 0.1, 0.4])]:
             if rng.random() < 0.4:
@@ -79,6 +88,8 @@ def processed(model, start, history, p, dtype, logits):
     config = GenerationConfig(**{"do_sample": False, "top_k": 0, **{k: v for k, v in p.items() if k not in own}})
     if "logit_bias" in p:
         config.sequence_bias = [[[i], v] for i, v in p["logit_bias"]]
+    if "max_new_tokens" in p:
+        config.max_length = start + p["max_new_tokens"]
     config._eos_token_tensor = torch.tensor(EOS)
     penalty = LogitsProcessorList([OpenAIPenalty(start, p.get("frequency_penalty", 0.0), p.get("presence_penalty", 0.0))])
     ids = torch.tensor([history])
@@ -96,6 +107,9 @@ def main():
     out = cases(model, random.Random(SEED), draw, CASES) + cases(model, random.Random(LATER_SEED), draw_later, LATER)
     with open("processors.json", "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in out) + "\n]\n")
+    with open("generation_config.json", "w") as f:
+        names = sorted(n for n in GenerationConfig().to_dict() if not n.startswith("_"))
+        f.write(json.dumps(names, separators=(",\n", ":")) + "\n")
 
 
 def cases(model, rng, draw, count):
