@@ -68,7 +68,7 @@ var calls = []struct {
 }
 
 // pure are the folders that decide and do nothing else.
-var pure = []string{"swarm/proof", "swarm/route", "swarm/balance", "swarm/health", "swarm/trust", "server/sched", "server/admission", "client/sample", "client/plan", "client/chain", "client/audit", "sim"}
+var pure = []string{"swarm/proof", "swarm/route", "swarm/balance", "swarm/health", "swarm/trust", "server/sched", "server/admission", "client/sample", "client/plan", "client/chain", "client/audit", "client/grammar", "sim"}
 
 func TestPolicyIsPure(t *testing.T) {
 	for _, f := range goFiles(t) {

@@ -1,0 +1,248 @@
+package grammar
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+)
+
+// Grammar is what answers may be, for one vocabulary. Safe for concurrent use.
+type Grammar struct {
+	vocab *Vocabulary
+
+	mu     sync.Mutex // guards all below
+	tables *tables
+	at     []*state // scratch of a walk
+}
+
+// local is what a frame says of the vocabulary whatever is under it.
+type local struct {
+	mask   []uint64 // tokens that it takes whole
+	leaves []int32  // nodes of the tree at which its rule may have ended
+}
+
+func newGrammar(p *program, v *Vocabulary) *Grammar {
+	return &Grammar{vocab: v, tables: newTables(p), at: make([]*state, v.tree.deep+1)}
+}
+
+// Matcher is how far an answer is. Not for concurrent use; matchers of one grammar may be used
+// beside each other.
+type Matcher struct {
+	g          *Grammar
+	state      *state
+	generation int
+	begun      bool
+}
+
+// Start begins an answer.
+func (g *Grammar) Start() (*Matcher, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.begin()
+	s, err := g.tables.first()
+	if err != nil {
+		return nil, err
+	}
+	return &Matcher{g: g, state: s, generation: g.tables.generation}, nil
+}
+
+// begin readies the tables for one call.
+func (g *Grammar) begin() {
+	g.tables.trim()
+	g.tables.work = maxWork
+}
+
+// settle makes the state one of the present tables.
+func (m *Matcher) settle() error {
+	m.g.begin()
+	if m.generation == m.g.tables.generation {
+		return nil
+	}
+	s, err := m.g.tables.adopt(m.state)
+	if err == nil {
+		m.state, m.generation = s, m.g.tables.generation
+	}
+	return err
+}
+
+// Mask are the ids that may come next, a bit each: those of tokens, and where the answer may end
+// those that end it. The caller must not change it. It is kept for all answers that are at this
+// place.
+func (m *Matcher) Mask() ([]uint64, error) {
+	g := m.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := m.settle(); err != nil {
+		return nil, err
+	}
+	if !m.begun && g.vocab.first != nil {
+		return g.firstMask(m.state)
+	}
+	if m.state.mask != nil {
+		return m.state.mask, nil
+	}
+	mask := make([]uint64, g.vocab.words())
+	for _, it := range m.state.items {
+		l, err := g.local(it.frame)
+		if err != nil {
+			return nil, err
+		}
+		for i, w := range l.mask {
+			mask[i] |= w
+		}
+		if len(l.leaves) == 0 || it.stack.under == nil { // nothing comes behind an answer
+			continue
+		}
+		back, err := g.tables.back(it.stack)
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range l.leaves {
+			n := &g.vocab.tree.nodes[node]
+			if err := g.tables.walk(&g.vocab.tree, node+1, n.skip, back, n.depth, g.at, mask, nil); err != nil {
+				return nil, err
+			}
+		}
+	}
+	g.addEnds(m.state, mask)
+	m.state.mask = mask
+	g.tables.masks += 8 * len(mask)
+	return mask, nil
+}
+
+func (g *Grammar) addEnds(s *state, mask []uint64) {
+	if s.ends {
+		for _, id := range g.vocab.ends {
+			mask[id>>6] |= 1 << (id & 63)
+		}
+	}
+}
+
+// firstMask is that of the first token of a text. It is asked for once in an answer and not kept.
+func (g *Grammar) firstMask(s *state) ([]uint64, error) {
+	mask := make([]uint64, g.vocab.words())
+	for id, b := range g.vocab.first {
+		if b == "" {
+			continue
+		}
+		to, err := g.run(s, b)
+		if err != nil {
+			return nil, err
+		}
+		if to != dead {
+			mask[id>>6] |= 1 << (id & 63)
+		}
+	}
+	g.addEnds(s, mask)
+	return mask, nil
+}
+
+// run is where bytes lead.
+func (g *Grammar) run(s *state, b string) (_ *state, err error) {
+	for i := 0; i < len(b) && s != dead; i++ {
+		if s, err = g.tables.step(s, b[i]); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// local looks at the vocabulary from a frame whose caller is not known.
+func (g *Grammar) local(f *frame) (*local, error) {
+	if f.local != nil {
+		return f.local, nil
+	}
+	t, tree := g.tables, &g.vocab.tree
+	l := &local{mask: make([]uint64, g.vocab.words())}
+	t.todo = t.todo[:0]
+	for _, i := range f.insts {
+		t.todo = append(t.todo, position{i, t.unknown})
+	}
+	s, err := t.expand(false)
+	if err != nil {
+		return nil, err
+	}
+	leave := func(node int32) {
+		if tree.nodes[node].skip > node+1 {
+			l.leaves = append(l.leaves, node)
+		}
+	}
+	if err := t.walk(tree, 0, int32(len(tree.nodes)), s, 0, g.at, l.mask, leave); err != nil {
+		return nil, err
+	}
+	f.local = l
+	t.masks += 8*len(l.mask) + 4*len(l.leaves)
+	return l, nil
+}
+
+// Accept takes the next id of the answer. It is an error where Mask does not have it.
+func (m *Matcher) Accept(id int32) error {
+	g := m.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := m.settle(); err != nil {
+		return err
+	}
+	bytes := g.vocab.bytes
+	if !m.begun && g.vocab.first != nil {
+		bytes = g.vocab.first
+	}
+	if id < 0 || int(id) >= len(bytes) || bytes[id] == "" {
+		return fmt.Errorf("the id %d may not come next", id)
+	}
+	to, err := g.run(m.state, bytes[id])
+	if err != nil {
+		return err
+	}
+	if to == dead {
+		return fmt.Errorf("the id %d may not come next", id)
+	}
+	m.state, m.begun = to, true
+	return nil
+}
+
+// maxForced is how much of a text without a choice is told at a time.
+const maxForced = 4096
+
+// Forced is the text that has to come next, whatever the answer is to be: "" where there is a
+// choice, or where it may end.
+func (m *Matcher) Forced() (string, error) {
+	g := m.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := m.settle(); err != nil {
+		return "", err
+	}
+	var out []byte
+	for s := m.state; !s.ends && len(out) < maxForced; {
+		next := g.tables.bytesOf(s)
+		if next.size() != 1 {
+			break
+		}
+		b := next.first()
+		to, err := g.tables.step(s, b)
+		if err != nil {
+			return "", err
+		}
+		out, s = append(out, b), to
+	}
+	return string(out), nil
+}
+
+// Ended tells whether the answer may end here, and whether it has to.
+func (m *Matcher) Ended() (may, must bool) {
+	return m.state.ends, len(m.state.items) == 0
+}
+
+// Admits tells whether an id is in a mask.
+func Admits(mask []uint64, id int32) bool {
+	return id >= 0 && int(id>>6) < len(mask) && mask[id>>6]>>(id&63)&1 != 0
+}
+
+// Count is how many ids a mask has.
+func Count(mask []uint64) (n int) {
+	for _, w := range mask {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
