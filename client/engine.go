@@ -122,6 +122,7 @@ type Engine struct {
 	reading *budget.Pool // bytes of large frames while they are read
 	trust   Trust
 	audits  audits
+	forms   forms
 
 	mu       sync.Mutex // guards all below
 	view     swarm.View

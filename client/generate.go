@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"whorl/client/grammar"
 	"whorl/client/sample"
 	"whorl/swarm"
 )
@@ -26,6 +27,12 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 		return Result{}, err
 	}
 	t := newTurn(s, r, emit)
+	if r.Grammar != nil {
+		var err error
+		if t.form, err = r.Grammar.Start(); err != nil {
+			return Result{}, formError(err)
+		}
+	}
 	run := t.run
 	if r.Beams.Beams > 1 {
 		run = t.search
@@ -97,6 +104,7 @@ type turn struct {
 	emit    func(Delta) error
 	sampler *sample.Sampler
 	text    *texter
+	form    *grammar.Matcher // how far the answer is in its grammar; nil without one
 	logits  []float32
 	history []int32
 	res     Result
@@ -135,6 +143,9 @@ func (t *turn) run(ctx context.Context) error {
 			return err
 		}
 		done, err := t.accept(id)
+		if err == nil && !done {
+			done, err = t.jump()
+		}
 		t.res.Timings.Decode = time.Since(first)
 		if err != nil || done {
 			return err
@@ -203,7 +214,11 @@ func (t *turn) choose(row []float32) (int32, error) {
 		return 0, err
 	}
 	t.hash.add(t.logits)
-	id, err := t.sampler.Sample(t.logits, t.history)
+	mask, err := t.mask()
+	if err != nil {
+		return 0, err
+	}
+	id, err := t.sampler.SampleAmong(t.logits, t.history, mask)
 	if err != nil {
 		return 0, t.unchosen(err)
 	}
@@ -238,6 +253,14 @@ func (t *turn) accept(id int32) (done bool, err error) {
 	show, match := t.text.push(id)
 	if match != "" {
 		return true, t.last(show, match)
+	}
+	over, err := t.formed(id)
+	if err != nil {
+		return true, err
+	}
+	if over {
+		t.res.Finish = FinishEOS
+		return true, t.finish(show)
 	}
 	if len(t.res.IDs) == t.r.MaxNewTokens {
 		return true, t.finish(show)

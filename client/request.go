@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"whorl/client/grammar"
 	"whorl/client/sample"
 	"whorl/swarm"
 	"whorl/tensor"
@@ -48,6 +49,12 @@ type Request struct {
 	IgnoreEOS   bool
 	// Special shows control tokens (such as the end token) as text.
 	Special bool
+	// Show are control tokens that are shown as text although Special is not set.
+	Show []int32
+	// Grammar, of Engine.Grammar, is what the answer must be; nil for anything. It ends the
+	// answer where nothing may follow. What must come next is taken without asking the chain,
+	// unless log-probabilities or the hash are asked for.
+	Grammar *grammar.Grammar
 	// TopLogprobs asks for log-probabilities with that many alternatives; -1 for none.
 	TopLogprobs int
 	// Hash asks for Result.LogitsHash.
@@ -65,6 +72,14 @@ func (r *Request) Validate(vocab int) error {
 	}
 	if err := r.Sampling.Fits(vocab); err != nil {
 		return err
+	}
+	if r.Grammar != nil {
+		switch {
+		case r.IgnoreEOS:
+			return &sample.FieldError{Field: "ignore_eos", Value: true, Want: "false where the answer's form is given"}
+		case r.Beams.Beams > 1:
+			return &sample.FieldError{Field: "num_beams", Value: r.Beams.Beams, Want: "1 where the answer's form is given: a beam search cannot keep it"}
+		}
 	}
 	if r.Beams.Beams <= 1 {
 		if r.Beams.Return > 1 {

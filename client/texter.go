@@ -21,6 +21,7 @@ func newTexter(tok *tokenizer.Tokenizer, eos []int32, r Request) *texter {
 	x := &texter{tok: tok, stop: stopper{stops: r.Stop}}
 	if tok != nil {
 		x.stream = tok.NewStream(!r.Special)
+		x.stream.Show(r.Show)
 		eos = slices.Concat(eos, tok.EOGs())
 	}
 	if !r.IgnoreEOS {
@@ -97,6 +98,23 @@ func (e *Engine) Encode(text string, special bool) ([]int32, error) {
 		return nil, ErrNoTokenizer
 	}
 	return e.cfg.Tokenizer.Encode(text, tokenizer.EncodeOptions{Special: special, Limit: e.encodeLimit()})
+}
+
+// EncodeMarks is Encode of a text that this program wrote: what looks like a control token is
+// one.
+func (e *Engine) EncodeMarks(text string) ([]int32, error) {
+	if e.cfg.Tokenizer == nil {
+		return nil, ErrNoTokenizer
+	}
+	return e.cfg.Tokenizer.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true, Limit: e.encodeLimit()})
+}
+
+// Template is the source of the template that conversations with tools go through, "" for none.
+func (e *Engine) Template() string {
+	if e.cfg.Tokenizer == nil {
+		return ""
+	}
+	return e.cfg.Tokenizer.Template()
 }
 
 // encodeLimit leaves room to say by how much a text that is a little too long exceeds.

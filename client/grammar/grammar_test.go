@@ -115,7 +115,7 @@ func TestMaskIsWhatASlowMatcherTakes(t *testing.T) {
 				if got, want := Admits(mask, endID), slow.ends(); got != want {
 					t.Fatalf("after %q the mask has the end: %v, want %v", said, got, want)
 				}
-				forced, err := m.Forced()
+				forced, last, err := m.Forced()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -125,6 +125,9 @@ func TestMaskIsWhatASlowMatcherTakes(t *testing.T) {
 							t.Fatalf("after %q: %q is forced, and byte %q at %d", said, forced, byte(b), i)
 						}
 					}
+				}
+				if end := slow.run(forced); last != (end.ends() && !continues(end)) {
+					t.Fatalf("after %q: %q is forced, and the last: %v", said, forced, last)
 				}
 				if len(may) == 0 {
 					break
@@ -145,6 +148,16 @@ func TestMaskIsWhatASlowMatcherTakes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// continues tells whether a byte may follow.
+func continues(l *lefts) bool {
+	for b := range 256 {
+		if l.after(byte(b)).alive() {
+			return true
+		}
+	}
+	return false
 }
 
 // admits tells whether a grammar takes a whole text, byte by byte.

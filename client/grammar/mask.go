@@ -205,16 +205,17 @@ func (m *Matcher) Accept(id int32) error {
 const maxForced = 4096
 
 // Forced is the text that has to come next, whatever the answer is to be: "" where there is a
-// choice, or where it may end.
-func (m *Matcher) Forced() (string, error) {
+// choice, or where it may end. last says that nothing may come behind it.
+func (m *Matcher) Forced() (text string, last bool, err error) {
 	g := m.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := m.settle(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	var out []byte
-	for s := m.state; !s.ends && len(out) < maxForced; {
+	s := m.state
+	for !s.ends && len(out) < maxForced {
 		next := g.tables.bytesOf(s)
 		if next.size() != 1 {
 			break
@@ -222,11 +223,11 @@ func (m *Matcher) Forced() (string, error) {
 		b := next.first()
 		to, err := g.tables.step(s, b)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		out, s = append(out, b), to
 	}
-	return string(out), nil
+	return string(out), s.ends && len(s.items) == 0, nil
 }
 
 // Ended tells whether the answer may end here, and whether it has to.

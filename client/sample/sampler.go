@@ -11,7 +11,7 @@ import (
 var ErrNotFinite = errors.New("logits are not finite")
 
 // ErrAllBanned says that no token may come next.
-var ErrAllBanned = errors.New("bad words, n-grams and biases forbid every token")
+var ErrAllBanned = errors.New("bad words, n-grams, biases and the grammar forbid every token")
 
 // Sampler draws the tokens of one answer; the package comment has the order. Each token
 // takes exactly one number from the generator, so that ids depend on seed and logits
@@ -54,6 +54,11 @@ func New(p Params, start int, end ...int32) *Sampler {
 // holds the ids before it. The error is ErrNotFinite, ErrAllBanned, or that there are no
 // logits.
 func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
+	return s.SampleAmong(logits, history, nil)
+}
+
+// SampleAmong draws among the ids of a mask, a bit each, and nil for all.
+func (s *Sampler) SampleAmong(logits []float32, history []int32, mask []uint64) (int32, error) {
 	if len(logits) == 0 {
 		return 0, finite(logits)
 	}
@@ -63,8 +68,9 @@ func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
 			return 0, err
 		}
 	}
-	if !s.proc.idle() {
+	if !s.proc.idle() || mask != nil {
 		logits = s.process(logits, history)
+		keep(logits, mask)
 		best, _ = argmax(logits)
 	}
 	top := logits[best]
@@ -89,6 +95,32 @@ func (s *Sampler) process(logits []float32, history []int32) []float32 {
 	s.raw = append(s.raw[:0], logits...)
 	s.proc.apply(s.raw, history)
 	return s.raw
+}
+
+// keep takes away every chance of ids that a mask does not have.
+func keep(logits []float32, mask []uint64) {
+	if mask == nil {
+		return
+	}
+	never := float32(math.Inf(-1))
+	for i := 0; i < len(logits); i += 64 {
+		word := uint64(0)
+		if i/64 < len(mask) {
+			word = mask[i/64]
+		}
+		part := logits[i:min(i+64, len(logits))]
+		if word == 0 {
+			for k := range part {
+				part[k] = never
+			}
+			continue
+		}
+		for k := range part {
+			if word>>k&1 == 0 {
+				part[k] = never
+			}
+		}
+	}
 }
 
 // truncates tells whether anything but penalties and bans keeps ids from being drawn.

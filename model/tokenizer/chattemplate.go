@@ -46,6 +46,14 @@ func (t *Tokenizer) compile(source string) (*chatTemplate, error) {
 // </think>.
 func (t *Tokenizer) Thinks() bool { return strings.Contains(t.templateSource, "</think>") }
 
+// Template is the source of the template that conversations with tools go through, "" for none.
+func (t *Tokenizer) Template() string {
+	if t.toolSource != "" {
+		return t.toolSource
+	}
+	return t.templateSource
+}
+
 // templateFor is the template that a conversation goes through.
 func (t *Tokenizer) templateFor(c *chatVariables) *chatTemplate {
 	if c.tools && t.toolTemplate != nil {

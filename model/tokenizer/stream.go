@@ -18,6 +18,7 @@ import (
 type Stream struct {
 	t           *Tokenizer
 	skipSpecial bool
+	shown       []int32 // special tokens that are not skipped
 
 	started bool   // something has been shown: the next token is not the first
 	pending []byte // bytes of an unfinished character, or of a run of byte tokens
@@ -33,6 +34,10 @@ type Stream struct {
 func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
 	return &Stream{t: t, skipSpecial: skipSpecial, left: t.dec.strip.left}
 }
+
+// Show has some special tokens add their text, although others are skipped. Call it before the
+// first id.
+func (s *Stream) Show(ids []int32) { s.shown = ids }
 
 // Clone is a Stream that goes on from here on its own.
 func (s *Stream) Clone() *Stream {
@@ -93,7 +98,7 @@ func (s *Stream) push(id int32) {
 		return
 	}
 	e := &t.entries[id]
-	if s.skipSpecial && e.special {
+	if s.skipSpecial && e.special && !slices.Contains(s.shown, id) {
 		return
 	}
 	if t.dec.byteFallback {

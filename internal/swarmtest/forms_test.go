@@ -1,0 +1,146 @@
+package swarmtest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"whorl/client"
+	"whorl/client/grammar"
+	"whorl/client/sample"
+	"whorl/model/tokenizer"
+	"whorl/swarm"
+)
+
+// formed starts a swarm of TOY whose client has its tokenizer.
+func (r *real) formed(n, copies int) (*World, *client.Engine) {
+	r.t.Helper()
+	tok, err := tokenizer.OpenFolder(toy)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	w, head := r.world(n, copies, 1), r.head(1)
+	return w, w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength, c.Tokenizer = r.ck.Config.LongestSession(), tok })
+}
+
+// ask has an answer of a form drawn.
+func ask(t *testing.T, e *client.Engine, r client.Request, emit func(*client.Session) func(client.Delta) error) client.Result {
+	t.Helper()
+	var err error
+	if r.Prompt, err = e.Encode("An answer: ", true); err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: len(r.Prompt) + r.MaxNewTokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var hear func(client.Delta) error
+	if emit != nil {
+		hear = emit(s)
+	}
+	res, err := s.Generate(t.Context(), r, hear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// A model of noise gives only valid answers to schemas, whatever the seed; what must come is taken
+// without asking the chain.
+func TestFormsOfToy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, e := openModel(t, toy).formed(2, 1)
+		for _, schema := range []string{
+			`{"type":"object","properties":{"name":{"type":"string","maxLength":12},"age":{"type":"integer","minimum":0,"maximum":150},"kind":{"enum":["person","company"]}},"required":["name","age","kind"],"additionalProperties":false}`,
+			`{"type":"array","items":{"type":"object","properties":{"x":{"type":"number"},"on":{"type":"boolean"}},"required":["x"]},"minItems":1,"maxItems":3}`,
+			`{"type":"string","format":"date-time"}`,
+			`{"anyOf":[{"type":"null"},{"type":"string","pattern":"^[a-z]{2,5}é$"}]}`,
+		} {
+			g, err := e.Grammar(grammar.Spec{Schema: json.RawMessage(schema)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := jsonschema.NewCompiler()
+			c.AssertFormat()
+			if err := c.AddResource("mem:///s.json", doc); err != nil {
+				t.Fatal(err)
+			}
+			judge := c.MustCompile("mem:///s.json")
+			for seed := range uint64(6) {
+				r := client.Request{MaxNewTokens: 160, Grammar: g, TopLogprobs: -1, Sampling: sample.Params{Temperature: 1.5, Seed: seed, MinNewTokens: 1}}
+				res := ask(t, e, r, nil)
+				if res.Finish == client.FinishLength {
+					continue // numbers may be long
+				}
+				value, err := jsonschema.UnmarshalJSON(strings.NewReader(res.Text))
+				if err == nil {
+					err = judge.Validate(value)
+				}
+				if err != nil || res.Finish != client.FinishEOS {
+					t.Errorf("%s: %q, %s: %v", schema, res.Text, res.Finish, err)
+				}
+				// Asking for log-probabilities asks the chain for every id: the text is still of the form.
+				r.TopLogprobs = 0
+				if slow := ask(t, e, r, nil); len(slow.Logprobs) != len(slow.IDs) {
+					t.Errorf("%d log-probabilities of %d ids", len(slow.Logprobs), len(slow.IDs))
+				}
+			}
+		}
+	})
+}
+
+// Servers that die in an answer of a form change none of its ids.
+func TestFormsAreReplayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e := openModel(t, toy).formed(3, 2)
+		g, err := e.Grammar(grammar.Spec{Schema: json.RawMessage(`{"type":"object","properties":{"temperature":{"type":"string","minLength":6,"maxLength":9},"description":{"type":"string","minLength":6,"maxLength":9}},"required":["temperature","description"]}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := client.Request{MaxNewTokens: 120, Grammar: g, TopLogprobs: -1, Sampling: sample.Params{Temperature: 1, Seed: 3}}
+		want := ask(t, e, r, nil)
+		steps := 0
+		got := ask(t, e, r, func(s *client.Session) func(client.Delta) error {
+			return func(client.Delta) error {
+				if steps++; steps%5 == 3 && steps < 15 {
+					w.Server(s.Route()[steps/5].Peer).Node.Kill()
+				}
+				return nil
+			}
+		})
+		if got.Reroutes < 2 || !slices.Equal(got.IDs, want.IDs) || got.Text != want.Text {
+			t.Errorf("after %d re-routes, of at least 2: %q, want %q", got.Reroutes, got.Text, want.Text)
+		}
+	})
+}
+
+// What cannot go with a form is refused.
+func TestFormsRefuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, e := openModel(t, toy).formed(1, 1)
+		g, err := e.Grammar(grammar.Spec{Object: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 64, Beams: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for field, r := range map[string]client.Request{"num_beams": {Beams: sample.BeamParams{Beams: 2, Return: 1}}, "ignore_eos": {IgnoreEOS: true}} {
+			r.Prompt, r.MaxNewTokens, r.Grammar, r.TopLogprobs = []int32{5}, 4, g, -1
+			if _, err := s.Generate(t.Context(), r, nil); swarm.CodeOf(err) != swarm.CodeBadRequest || !strings.Contains(err.Error(), field) {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+	})
+}
