@@ -46,6 +46,16 @@ func ipOf(a ma.Multiaddr) netip.Addr {
 	return out.Unmap()
 }
 
+// relayOf is the relay of an address at one; "" if it names none.
+func relayOf(a ma.Multiaddr) peer.ID {
+	before, _ := ma.SplitFunc(a, func(c ma.Component) bool { return c.Protocol().Code == ma.P_CIRCUIT })
+	id, err := peer.IDFromP2PAddr(before)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
 // Prefix is the network that an address belongs to as whoever pays for addresses sees it, of
 // any address: identities are free, prefixes are not.
 func Prefix(ip netip.Addr) string { return budget.Rule{Exempt: []netip.Prefix{}}.Net(ip) }

@@ -25,9 +25,15 @@ type Config struct {
 	// how many there are.
 	Memory int64
 	// Exempt are the address prefixes whose peers have no common share; nil for loopback.
-	Exempt     []netip.Prefix
-	Registerer prometheus.Registerer
-	Log        *slog.Logger
+	Exempt []netip.Prefix
+	// Relay has this node relay for members of its swarm that cannot be dialled; nil: for nobody.
+	Relay *RelayLimits
+	// AutoRelay has this node be reached through relays where it cannot be dialled.
+	AutoRelay bool
+	// PortMapping asks the router (UPnP, NAT-PMP) to forward the ports; given back at Close.
+	PortMapping bool
+	Registerer  prometheus.Registerer
+	Log         *slog.Logger
 
 	names *madns.Resolver // of tests; nil for the system's
 }

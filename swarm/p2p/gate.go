@@ -172,7 +172,13 @@ func (g *gate) allow(p peer.ID, a ma.Multiaddr, now time.Time) bool {
 	if g.named[string(p)+a.String()] || g.named[string(p)] {
 		return true
 	}
-	if at, ok := g.proven[spot{p, ip}]; ok && now.Sub(at) < provenFor {
+	at := p // who is at that IP
+	if isRelayed(a) {
+		if at = relayOf(a); at == "" {
+			return false
+		}
+	}
+	if seen, ok := g.proven[spot{at, ip}]; ok && now.Sub(seen) < provenFor {
 		return true
 	}
 	switch zoneOf(ip) {
@@ -187,8 +193,8 @@ func (g *gate) allow(p peer.ID, a ma.Multiaddr, now time.Time) bool {
 			return false
 		}
 	}
-	at, ok := g.vouched[p]
-	m := machine{ip, ok && now.Sub(at) < provenFor}
+	told, ok := g.vouched[p]
+	m := machine{ip, ok && now.Sub(told) < provenFor}
 	b, all := g.hosts[m], g.all[m.vouched]
 	if b == nil {
 		if len(g.hosts) >= maxHosts {
@@ -259,11 +265,14 @@ func (g gater) InterceptUpgraded(lnet.Conn) (bool, control.DisconnectReason)    
 
 // contacts keeps the gate informed of who is where.
 func (h *Host) contacts() lnet.Notifiee {
-	return &lnet.NotifyBundle{ConnectedF: func(_ lnet.Network, c lnet.Conn) {
-		h.gate.prove(c.RemotePeer(), ipOf(c.RemoteMultiaddr()), time.Now())
-	}, DisconnectedF: func(_ lnet.Network, c lnet.Conn) { // the proof lasts from here on
-		h.gate.prove(c.RemotePeer(), ipOf(c.RemoteMultiaddr()), time.Now())
-	}}
+	prove := func(_ lnet.Network, c lnet.Conn) {
+		var at netip.Addr // through a relay a peer proves who it is, and not where
+		if !isRelayed(c.RemoteMultiaddr()) {
+			at = ipOf(c.RemoteMultiaddr())
+		}
+		h.gate.prove(c.RemotePeer(), at, time.Now())
+	}
+	return &lnet.NotifyBundle{ConnectedF: prove, DisconnectedF: prove} // the proof lasts from the end on
 }
 
 // Vouch says that a node which the operator named told of a peer.

@@ -14,12 +14,15 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	lnet "github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	ma "github.com/multiformats/go-multiaddr"
 	madns "github.com/multiformats/go-multiaddr-dns"
 	"golang.org/x/sync/singleflight"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
 )
 
 // Host is a node on the network. Safe for concurrent use.
@@ -32,17 +35,29 @@ type Host struct {
 	instance [16]byte       // tells this process from another with the same identity
 	wg       sync.WaitGroup // streams being answered, dials in the background
 
-	names *madns.Resolver
+	names     *madns.Resolver
+	reaches   *budget.Pool  // questions of others being answered
+	reachNews chan struct{} // something is known of who can dial this node
+	relay     *relay.Relay  // nil: this node relays for nobody
+	autoRelay bool
+	nat       basichost.NATManager // nil: no ports are asked for
+	psk       []byte
 
 	live        context.Context    // until Close
 	flights     singleflight.Group // dials and pings that several wait for
 	dialTimeout time.Duration
 
-	mu     sync.Mutex // guards all below
-	closed bool
-	stops  []context.CancelFunc // of the handlers' contexts
-	rtt    map[swarm.PeerID]roundTrip
-	used   map[swarm.PeerID]time.Time // when a stream for a session was last opened
+	mu       sync.Mutex // guards all below
+	closed   bool
+	members  map[peer.ID]time.Time // of the swarm: when it was last said
+	reach    swarm.Reach           // as last found out
+	seen     []string              // addresses at which strangers reach this node, beside its own
+	reserved map[peer.ID]reservation
+	refused  map[peer.ID]time.Time // relays that did not want this node
+	outside  host.Host             // dials from ports that nobody knows; made when it is first needed
+	stops    []context.CancelFunc  // of the handlers' contexts
+	rtt      map[swarm.PeerID]roundTrip
+	used     map[swarm.PeerID]time.Time // when a stream for a session was last opened
 }
 
 type roundTrip struct {
@@ -62,7 +77,8 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), log: cfg.Log, dialTimeout: dialTimeout,
-		names: resolver(cfg), rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
+		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, psk: cfg.SwarmKey,
+		members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
 	rand.Read(h.instance[:])
 	live, stop := context.WithCancel(context.Background())
@@ -71,6 +87,12 @@ func New(cfg Config) (*Host, error) {
 	if h.door, err = resources(cfg); err == nil {
 		opts, err = options(cfg, id, h.door)
 		opts = append(opts, libp2p.ConnectionGater(gater{h.gate}))
+		if cfg.PortMapping {
+			opts = append(opts, libp2p.NATManager(func(n lnet.Network) basichost.NATManager {
+				h.nat = basichost.NewNATManager(n)
+				return h.nat
+			}))
+		}
 	}
 	if err == nil {
 		err = portsFree(cfg.HostMaddrs)
@@ -80,12 +102,21 @@ func New(cfg Config) (*Host, error) {
 			err = cannotListen(strings.Join(cfg.HostMaddrs, ", "), err)
 		}
 	}
+	if err == nil && cfg.Relay != nil {
+		if h.relay, err = startRelay(h.h, *cfg.Relay, h.memberID, cfg.Registerer); err != nil {
+			h.h.Close()
+		}
+	}
+	if err == nil {
+		err = budget.Register(cfg.Registerer, h.reaches)
+	}
 	if err != nil {
 		id.close()
 		return nil, err
 	}
 	h.h.Network().Notify(h.contacts())
 	h.Handle(protoInstance, h.answerInstance)
+	h.Handle(protoReach, h.answerReach)
 	h.log.Debug("network limits", "connections", h.door.conns.Total(), "streams", h.door.streams.Total())
 	return h, nil
 }
@@ -100,15 +131,8 @@ func (h *Host) Libp2p() host.Host { return h.h }
 // ID is the node's peer id.
 func (h *Host) ID() swarm.PeerID { return swarm.PeerID(h.h.ID().String()) }
 
-// ListenAddrs are the addresses others can use, without /p2p.
-func (h *Host) ListenAddrs() []string {
-	var out []string
-	for _, a := range h.h.Addrs() {
-		out = append(out, a.String())
-	}
-	slices.Sort(out)
-	return out
-}
+// ListenAddrs are the addresses others can use, without /p2p of this node.
+func (h *Host) ListenAddrs() []string { return h.announced() }
 
 // Addrs are the addresses with /p2p, as --initial-peers takes them.
 func (h *Host) Addrs() []string {
@@ -166,6 +190,26 @@ func (h *Host) Peers() []swarm.PeerStatus {
 // Connected counts the peers with a connection.
 func (h *Host) Connected() int { return len(h.h.Network().Peers()) }
 
+// stranger is a network of another identity that listens nowhere: what it dials sees a caller
+// that it has never spoken to, at a port that it does not know. nil if there can be none.
+func (h *Host) stranger() lnet.Network {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.outside == nil && !h.closed {
+		out, err := libp2p.New(append(transports(h.psk), libp2p.NoListenAddrs, libp2p.ResourceManager(h.door), libp2p.ConnectionGater(gater{h.gate}),
+			libp2p.DisableRelay(), libp2p.DisableMetrics(), libp2p.Ping(false), libp2p.DisableIdentifyAddressDiscovery(), libp2p.WithDialTimeout(dialTime))...)
+		if err != nil {
+			h.log.Warn("this node cannot look whether others are reachable", "reason", err)
+			return nil
+		}
+		h.outside = out
+	}
+	if h.outside == nil {
+		return nil
+	}
+	return h.outside.Network()
+}
+
 // forgive lets a peer be dialled at once. libp2p refuses dials for a while after one
 // failed; whom to try again and when is decided above (bans, suspicion), with better
 // knowledge, such as that the peer has just announced itself.
@@ -198,7 +242,14 @@ func (h *Host) Close() error {
 		stop()
 	}
 	h.mu.Unlock()
+	outside := h.outside
+	if h.relay != nil {
+		h.relay.Close()
+	}
 	err := h.h.Close()
+	if outside != nil {
+		outside.Close()
+	}
 	h.wg.Wait()
 	h.id.close()
 	return err

@@ -29,21 +29,18 @@ func options(cfg Config, id *identity, rm *door) ([]libp2p.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
-	opts := []libp2p.Option{
+	opts := append(transports(cfg.SwarmKey),
 		libp2p.Identity(id.key), libp2p.ListenAddrStrings(cfg.HostMaddrs...), libp2p.UserAgent(cfg.Agent),
-		libp2p.Transport(tcp.NewTCPTransport), libp2p.Security(libp2ptls.ID, libp2ptls.New), libp2p.DefaultMuxers,
-		libp2p.ResourceManager(rm), libp2p.ConnectionManager(cm), libp2p.Ping(true), libp2p.DisableRelay(),
+		libp2p.ResourceManager(rm), libp2p.ConnectionManager(cm), libp2p.Ping(true), libp2p.EnableRelay(), libp2p.EnableHolePunching(),
 		libp2p.WithDialTimeout(dialTimeout), libp2p.DialRanker(rank), libp2p.MultiaddrResolver(p2pswarm.ResolverFromMaDNS{Resolver: resolver(cfg)}),
+	)
+	if cfg.AutoRelay || cfg.Relay != nil { // those who mean to be found
+		opts = append(opts, libp2p.EnableAutoNATv2())
 	}
 	if cfg.Registerer != nil {
 		opts = append(opts, libp2p.PrometheusRegisterer(cfg.Registerer))
 	} else {
 		opts = append(opts, libp2p.DisableMetrics())
-	}
-	if cfg.SwarmKey != nil {
-		opts = append(opts, libp2p.PrivateNetwork(pnet.PSK(cfg.SwarmKey)))
-	} else {
-		opts = append(opts, libp2p.Transport(quic.NewTransport))
 	}
 	if len(cfg.AnnounceMaddr) > 0 {
 		var announce []ma.Multiaddr
@@ -57,6 +54,15 @@ func options(cfg Config, id *identity, rm *door) ([]libp2p.Option, error) {
 		opts = append(opts, libp2p.AddrsFactory(func([]ma.Multiaddr) []ma.Multiaddr { return announce }))
 	}
 	return opts, nil
+}
+
+// transports are TCP with TLS, and QUIC where no key is to be asked for.
+func transports(key []byte) []libp2p.Option {
+	opts := []libp2p.Option{libp2p.Transport(tcp.NewTCPTransport), libp2p.Security(libp2ptls.ID, libp2ptls.New), libp2p.DefaultMuxers}
+	if key != nil {
+		return append(opts, libp2p.PrivateNetwork(pnet.PSK(key)))
+	}
+	return append(opts, libp2p.Transport(quic.NewTransport))
 }
 
 // resources sizes libp2p's limits for a swarm, behind a door that divides them. Its own

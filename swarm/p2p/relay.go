@@ -1,0 +1,236 @@
+package p2p
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	lnet "github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	pbv2 "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+)
+
+// RelayLimits bound what a node does for those of its swarm that nobody can dial.
+type RelayLimits struct {
+	Rate         int64         // bytes a second of all that is relayed
+	PeerRate     int64         // bytes a second that one peer sends through this node
+	Reservations int           // nodes that may be reached through this one
+	Circuits     int           // relayed connections
+	PeerCircuits int           // of one peer; each carries any number of sessions
+	Duration     time.Duration // a relayed connection ends after it, and its sessions move to the next
+}
+
+// DefaultRelayLimits suit inference: a token through a stage is some kilobytes there and back,
+// a prompt some megabytes at once. libp2p's own, 128 KiB in two minutes, are for a handshake.
+func DefaultRelayLimits() RelayLimits {
+	return RelayLimits{Rate: 32 << 20, PeerRate: 8 << 20, Reservations: 128, Circuits: 512, PeerCircuits: 64, Duration: 12 * time.Hour}
+}
+
+// Validate refuses what cannot work.
+func (l RelayLimits) Validate() error {
+	switch {
+	case l.PeerRate < relayBuffer || l.Rate < l.PeerRate:
+		return fmt.Errorf("relay rates of %d bytes/s in all and %d of a peer: want at least %d, and no more of a peer than in all", l.Rate, l.PeerRate, relayBuffer)
+	case l.Reservations < 1 || l.PeerCircuits < 1 || l.Circuits < l.PeerCircuits:
+		return fmt.Errorf("relay limits of %d reservations, %d connections and %d of a peer: want at least 1, and no more of a peer than in all", l.Reservations, l.Circuits, l.PeerCircuits)
+	case l.Duration < time.Minute:
+		return fmt.Errorf("relayed connections of %v: want at least 1m", l.Duration)
+	}
+	return nil
+}
+
+const (
+	// relayBuffer is what is read at once of a relayed connection, in bytes.
+	relayBuffer = 64 << 10
+	// relayTTL is how long a reservation lives without renewal.
+	relayTTL = time.Hour
+	// relayPerIP is how many nodes behind one address may reserve.
+	relayPerIP = 32
+)
+
+// relaying is this node's service as a relay, for members of the swarm alone.
+type relaying struct {
+	limits  RelayLimits
+	all     *rate.Limiter
+	member  func(peer.ID) bool
+	open    atomic.Int64 // circuits
+	metrics relayMetrics
+
+	mu    sync.Mutex // guards peers
+	peers map[peer.ID]*rate.Limiter
+}
+
+// startRelay begins to relay. The service ends with the host.
+func startRelay(h host.Host, limits RelayLimits, member func(peer.ID) bool, reg prometheus.Registerer) (*relay.Relay, error) {
+	r := &relaying{
+		limits: limits, member: member, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{},
+		all: rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)),
+	}
+	rc := relay.DefaultResources()
+	rc.Limit = nil // ours are of rates and not of amounts, in metered
+	rc.ReservationTTL, rc.BufferSize = relayTTL, relayBuffer
+	rc.MaxReservations, rc.MaxReservationsPerIP, rc.MaxReservationsPerASN = limits.Reservations, min(limits.Reservations, relayPerIP), limits.Reservations
+	rc.MaxCircuits = limits.PeerCircuits
+	return relay.New(&meteredHost{h, r}, relay.WithResources(rc), relay.WithACL(r), relay.WithMetricsTracer(r),
+		relay.WithReservationAddressFilter(func(ma.Multiaddr) bool { return true }))
+}
+
+// AllowReserve is asked before a node may be reached through this one.
+func (r *relaying) AllowReserve(p peer.ID, _ ma.Multiaddr) bool { return r.member(p) }
+
+// AllowConnect is asked before somebody may reach one.
+func (r *relaying) AllowConnect(src peer.ID, _ ma.Multiaddr, _ peer.ID) bool {
+	return r.member(src) && r.open.Load() < int64(r.limits.Circuits)
+}
+
+// of is the limiter of a peer's bytes.
+func (r *relaying) of(p peer.ID) *rate.Limiter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.peers[p]
+	if l == nil {
+		if len(r.peers) >= maxProven { // those that are full again have no claim to be remembered
+			for q, l := range r.peers {
+				if l.Tokens() >= float64(l.Burst()) {
+					delete(r.peers, q)
+				}
+			}
+		}
+		l = rate.NewLimiter(rate.Limit(r.limits.PeerRate), int(r.limits.PeerRate))
+		r.peers[p] = l
+	}
+	return l
+}
+
+// meteredHost is the host as the relay service sees it: the streams of its two protocols are
+// slowed to the rates, and end after the longest time.
+type meteredHost struct {
+	host.Host
+	r *relaying
+}
+
+func (m *meteredHost) SetStreamHandler(id protocol.ID, f lnet.StreamHandler) {
+	m.Host.SetStreamHandler(id, func(s lnet.Stream) { f(m.r.meter(s)) })
+}
+
+func (m *meteredHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (lnet.Stream, error) {
+	s, err := m.Host.NewStream(ctx, p, ids...)
+	if err != nil {
+		return nil, err
+	}
+	return m.r.meter(s), nil
+}
+
+// metered is a stream of a relayed connection.
+type metered struct {
+	lnet.Stream
+	r     *relaying
+	ctx   context.Context // ends with the stream
+	end   context.CancelFunc
+	mine  *rate.Limiter
+	since time.Time
+}
+
+func (r *relaying) meter(s lnet.Stream) *metered {
+	ctx, end := context.WithCancel(context.Background())
+	return &metered{Stream: s, r: r, ctx: ctx, end: end, mine: r.of(s.Conn().RemotePeer()), since: time.Now()}
+}
+
+// Read waits until what came may be passed on. The far end's window fills meanwhile.
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.Stream.Read(b[:min(len(b), relayBuffer)])
+	if n > 0 {
+		if werr := m.mine.WaitN(m.ctx, n); werr != nil {
+			return 0, werr
+		}
+		if werr := m.r.all.WaitN(m.ctx, n); werr != nil {
+			return 0, werr
+		}
+	}
+	return n, err
+}
+
+// until is the latest deadline of a stream: none means the end of its longest time.
+func (m *metered) until(t time.Time) time.Time {
+	last := m.since.Add(m.r.limits.Duration)
+	if t.IsZero() || t.After(last) {
+		return last
+	}
+	return t
+}
+
+func (m *metered) SetDeadline(t time.Time) error      { return m.Stream.SetDeadline(m.until(t)) }
+func (m *metered) SetReadDeadline(t time.Time) error  { return m.Stream.SetReadDeadline(m.until(t)) }
+func (m *metered) SetWriteDeadline(t time.Time) error { return m.Stream.SetWriteDeadline(m.until(t)) }
+
+func (m *metered) Close() error {
+	m.end()
+	return m.Stream.Close()
+}
+
+func (m *metered) Reset() error {
+	m.end()
+	return m.Stream.Reset()
+}
+
+// relayMetrics count what is relayed.
+type relayMetrics struct {
+	reservations, circuits prometheus.Gauge
+	bytes                  prometheus.Counter
+	requests               *prometheus.CounterVec
+}
+
+func newRelayMetrics(reg prometheus.Registerer) relayMetrics {
+	m := relayMetrics{
+		reservations: prometheus.NewGauge(prometheus.GaugeOpts{Name: "whorl_relay_reservations", Help: "Nodes that can be reached through this one."}),
+		circuits:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "whorl_relay_circuits", Help: "Connections that this node relays."}),
+		bytes:        prometheus.NewCounter(prometheus.CounterOpts{Name: "whorl_relay_bytes_total", Help: "Bytes that this node relayed."}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "whorl_relay_requests_total", Help: "Requests to relay, by kind and by what came of them.",
+		}, []string{"kind", "status"}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.reservations, m.circuits, m.bytes, m.requests)
+	}
+	return m
+}
+
+// The following make it a relay.MetricsTracer.
+
+func (r *relaying) RelayStatus(bool) {}
+func (r *relaying) ConnectionOpened() {
+	r.open.Add(1)
+	r.metrics.circuits.Inc()
+}
+func (r *relaying) ConnectionClosed(time.Duration) {
+	r.open.Add(-1)
+	r.metrics.circuits.Dec()
+}
+func (r *relaying) ConnectionRequestHandled(s pbv2.Status) {
+	r.metrics.requests.WithLabelValues("connect", s.String()).Inc()
+}
+func (r *relaying) ReservationAllowed(renewal bool) {
+	if !renewal {
+		r.metrics.reservations.Inc()
+	}
+}
+func (r *relaying) ReservationClosed(n int) { r.metrics.reservations.Sub(float64(n)) }
+func (r *relaying) ReservationRequestHandled(s pbv2.Status) {
+	r.metrics.requests.WithLabelValues("reserve", s.String()).Inc()
+}
+func (r *relaying) BytesTransferred(n int) { r.metrics.bytes.Add(float64(n)) }
+
+// protoHop is what relays speak.
+const protoHop = proto.ProtoIDv2Hop
+
+// Relays tells whether this node relays for others.
+func (h *Host) Relays() bool { return h.relay != nil }
