@@ -15,11 +15,12 @@ func (s *Server) recordLocked() swarm.Record {
 	r := swarm.Record{
 		Protocol: wire.Version, Peer: s.deps.Self, UID: s.uid, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
 		PublicName: s.cfg.PublicName, Version: s.cfg.Version,
-		Rates: s.rates, Throughput: s.offered, Relay: s.cfg.Relay, Adapters: s.adapters,
+		Rates: s.rates, Throughput: s.offered, Adapters: s.adapters,
 	}
 	if s.deps.Addrs != nil {
 		r.Addrs = s.deps.Addrs()
 	}
+	r.Relay = s.deps.Relayed != nil && s.deps.Relayed()
 	if s.cache != nil {
 		c := s.cache.Stats()
 		r.CacheTotal, r.CacheLeft = c.TotalTokens, c.LeftTokens
@@ -36,6 +37,9 @@ func (s *Server) announce(ctx context.Context) error {
 	s.mu.Unlock()
 	return s.deps.Directory.Announce(ctx, r)
 }
+
+// Republish has the record announced anew, because something that it says has changed.
+func (s *Server) Republish() { poke(s.publish) }
 
 // announcer publishes the record every Timeouts.Update and soon after it has changed.
 func (s *Server) announcer(ctx context.Context) {

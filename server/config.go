@@ -49,7 +49,6 @@ type Config struct {
 	PublicName string
 	Version    string
 	Device     string // for people
-	Relay      bool   // reachable through relays only
 
 	// JoinDelay is the longest random wait between announcing the intended span and
 	// loading it, so that servers that start together see each other's choice.
@@ -142,7 +141,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Deps are the parts of a node that a server uses. All but Pinger, Signer, Addrs and Metrics
+// Deps are the parts of a node that a server uses. All but Pinger, Signer, Addrs, Relayed and Metrics
 // are required.
 type Deps struct {
 	Self      swarm.PeerID
@@ -152,6 +151,7 @@ type Deps struct {
 	Pinger    Pinger                // nil: no round trips are announced
 	Signer    Signer                // nil: sessions that ask for receipts are refused
 	Addrs     func() []string       // multiaddrs to announce, without /p2p
+	Relayed   func() bool           // others reach this node through relays alone; nil: they do not
 	Metrics   prometheus.Registerer // nil: not registered
 	Log       *slog.Logger          // nil: slog.Default
 }

@@ -23,6 +23,7 @@ type NodeStatus struct {
 	Batch      BatchStatus `json:"batch"`
 	Device     string      `json:"device,omitempty"`
 	Peers      int         `json:"peers"`
+	Reach      *Reach      `json:"reach,omitempty"` // whether others can dial it
 }
 
 // BatchStatus says how sessions shared a server's iterations.

@@ -34,8 +34,51 @@ func (s *Site) serverPage(r *http.Request, snap *snapshot) (*view.Page, int) {
 		v.Name, v.Pill, v.Addrs = view.PublicName(publicName(rec)), s.recordPill(snap, rec, p.Now), rec.Addrs
 		v.Records = append(v.Records, s.serverRecord(snap, rec, p.Now))
 	}
+	if v.Mine && s.deps.Node != nil {
+		if r := s.deps.Node.Status().Reach; r != nil { // others do not say
+			v.Text += reachText(*r)
+			v.Addrs = reachAddrs(*r, v.Addrs)
+		}
+	}
 	v.Sections(p)
 	return p, http.StatusOK
+}
+
+// reachText says whether others can dial this node, and what to do if not.
+func reachText(r swarm.Reach) string {
+	switch r.State {
+	case swarm.ReachYes:
+		return " Others can dial it."
+	case swarm.ReachNo:
+		text := " Nobody can dial it"
+		if n := len(r.Relays); n == 1 {
+			text += ": it is reached through a relay"
+		} else if n > 1 {
+			text += fmt.Sprintf(": it is reached through %d relays", n)
+		}
+		return text + ". What helps: " + r.Advice + "."
+	}
+	return " Nobody could be asked whether others can dial it."
+}
+
+// reachAddrs are the addresses with what is known of them: those that were tried, then the
+// others that are announced.
+func reachAddrs(r swarm.Reach, announced []string) []string {
+	var out []string
+	tried := map[string]bool{}
+	for _, a := range r.Addrs {
+		tried[a.Addr] = true
+		out = append(out, a.String())
+	}
+	for _, a := range announced {
+		if !tried[a] {
+			out = append(out, a)
+		}
+	}
+	for _, a := range r.Mapped {
+		out = append(out, a+" (forwarded by the router)")
+	}
+	return out
 }
 
 // avoidedText says that this gateway avoids a server, and why.

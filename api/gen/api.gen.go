@@ -634,6 +634,27 @@ func (e OpenAIModelListObject) Valid() bool {
 	}
 }
 
+// Defines values for ReachState.
+const (
+	ReachStateReachable   ReachState = "reachable"
+	ReachStateUnknown     ReachState = "unknown"
+	ReachStateUnreachable ReachState = "unreachable"
+)
+
+// Valid indicates whether the value is a known member of the ReachState enum.
+func (e ReachState) Valid() bool {
+	switch e {
+	case ReachStateReachable:
+		return true
+	case ReachStateUnknown:
+		return true
+	case ReachStateUnreachable:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ServerState.
 const (
 	ServerStateDraining ServerState = "draining"
@@ -2476,7 +2497,10 @@ type NodeStatus struct {
 	PublicName *string     `json:"public_name,omitempty"`
 
 	// Rates Tokens per second; what is absent was not measured.
-	Rates    Rates             `json:"rates"`
+	Rates Rates `json:"rates"`
+
+	// Reach Whether others can dial the node, as members of the swarm found when they tried.
+	Reach    *Reach            `json:"reach,omitempty"`
 	Roles    []NodeStatusRoles `json:"roles"`
 	Sessions int               `json:"sessions"`
 
@@ -2912,6 +2936,36 @@ type Rates struct {
 	InferenceRps *float64 `json:"inference_rps,omitempty"`
 	NetworkRps   *float64 `json:"network_rps,omitempty"`
 }
+
+// Reach Whether others can dial the node, as members of the swarm found when they tried.
+type Reach struct {
+	Addrs []struct {
+		Addr string `json:"addr"`
+
+		// Asked How many tried; 0 where the state is that of AutoNAT.
+		Asked int `json:"asked"`
+
+		// Reached How many got through.
+		Reached int        `json:"reached"`
+		State   ReachState `json:"state"`
+	} `json:"addrs"`
+
+	// Advice What the node's operator can do.
+	Advice *string `json:"advice,omitempty"`
+
+	// Mapped Where the router forwards because it was asked (UPnP, NAT-PMP).
+	Mapped []string `json:"mapped,omitempty"`
+
+	// Relays Peers that relay for the node.
+	Relays []string   `json:"relays,omitempty"`
+	State  ReachState `json:"state"`
+
+	// Strangers Whether those who tried had never spoken to the node; a router would have let others in.
+	Strangers bool `json:"strangers"`
+}
+
+// ReachState defines model for ReachState.
+type ReachState string
 
 // Reachable defines model for Reachable.
 type Reachable struct {

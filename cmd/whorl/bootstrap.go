@@ -36,6 +36,7 @@ it with --initial-peers.`,
 	hf.add(cmd.Flags(), off, bootstrapAdmin)
 	every = 30 * time.Second
 	secondsVar(cmd.Flags(), &every, "refresh-period", "time between status lines")
+	cmd.Flags().BoolVar(&nf.autoRelay, "use-auto-relay", false, "be reached through relays if nobody can dial this node")
 	addInert(cmd.Flags(), bootstrapFlags)
 	return cmd
 }

@@ -85,6 +85,9 @@ type nodeFlags struct {
 	expiration    time.Duration
 	updatePeriod  time.Duration
 	networkMemory size
+	relay         relayFlags
+	autoRelay     bool // be reached through relays if nobody can dial this node
+	noMapping     bool
 	readyFile     string
 	printConfig   bool
 }
@@ -109,6 +112,8 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	secondsVar(fs, &f.updatePeriod, "update-period", "time between announcements")
 	secondsVar(fs, &f.expiration, "expiration", "lifetime of an announcement; 0: twice --update-period, at least 12 s")
 	fs.Var(&f.networkMemory, "network-memory", "bytes for connections of peers and their streams; 0: by --memory, or 512 MiB")
+	f.relay.add(fs)
+	fs.BoolVar(&f.noMapping, "no-port-mapping", false, "do not ask the router (UPnP, NAT-PMP) to forward the port")
 	fs.StringVar(&f.readyFile, "ready-file", "", "`FILE` written as JSON once the node is usable")
 	fs.BoolVar(&f.printConfig, "print-config", false, "show each effective value and its source, and exit")
 }
@@ -155,7 +160,7 @@ func (f *nodeFlags) check(cmd *cobra.Command) error {
 	if f.expiration < f.updatePeriod || f.expiration > swarm.MaxLifetime {
 		return usagef("--expiration %v: want at least --update-period (%v), or the node would vanish in between, and at most %v", f.expiration, f.updatePeriod, swarm.MaxLifetime)
 	}
-	return nil
+	return f.relay.check()
 }
 
 func (f *nodeFlags) announcePublic() error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,8 +79,14 @@ func (n *network) Close() error {
 	return errors.Join(n.dir.Close(), n.host.Close())
 }
 
-// start makes the place of a long-running node.
-func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*network, error) {
+// outward tells whether the node listens beyond this machine.
+func (f *nodeFlags) outward() bool {
+	return slices.ContainsFunc(f.hostMaddrs, func(a string) bool { return !p2p.IPOf(a).IsLoopback() })
+}
+
+// start makes the place of a long-running node. unasked: others start from it, so that it
+// relays before anybody has looked whether it can be dialled.
+func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer, unasked bool) (*network, error) {
 	dc := dir.DefaultConfig()
 	dc.Swarm, dc.Bootstrap, dc.Expiration, dc.Registerer = f.swarm, f.initialPeers, f.expiration, reg
 	if f.cacheDir != "" {
@@ -90,7 +97,7 @@ func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer) (*netw
 	}
 	n, err := startNetwork(ctx, p2p.Config{
 		IdentityPath: f.identityPath, SwarmKeyPath: f.swarmKey, SwarmKey: f.key, HostMaddrs: f.hostMaddrs, AnnounceMaddr: f.announceMaddr, Registerer: reg,
-		Memory: int64(f.networkMemory),
+		Memory: int64(f.networkMemory), Relay: f.relay.offered(unasked), AutoRelay: f.autoRelay, PortMapping: !f.noMapping && f.outward(),
 	}, dc)
 	if err != nil {
 		return nil, err

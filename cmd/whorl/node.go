@@ -39,6 +39,7 @@ type node struct {
 	public, admin *listener
 	net           *network
 	dial          *selfDialer
+	autoRelay     bool // others may reach the node through relays
 	trust         *memory
 	settings      *settings
 	events        *journal.Log
@@ -87,10 +88,11 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 		n.public.end()
 		return ctx, nil, err
 	}
-	if n.net, err = nf.start(ctx, n.registry); err != nil {
+	if n.net, err = nf.start(ctx, n.registry, slices.Contains(roles, "bootstrap")); err != nil {
 		endAll(n.public, n.admin)
 		return ctx, nil, err
 	}
+	n.autoRelay = nf.autoRelay
 	n.dial = &selfDialer{self: n.net.host.ID(), others: n.net.host}
 	ctx, n.stop = context.WithCancelCause(ctx)
 	n.trust = openMemory(nf.trustPath())
@@ -134,7 +136,15 @@ func (n *node) join(ctx context.Context) error {
 		return err
 	}
 	n.check("swarm", nil)
+	n.background.Go(func() { n.net.host.WatchReach(ctx, n.republish) })
 	return nil
+}
+
+// republish tells others that the node's addresses are new.
+func (n *node) republish() {
+	if srv, _ := n.parts(); srv != nil {
+		srv.Republish()
+	}
 }
 
 // check notes how one part of the node is.
@@ -230,6 +240,8 @@ func (n *node) Status() swarm.NodeStatus {
 		st.State = swarm.Online
 	}
 	st.Peer, st.Addrs, st.Peers = n.net.host.ID(), n.net.host.Addrs(), n.net.host.Connected()
+	reach := n.net.host.Reach()
+	st.Reach = &reach
 	st.Roles, st.Swarm, st.Started, st.Version = n.roles, n.swarm, n.started, version
 	if st.Manifest == nil && len(engines) > 0 {
 		m := engines[0].Model()

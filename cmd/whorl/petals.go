@@ -55,7 +55,7 @@ var serverFlags = []petalsFlag{
 	{"dht_prefix", refused, "a model is found by the hash of its manifest: set swarms apart with --swarm, models with --model-name"},
 	{"port", honoured, "of all interfaces, TCP and UDP (QUIC); not together with --host-maddrs"},
 	{"public_ip", honoured, "announces `/ip4/IP/tcp/PORT` and `/ip4/IP/udp/PORT/quic-v1`, or those of an IPv6 address; needs --port"},
-	{"no_auto_relay", warned, "this version looks for no relays: a node must be reachable at an announced address"},
+	{"no_auto_relay", honoured, "a server that nobody can dial is reached through two relays of the swarm, unless this is given"},
 	{"host_maddrs", honoured, "multiaddrs to listen on: `/ip4/HOST/tcp/PORT`, `/ip4/HOST/udp/PORT/quic-v1`, the same of ip6; with a swarm key TCP only"},
 	{"announce_maddrs", honoured, "multiaddrs to announce instead of those of the interfaces"},
 	{"daemon_startup_timeout", warned, "there is no daemon to wait for: first peers are dialled all at once, for 5 s, and for 15 s more where somebody listens"},
@@ -90,7 +90,7 @@ var serverFlags = []petalsFlag{
 	{"mean_balance_check_period", warned, "this version does not move to other blocks once it serves"},
 	{"quant_type", honoured, "written --quant here; default: as the file has it; `int8` and `nf4` have the numerics of LLM.int8() (threshold 6.0, outliers decided for each token) and QLoRA (blocks of 64, scales quantised twice), but routers of experts stay in float"},
 	{"tensor_parallel_devices", refused, "a block is computed by one device: start a server per device"},
-	{"skip_reachability_check", warned, "this version makes no reachability check"},
+	{"skip_reachability_check", honoured, "members of the swarm try to dial a server before it is online; with this nobody is asked"},
 	{"adapters", honoured, "folders on this machine, as the PEFT library saves them; users ask for MODEL:NAME, the name of the folder"},
 }
 
@@ -98,8 +98,8 @@ var serverFlags = []petalsFlag{
 // there.
 var bootstrapFlags = []petalsFlag{
 	{"use_ipfs", refused, "a swarm has its own DHT: name its peers with --initial-peers"},
-	{"no_relay", warned, "this version relays for nobody"},
-	{"use_auto_relay", warned, "this version looks for no relays: a bootstrap node must be reachable"},
+	{"no_relay", honoured, "a bootstrap node, and every node that others can dial, relays for members of its swarm"},
+	{"use_auto_relay", honoured, "be reached through relays; a bootstrap node should rather be where others can dial it"},
 	{"refresh_period", honoured, "time between status lines"},
 }
 

@@ -45,6 +45,8 @@ type serveFlags struct {
 	publicName   string
 	adapters     []string
 	compression  choice
+	noAutoRelay  bool
+	skipReach    bool
 	dryRun       bool
 	asJSON       bool
 }
@@ -71,6 +73,8 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	f.caps.add(fs, &def)
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto or eval (measure), dry-run (measure and exit) or a number of tokens per second")
 	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for by the name of their folder: `DIR[,DIR...]` as the PEFT library saves them; may be repeated")
+	fs.BoolVar(&f.noAutoRelay, "no-auto-relay", false, "be reached directly or not at all: look for no relays")
+	fs.BoolVar(&f.skipReach, "skip-reachability-check", false, "serve without asking others whether they can dial this node")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
 	fs.BoolVar(&f.asJSON, "json", false, "with --dry-run: print a JSON object")
 	fs.StringVar(&f.publicName, "public-name", "", fmt.Sprintf("`NAME` shown on dashboards, which cut it after %d characters", view.MaxName))
@@ -275,6 +279,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	}
 	net, _ := strangers(int64(f.node.networkMemory), room.Bytes, f.http.http != off)
 	f.node.networkMemory = size(net)
+	f.node.autoRelay = !f.noAutoRelay
 	ctx, n, err := startNode(cmd.Context(), f.roles(), &f.node, &f.http)
 	if err != nil {
 		return err
@@ -283,6 +288,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	n.check("server", errStarting)
 	if err := n.join(ctx); err != nil {
 		return ended(ctx, err)
+	}
+	if !f.skipReach {
+		if err := n.reachable(ctx); err != nil {
+			return err
+		}
 	}
 	how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), found: true, cache: f.node.contentsCache()}
 	if span, err := swarm.ParseSpan(f.blockIndices); err == nil {
@@ -360,7 +370,7 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 	}
 	srv, err := server.New(cfg, server.Deps{
 		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
-		Addrs: n.net.host.ListenAddrs, Metrics: n.registry, Log: slog.Default(),
+		Addrs: n.net.host.ListenAddrs, Relayed: n.net.host.Relayed, Metrics: n.registry, Log: slog.Default(),
 	})
 	if err != nil {
 		return nil, usage(err)

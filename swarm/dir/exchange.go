@@ -123,6 +123,7 @@ func (d *Directory) pull(ctx context.Context, p swarm.PeerID) error {
 		return err
 	}
 	r.Release()
+	d.host.Member(p)
 	d.compareClocks(p, offer.Now, asked)
 	lefts, all, err := d.choose(s, offer, own, from)
 	if err != nil {

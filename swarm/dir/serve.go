@@ -201,6 +201,7 @@ func (d *Directory) answer(from swarm.PeerID, payload []byte) (*answer, error) {
 	if err := d.sameSwarm(from, pull.Swarm); err != nil {
 		return nil, err
 	}
+	d.host.Member(from)
 	now := d.cfg.Clock()
 	d.compareClocks(from, pull.Now, now)
 	d.mu.Lock()

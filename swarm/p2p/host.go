@@ -38,8 +38,9 @@ type Host struct {
 	names     *madns.Resolver
 	reaches   *budget.Pool  // questions of others being answered
 	reachNews chan struct{} // something is known of who can dial this node
-	relay     *relay.Relay  // nil: this node relays for nobody
+	company   chan struct{} // there is somebody new to ask
 	autoRelay bool
+	told      bool                 // the operator said what to announce
 	nat       basichost.NATManager // nil: no ports are asked for
 	psk       []byte
 
@@ -54,6 +55,8 @@ type Host struct {
 	seen     []string              // addresses at which strangers reach this node, beside its own
 	reserved map[peer.ID]reservation
 	refused  map[peer.ID]time.Time // relays that did not want this node
+	relaying *relaying             // nil: this node relays for nobody, whatever happens
+	relay    *relay.Relay          // nil while it does not
 	outside  host.Host             // dials from ports that nobody knows; made when it is first needed
 	stops    []context.CancelFunc  // of the handlers' contexts
 	rtt      map[swarm.PeerID]roundTrip
@@ -77,7 +80,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), log: cfg.Log, dialTimeout: dialTimeout,
-		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, psk: cfg.SwarmKey,
+		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
 		members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
 	rand.Read(h.instance[:])
@@ -102,12 +105,11 @@ func New(cfg Config) (*Host, error) {
 			err = cannotListen(strings.Join(cfg.HostMaddrs, ", "), err)
 		}
 	}
-	if err == nil && cfg.Relay != nil {
-		if h.relay, err = startRelay(h.h, *cfg.Relay, h.memberID, cfg.Registerer); err != nil {
-			h.h.Close()
-		}
-	}
 	if err == nil {
+		if cfg.Relay != nil {
+			h.relaying = newRelaying(*cfg.Relay, h.memberID, cfg.Registerer)
+			h.relayAsNeeded()
+		}
 		err = budget.Register(cfg.Registerer, h.reaches)
 	}
 	if err != nil {
@@ -241,10 +243,10 @@ func (h *Host) Close() error {
 	for _, stop := range h.stops {
 		stop()
 	}
+	outside, relaying := h.outside, h.relay
 	h.mu.Unlock()
-	outside := h.outside
-	if h.relay != nil {
-		h.relay.Close()
+	if relaying != nil {
+		relaying.Close()
 	}
 	err := h.h.Close()
 	if outside != nil {

@@ -22,6 +22,11 @@ func (h *Host) Member(p swarm.PeerID) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.reach.State != swarm.ReachYes {
+		if _, ok := h.members[id]; !ok {
+			poke(h.company)
+		}
+	}
 	if h.members[id] = now; len(h.members) > maxProven {
 		forget(h.members, func(at time.Time) time.Time { return at }, now.Add(-memberFor))
 	}

@@ -262,7 +262,8 @@ func sum(answers []reachAnswer) []attempts {
 
 // judge says what the answers to a question mean. Those of strangers count; where nobody is
 // one, those of who was asked.
-func judge(answers []reachAnswer, ours []string) swarm.Reach {
+// What nobody could try is as auto has it: AutoNAT's verdicts.
+func judge(answers []reachAnswer, ours []string, auto map[string]swarm.ReachState) swarm.Reach {
 	var far, near []reachAnswer
 	for _, a := range answers {
 		if a.Stranger {
@@ -284,6 +285,8 @@ func judge(answers []reachAnswer, ours []string) swarm.Reach {
 			if one.Reached > 0 {
 				one.State = swarm.ReachYes
 			}
+		} else if state, ok := auto[s]; ok {
+			one.State = state
 		}
 		switch {
 		case one.State == swarm.ReachYes:
@@ -301,6 +304,7 @@ func judge(answers []reachAnswer, ours []string) swarm.Reach {
 func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
+	h.awaitHelpers(ctx)
 	ask := func(addrs []string) (answers []reachAnswer, seen []string) {
 		answers = h.askReach(ctx, reachAsked, reachQuestion{Addrs: addrs}, "")
 		for _, a := range answers {
@@ -310,7 +314,7 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 		}
 		return answers, seen
 	}
-	ours := h.direct0()
+	ours := h.own()
 	first := ours[:min(len(ours), reachAddrs)]
 	answers, seen := ask(first)
 	if len(seen) > reachAddrs/2 {
@@ -320,7 +324,7 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 		more, _ := ask(seen)
 		answers = append(answers, more...)
 	}
-	r := judge(answers, append(slices.Clone(first), seen...))
+	r := judge(answers, append(slices.Clone(first), seen...), h.autoNAT())
 	h.mu.Lock()
 	if r.State != swarm.ReachUnknown || h.reach.State == "" {
 		h.reach = r
@@ -332,11 +336,48 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 		}
 	}
 	h.mu.Unlock()
+	h.relayAsNeeded()
+	poke(h.reachNews)
+	return h.Reach()
+}
+
+func poke(c chan struct{}) {
 	select {
-	case h.reachNews <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
-	return r
+}
+
+// autoNAT are the verdicts of libp2p's AutoNAT v2.
+func (h *Host) autoNAT() map[string]swarm.ReachState {
+	out := map[string]swarm.ReachState{}
+	if a, ok := h.h.(interface {
+		ConfirmedAddrs() (reachable, unreachable, unknown []ma.Multiaddr)
+	}); ok {
+		yes, no, _ := a.ConfirmedAddrs()
+		for _, a := range yes {
+			out[a.String()] = swarm.ReachYes
+		}
+		for _, a := range no {
+			out[a.String()] = swarm.ReachNo
+		}
+	}
+	return out
+}
+
+// awaitHelpers waits a moment, where there are peers, until one has said what it speaks.
+func (h *Host) awaitHelpers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, identifyTime)
+	defer cancel()
+	tick := time.NewTicker(identifyTime / 50)
+	defer tick.Stop()
+	for h.Connected() > 0 && len(h.helpers(protoReach, 1, "")) == 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // couldBeOurs tells whether an address that somebody sees this node at may be one to dial it
@@ -350,10 +391,14 @@ func (h *Host) couldBeOurs(s string) bool {
 	return err == nil && zoneOf(ipOf(a)) == public
 }
 
-// direct0 are the addresses of this node that are no relay's, those that reach farthest first.
-func (h *Host) direct0() []string {
+// own are the addresses of this node that are no relay's, those that reach farthest first.
+func (h *Host) own() []string {
 	var out []string
-	for _, a := range h.h.Addrs() {
+	all := h.h.Addrs()
+	if a, ok := h.h.(interface{ AllAddrs() []ma.Multiaddr }); ok && !h.told { // those that AutoNAT dropped too
+		all = a.AllAddrs()
+	}
+	for _, a := range all {
 		if !isRelayed(a) {
 			out = append(out, a.String())
 		}
@@ -376,6 +421,7 @@ func (h *Host) Reach() swarm.Reach {
 	}
 	slices.Sort(r.Relays)
 	r.Mapped = h.mapped()
+	r.Advice = r.Advise()
 	return r
 }
 
@@ -396,9 +442,11 @@ func (h *Host) mapped() []string {
 
 // reachSoon and reachLater are the times between two looks at whether others can dial this
 // node: while it is not known or not so, and when it is.
+// identifyTime is how long a newcomer is given to say what it speaks.
 const (
-	reachSoon  = 30 * time.Second
-	reachLater = 5 * time.Minute
+	reachSoon    = 30 * time.Second
+	reachLater   = 5 * time.Minute
+	identifyTime = 2 * time.Second
 )
 
 // WatchReach looks now and then whether others can dial this node, and keeps reservations on
@@ -408,12 +456,7 @@ func (h *Host) WatchReach(ctx context.Context, changed func()) {
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	lost := make(chan struct{}, 1)
-	n := &lnet.NotifyBundle{DisconnectedF: func(lnet.Network, lnet.Conn) {
-		select {
-		case lost <- struct{}{}:
-		default:
-		}
-	}}
+	n := &lnet.NotifyBundle{DisconnectedF: func(lnet.Network, lnet.Conn) { poke(lost) }}
 	h.h.Network().Notify(n)
 	defer h.h.Network().StopNotify(n)
 	looks.Go(func() {
@@ -422,7 +465,7 @@ func (h *Host) WatchReach(ctx context.Context, changed func()) {
 			if before := h.Reach(); before.State != swarm.ReachYes {
 				wait = reachSoon
 			}
-			if !pause(ctx, wait) {
+			if !h.pause(ctx, wait) {
 				return
 			}
 			h.CheckReach(ctx)
@@ -447,13 +490,22 @@ func (h *Host) WatchReach(ctx context.Context, changed func()) {
 	}
 }
 
-// pause waits; false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits for a time, or for somebody to ask where there was nobody; false if ctx ended.
+func (h *Host) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
+	case <-h.company:
+		// It must first find out what the newcomer speaks.
+		t.Reset(min(d, identifyTime))
+		select {
+		case <-t.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
 	case <-ctx.Done():
 		return false
 	}

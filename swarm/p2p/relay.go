@@ -17,6 +17,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
+
+	"whorl/swarm"
 )
 
 // RelayLimits bound what a node does for those of its swarm that nobody can dial.
@@ -27,6 +29,7 @@ type RelayLimits struct {
 	Circuits     int           // relayed connections
 	PeerCircuits int           // of one peer; each carries any number of sessions
 	Duration     time.Duration // a relayed connection ends after it, and its sessions move to the next
+	Unasked      bool          // relay also before anybody could be asked whether this node can be dialled
 }
 
 // DefaultRelayLimits suit inference: a token through a stage is some kilobytes there and back,
@@ -69,19 +72,45 @@ type relaying struct {
 	peers map[peer.ID]*rate.Limiter
 }
 
-// startRelay begins to relay. The service ends with the host.
-func startRelay(h host.Host, limits RelayLimits, member func(peer.ID) bool, reg prometheus.Registerer) (*relay.Relay, error) {
-	r := &relaying{
+func newRelaying(limits RelayLimits, member func(peer.ID) bool, reg prometheus.Registerer) *relaying {
+	return &relaying{
 		limits: limits, member: member, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{},
 		all: rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)),
 	}
+}
+
+// start begins to relay on a host.
+func (r *relaying) start(h host.Host) (*relay.Relay, error) {
 	rc := relay.DefaultResources()
 	rc.Limit = nil // ours are of rates and not of amounts, in metered
 	rc.ReservationTTL, rc.BufferSize = relayTTL, relayBuffer
-	rc.MaxReservations, rc.MaxReservationsPerIP, rc.MaxReservationsPerASN = limits.Reservations, min(limits.Reservations, relayPerIP), limits.Reservations
-	rc.MaxCircuits = limits.PeerCircuits
+	rc.MaxReservations, rc.MaxReservationsPerIP, rc.MaxReservationsPerASN = r.limits.Reservations, min(r.limits.Reservations, relayPerIP), r.limits.Reservations
+	rc.MaxCircuits = r.limits.PeerCircuits
 	return relay.New(&meteredHost{h, r}, relay.WithResources(rc), relay.WithACL(r), relay.WithMetricsTracer(r),
 		relay.WithReservationAddressFilter(func(ma.Multiaddr) bool { return true }))
+}
+
+// relayAsNeeded relays while others can dial this node, and, where nobody could be asked, if the
+// limits say so: those for whom a relay that nobody can dial is chosen would be lost.
+func (h *Host) relayAsNeeded() {
+	if h.relaying == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	state := h.reach.State
+	should := state == swarm.ReachYes || h.relaying.limits.Unasked && state != swarm.ReachNo
+	switch {
+	case h.closed || should == (h.relay != nil):
+	case should:
+		var err error
+		if h.relay, err = h.relaying.start(h.h); err != nil {
+			h.log.Warn("this node cannot relay", "reason", err)
+		}
+	default:
+		h.relay.Close()
+		h.relay = nil
+	}
 }
 
 // AllowReserve is asked before a node may be reached through this one.
@@ -231,6 +260,3 @@ func (r *relaying) BytesTransferred(n int) { r.metrics.bytes.Add(float64(n)) }
 
 // protoHop is what relays speak.
 const protoHop = proto.ProtoIDv2Hop
-
-// Relays tells whether this node relays for others.
-func (h *Host) Relays() bool { return h.relay != nil }

@@ -151,7 +151,7 @@ func (h *Host) throughRelay(p peer.ID, named []ma.Multiaddr) []string {
 // announced are the addresses to tell others: ours but for those that were found dead, those
 // at which strangers reach this node behind a router, and those at relays.
 func (h *Host) announced() []string {
-	ours := h.direct0()
+	ours := h.own()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []string

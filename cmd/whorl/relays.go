@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"whorl/swarm"
+	"whorl/swarm/p2p"
+)
+
+// relayFlags say what a node does for those of its swarm that nobody can dial.
+type relayFlags struct {
+	none           bool
+	limits         p2p.RelayLimits
+	rate, peerRate size
+}
+
+func (f *relayFlags) add(fs *pflag.FlagSet) {
+	f.limits = p2p.DefaultRelayLimits()
+	f.rate, f.peerRate = size(f.limits.Rate), size(f.limits.PeerRate)
+	fs.BoolVar(&f.none, "no-relay", false, "do not relay for members of the swarm that nobody can dial")
+	fs.Var(&f.rate, "relay-rate", "bytes a second that this node relays in all")
+	fs.Var(&f.peerRate, "relay-peer-rate", "bytes a second that it relays of one peer")
+	fs.IntVar(&f.limits.Reservations, "relay-reservations", f.limits.Reservations, "most nodes that may be reached through this one")
+	fs.IntVar(&f.limits.Circuits, "relay-circuits", f.limits.Circuits, "most connections that it relays")
+	fs.IntVar(&f.limits.PeerCircuits, "relay-peer-circuits", f.limits.PeerCircuits, "most of them of one peer; each carries any number of sessions")
+	secondsVar(fs, &f.limits.Duration, "relay-duration", "a relayed connection ends after this, and its sessions go on over another")
+}
+
+// check refuses what cannot work.
+func (f *relayFlags) check() error {
+	f.limits.Rate, f.limits.PeerRate = int64(f.rate), int64(f.peerRate)
+	if f.none {
+		return nil
+	}
+	if err := f.limits.Validate(); err != nil {
+		return usagef("--relay-...: %w", err)
+	}
+	return nil
+}
+
+// offered are the limits, nil for a node that relays for nobody. unasked: it relays also before
+// anybody could look whether it can be dialled.
+func (f *relayFlags) offered(unasked bool) *p2p.RelayLimits {
+	if f.none {
+		return nil
+	}
+	l := f.limits
+	l.Unasked = unasked
+	return &l
+}
+
+const (
+	// reachPatience is how long a server that nobody can dial looks for a relay or waits for
+	// somebody to forward its port, as in Petals; reachRetry is the time between two looks.
+	reachPatience = 7 * time.Minute
+	reachRetry    = 15 * time.Second
+	// relayPatience is how long it first waits for a relay before it complains.
+	relayPatience = 5 * time.Second
+)
+
+// reachable waits until others can reach the node, directly or through a relay. Where nobody is
+// there to ask that is unknown, and good enough: a founder comes first.
+func (n *node) reachable(ctx context.Context) error {
+	began := time.Now()
+	for {
+		r := n.net.host.CheckReach(ctx)
+		if r.State == swarm.ReachNo {
+			r = n.relayed(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case r.State != swarm.ReachNo:
+			logReach("others can dial this node", r)
+			return nil
+		case len(r.Relays) > 0:
+			logReach("nobody can dial this node: others reach it through relays", r)
+			return nil
+		case time.Since(began) > reachPatience:
+			return usagef("nobody can dial this node, and no relay takes it: %s. --skip-reachability-check serves all the same", r.Advice)
+		}
+		logReach("nobody can dial this node, and no relay was found: it does not serve yet", r)
+		select {
+		case <-ctx.Done():
+		case <-time.After(reachRetry):
+		}
+	}
+}
+
+// relayed waits a little for a relay.
+func (n *node) relayed(ctx context.Context) swarm.Reach {
+	late := time.NewTimer(relayPatience)
+	defer late.Stop()
+	tick := time.NewTicker(relayPatience / 50)
+	defer tick.Stop()
+	for {
+		r := n.net.host.Reach()
+		if len(r.Relays) > 0 || !n.autoRelay {
+			return r
+		}
+		select {
+		case <-tick.C:
+		case <-late.C:
+			return r
+		case <-ctx.Done():
+			return r
+		}
+	}
+}
+
+func logReach(what string, r swarm.Reach) {
+	if r.State == swarm.ReachUnknown {
+		slog.Info("nobody could be asked whether this node can be dialled")
+		return
+	}
+	log, level := slog.With("relays", r.Relays, "addrs", r.Addrs), slog.LevelInfo
+	if r.Advice != "" {
+		log = log.With("do", r.Advice)
+		level = slog.LevelWarn
+	}
+	log.Log(context.Background(), level, what)
+}
