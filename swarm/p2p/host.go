@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	lnet "github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	p2pswarm "github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
@@ -23,6 +25,7 @@ import (
 
 	"whorl/swarm"
 	"whorl/swarm/budget"
+	"whorl/swarm/wire"
 )
 
 // Host is a node on the network. Safe for concurrent use.
@@ -55,10 +58,12 @@ type Host struct {
 	seen     []string              // addresses at which strangers reach this node, beside its own
 	reserved map[peer.ID]reservation
 	refused  map[peer.ID]time.Time // relays that did not want this node
-	relaying *relaying             // nil: this node relays for nobody, whatever happens
-	relay    *relay.Relay          // nil while it does not
-	outside  host.Host             // dials from ports that nobody knows; made when it is first needed
-	stops    []context.CancelFunc  // of the handlers' contexts
+	moving   map[moveID]*moving    // streams that outlive their connection
+	handlers map[protocol.ID]func(swarm.PeerID, wire.Stream)
+	relaying *relaying            // nil: this node relays for nobody, whatever happens
+	relay    *relay.Relay         // nil while it does not
+	outside  host.Host            // dials from ports that nobody knows; made when it is first needed
+	stops    []context.CancelFunc // of the handlers' contexts
 	rtt      map[swarm.PeerID]roundTrip
 	used     map[swarm.PeerID]time.Time // when a stream for a session was last opened
 }
@@ -81,7 +86,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{
 		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), log: cfg.Log, dialTimeout: dialTimeout,
 		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
-		members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
+		moving: map[moveID]*moving{}, handlers: map[protocol.ID]func(swarm.PeerID, wire.Stream){}, members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
 	rand.Read(h.instance[:])
 	live, stop := context.WithCancel(context.Background())
@@ -119,6 +124,12 @@ func New(cfg Config) (*Host, error) {
 	h.h.Network().Notify(h.contacts())
 	h.Handle(protoInstance, h.answerInstance)
 	h.Handle(protoReach, h.answerReach)
+	h.h.SetStreamHandler(protoMove, func(s lnet.Stream) {
+		if !h.background(func() { h.answerMove(s) }) {
+			s.Reset()
+		}
+	})
+	h.h.Network().Notify(&lnet.NotifyBundle{ConnectedF: func(_ lnet.Network, c lnet.Conn) { h.moveUp(c) }})
 	h.log.Debug("network limits", "connections", h.door.conns.Total(), "streams", h.door.streams.Total())
 	return h, nil
 }
@@ -244,7 +255,11 @@ func (h *Host) Close() error {
 		stop()
 	}
 	outside, relaying := h.outside, h.relay
+	moving := slices.Collect(maps.Values(h.moving))
 	h.mu.Unlock()
+	for _, m := range moving {
+		m.fail(errMoveLost, true)
+	}
 	if relaying != nil {
 		relaying.Close()
 	}

@@ -26,7 +26,13 @@ func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Str
 	if err == nil {
 		err = h.connect(ctx, id)
 	}
-	if err == nil {
+	if err == nil && h.moves(id, proto) {
+		var m wire.Stream
+		if m, err = h.dialMoving(ctx, id, proto); err == nil {
+			h.use(p, proto)
+			return m, nil
+		}
+	} else if err == nil {
 		var s network.Stream
 		if s, err = h.h.NewStream(ctx, id, protocol.ID(proto)); err == nil {
 			h.use(p, proto)
@@ -112,6 +118,10 @@ func (h *Host) Handle(proto string, f func(ctx context.Context, from swarm.PeerI
 	ctx, stop := context.WithCancel(context.Background())
 	h.mu.Lock()
 	h.stops = append(h.stops, stop)
+	h.handlers[protocol.ID(proto)] = func(from swarm.PeerID, s wire.Stream) {
+		defer s.Reset()
+		f(ctx, from, s)
+	}
 	h.mu.Unlock()
 	h.h.SetStreamHandler(protocol.ID(proto), func(s network.Stream) {
 		done := make(chan struct{})
