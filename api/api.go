@@ -15,6 +15,7 @@ import (
 	"whorl/client"
 	"whorl/internal/journal"
 	"whorl/swarm"
+	"whorl/swarm/health"
 	"whorl/swarm/trust"
 )
 
@@ -111,6 +112,34 @@ type Settings interface {
 	Level() slog.Level
 }
 
+// Past is one moment of a model's history.
+type Past struct {
+	At time.Time
+	health.Coverage
+}
+
+// Happening is an event of the swarm's history.
+type Happening struct {
+	ID        int64
+	At        time.Time
+	Kind      string
+	Model     swarm.UID
+	ModelName string
+	Peer      swarm.PeerID
+	Name      string // that the server shows
+	Span      *swarm.Span
+	Detail    string
+}
+
+// History is the past of the swarm, as this node sampled it. Safe for concurrent use.
+type History interface {
+	// Coverage is oldest first; each step is told by its worst moment.
+	Coverage(ctx context.Context, model swarm.UID, from, to time.Time, step time.Duration) ([]Past, error)
+	// Events are newest first, at most limit, older than the one with the id before if that is
+	// not 0; of all models and peers where those are "".
+	Events(ctx context.Context, model swarm.UID, peer swarm.PeerID, before int64, limit int) ([]Happening, error)
+}
+
 // Listener is what the handler of one listener needs to know of it.
 type Listener struct {
 	// Token is asked for, if not empty, on all routes but those about liveness and the
@@ -190,6 +219,7 @@ type Config struct {
 	Directory Directory
 	Peering   Peering
 	Settings  Settings
+	History   History // nil for none
 	// Events and Logs are what can be followed; nil for nothing.
 	Events, Logs *journal.Log
 	// Registry gets this package's metrics and is what /metrics shows; nil for a new one.

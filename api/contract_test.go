@@ -31,8 +31,8 @@ func TestRules(t *testing.T) {
 	inference := "GET /api/tags, GET /api/v2/generate, GET /api/version, GET /v1/models, GET /v1/models/{id}, POST /api/chat, POST /api/generate, POST /api/show, POST /api/v1/generate, POST /detokenize, POST /tokenize, POST /v1/chat/completions, POST /v1/completions, " +
 		"POST /v1/messages, POST /v1/messages/count_tokens"
 	want := map[string]string{
-		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +
-			"GET /api/v1/swarm/models/{id}/coverage, GET /api/v1/swarm/servers, GET /api/v1/swarm/servers/{peer_id}, GET /livez, GET /openapi.json, GET /openapi.yaml, GET /readyz, GET /version",
+		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/events, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +
+			"GET /api/v1/swarm/models/{id}/coverage, GET /api/v1/swarm/models/{id}/history, GET /api/v1/swarm/servers, GET /api/v1/swarm/servers/{peer_id}, GET /livez, GET /openapi.json, GET /openapi.yaml, GET /readyz, GET /version",
 		"guests": inference, "public": inference,
 		"admin": "DELETE /api/v1/peers/{peer_id}, DELETE /api/v1/peers/{peer_id}/ban, DELETE /api/v1/sessions/{id}, GET /api/v1/logs, GET /api/v1/logs/level, GET /api/v1/node/config, " +
 			"PATCH /api/v1/node/config, POST /api/v1/invitations, POST /api/v1/node/drain, POST /api/v1/node/resume, POST /api/v1/node/shutdown, POST /api/v1/peers, POST /api/v1/peers/{peer_id}/ping, " +

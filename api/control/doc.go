@@ -13,10 +13,11 @@ type Dialect struct {
 	*api.API
 	probes    chan struct{} // a place for each probe that runs
 	followers chan struct{} // a place for each request that follows events or logs
+	readers   chan struct{} // a place for each request that reads the history
 	changes   *sync.Mutex   // held while settings are changed
 }
 
 // New makes one.
 func New(a *api.API) Dialect {
-	return Dialect{a, make(chan struct{}, maxProbes), make(chan struct{}, maxFollowers), new(sync.Mutex)}
+	return Dialect{a, make(chan struct{}, maxProbes), make(chan struct{}, maxFollowers), make(chan struct{}, maxReaders), new(sync.Mutex)}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"whorl/api"
 	"whorl/api/gen"
 	"whorl/swarm"
 	"whorl/swarm/trust"
@@ -116,6 +117,29 @@ var (
 				return *s.PublicName
 			}},
 		},
+	}
+	historyTable = table[gen.HistoryPoint]{
+		key: func(p *gen.HistoryPoint) string { return fmt.Sprintf("%020d", p.At.UnixNano()) },
+		columns: []column[gen.HistoryPoint]{
+			{"AT", func(p *gen.HistoryPoint) string { return p.At.Format(time.RFC3339) }},
+			{"SERVERS", func(p *gen.HistoryPoint) string { return strconv.Itoa(p.ServersOnline) }},
+			{"HOLDERS", func(p *gen.HistoryPoint) string { return strconv.Itoa(p.MinRedundancy) }},
+			{"MISSING", func(p *gen.HistoryPoint) string { return spansText(p.Missing) }},
+			{"TOK/S", func(p *gen.HistoryPoint) string { return fmt.Sprintf("%.1f", p.Throughput) }},
+		},
+	}
+	eventColumns = []column[gen.SwarmEvent]{
+		{"AT", func(e *gen.SwarmEvent) string { return e.At.Format(time.RFC3339) }},
+		{"EVENT", func(e *gen.SwarmEvent) string { return string(e.Kind) }},
+		{"MODEL", func(e *gen.SwarmEvent) string { return e.ModelName }},
+		{"PEER", func(e *gen.SwarmEvent) string { return api.Value(e.PeerId, "") }},
+		{"BLOCKS", func(e *gen.SwarmEvent) string {
+			if e.Span == nil {
+				return ""
+			}
+			return spansText([]gen.Span{*e.Span})
+		}},
+		{"DETAIL", func(e *gen.SwarmEvent) string { return api.Value(e.Detail, "") }},
 	}
 	settingTable = table[gen.Setting]{
 		key: func(s *gen.Setting) string { return s.Name },

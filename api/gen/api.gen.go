@@ -913,6 +913,42 @@ func (e StopReason) Valid() bool {
 	}
 }
 
+// Defines values for SwarmEventKind.
+const (
+	SwarmEventKindModelBroken    SwarmEventKind = "model_broken"
+	SwarmEventKindModelDegraded  SwarmEventKind = "model_degraded"
+	SwarmEventKindModelHealthy   SwarmEventKind = "model_healthy"
+	SwarmEventKindServerDraining SwarmEventKind = "server_draining"
+	SwarmEventKindServerJoining  SwarmEventKind = "server_joining"
+	SwarmEventKindServerMoved    SwarmEventKind = "server_moved"
+	SwarmEventKindServerOffline  SwarmEventKind = "server_offline"
+	SwarmEventKindServerOnline   SwarmEventKind = "server_online"
+)
+
+// Valid indicates whether the value is a known member of the SwarmEventKind enum.
+func (e SwarmEventKind) Valid() bool {
+	switch e {
+	case SwarmEventKindModelBroken:
+		return true
+	case SwarmEventKindModelDegraded:
+		return true
+	case SwarmEventKindModelHealthy:
+		return true
+	case SwarmEventKindServerDraining:
+		return true
+	case SwarmEventKindServerJoining:
+		return true
+	case SwarmEventKindServerMoved:
+		return true
+	case SwarmEventKindServerOffline:
+		return true
+	case SwarmEventKindServerOnline:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolCallType.
 const (
 	ToolCallTypeFunction ToolCallType = "function"
@@ -2072,6 +2108,23 @@ type Health struct {
 
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
+
+// HistoryList defines model for HistoryList.
+type HistoryList struct {
+	Items []HistoryPoint `json:"items"`
+}
+
+// HistoryPoint defines model for HistoryPoint.
+type HistoryPoint struct {
+	At              time.Time `json:"at"`
+	CacheTokensLeft int64     `json:"cache_tokens_left"`
+
+	// MinRedundancy Least number of holders of a block.
+	MinRedundancy int     `json:"min_redundancy"`
+	Missing       []Span  `json:"missing"`
+	ServersOnline int     `json:"servers_online"`
+	Throughput    float64 `json:"throughput"`
+}
 
 // Hop defines model for Hop.
 type Hop struct {
@@ -3454,6 +3507,33 @@ type StreamOptions struct {
 	IncludeUsage       *bool       `json:"include_usage,omitempty"`
 }
 
+// SwarmEvent defines model for SwarmEvent.
+type SwarmEvent struct {
+	At time.Time `json:"at"`
+
+	// Detail The span that a server left, or the blocks that are missing.
+	Detail     *string        `json:"detail,omitempty"`
+	Kind       SwarmEventKind `json:"kind"`
+	Model      string         `json:"model"`
+	ModelName  string         `json:"model_name"`
+	PeerId     *string        `json:"peer_id,omitempty"`
+	PublicName *string        `json:"public_name,omitempty"`
+
+	// Span Blocks start up to but not including end.
+	Span *Span `json:"span,omitempty"`
+}
+
+// SwarmEventKind defines model for SwarmEvent.Kind.
+type SwarmEventKind string
+
+// SwarmEventList defines model for SwarmEventList.
+type SwarmEventList struct {
+	Items []SwarmEvent `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // TokenLogprob defines model for TokenLogprob.
 type TokenLogprob struct {
 	Bytes   []int   `json:"bytes"`
@@ -3663,6 +3743,21 @@ type ListSessionsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListSwarmEventsParams defines parameters for ListSwarmEvents.
+type ListSwarmEventsParams struct {
+	// Model Only of this model (name or id).
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
+
+	// Peer Only of this server.
+	Peer *string `form:"peer,omitempty" json:"peer,omitempty"`
+
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListModelsParams defines parameters for ListModels.
 type ListModelsParams struct {
 	// Limit Most items of a page; all by default.
@@ -3670,6 +3765,18 @@ type ListModelsParams struct {
 
 	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetHistoryParams defines parameters for GetHistory.
+type GetHistoryParams struct {
+	// From A time, or how long ago, such as 90m; 24h by default.
+	From *string `form:"from,omitempty" json:"from,omitempty"`
+
+	// To A time, or how long ago; now by default.
+	To *string `form:"to,omitempty" json:"to,omitempty"`
+
+	// Step Between points, such as 5m; a 288th of the time by default. At most 2,000 points fit.
+	Step *string `form:"step,omitempty" json:"step,omitempty"`
 }
 
 // ListServersParams defines parameters for ListServers.
@@ -3866,6 +3973,9 @@ type ServerInterface interface {
 	// GetState Swarm state as health.petals.dev gave it
 	// (GET /api/v1/state)
 	GetState(w http.ResponseWriter, r *http.Request)
+	// ListSwarmEvents What happened in the swarm
+	// (GET /api/v1/swarm/events)
+	ListSwarmEvents(w http.ResponseWriter, r *http.Request, params ListSwarmEventsParams)
 	// ListModels Models of the swarm
 	// (GET /api/v1/swarm/models)
 	ListModels(w http.ResponseWriter, r *http.Request, params ListModelsParams)
@@ -3875,6 +3985,9 @@ type ServerInterface interface {
 	// GetCoverage Who covers which blocks of a model
 	// (GET /api/v1/swarm/models/{id}/coverage)
 	GetCoverage(w http.ResponseWriter, r *http.Request, id ModelID)
+	// GetHistory The past of a model
+	// (GET /api/v1/swarm/models/{id}/history)
+	GetHistory(w http.ResponseWriter, r *http.Request, id ModelID, params GetHistoryParams)
 	// ListServers Servers of the swarm
 	// (GET /api/v1/swarm/servers)
 	ListServers(w http.ResponseWriter, r *http.Request, params ListServersParams)
@@ -4127,6 +4240,12 @@ func (_ Unimplemented) GetState(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// ListSwarmEvents What happened in the swarm
+// (GET /api/v1/swarm/events)
+func (_ Unimplemented) ListSwarmEvents(w http.ResponseWriter, r *http.Request, params ListSwarmEventsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListModels Models of the swarm
 // (GET /api/v1/swarm/models)
 func (_ Unimplemented) ListModels(w http.ResponseWriter, r *http.Request, params ListModelsParams) {
@@ -4142,6 +4261,12 @@ func (_ Unimplemented) GetModel(w http.ResponseWriter, r *http.Request, id Model
 // GetCoverage Who covers which blocks of a model
 // (GET /api/v1/swarm/models/{id}/coverage)
 func (_ Unimplemented) GetCoverage(w http.ResponseWriter, r *http.Request, id ModelID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetHistory The past of a model
+// (GET /api/v1/swarm/models/{id}/history)
+func (_ Unimplemented) GetHistory(w http.ResponseWriter, r *http.Request, id ModelID, params GetHistoryParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5174,6 +5299,78 @@ func (siw *ServerInterfaceWrapper) GetState(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// ListSwarmEvents operation middleware
+func (siw *ServerInterfaceWrapper) ListSwarmEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSwarmEventsParams
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "peer" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "peer", r.URL.Query(), &params.Peer, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "peer"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "peer", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSwarmEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListModels operation middleware
 func (siw *ServerInterfaceWrapper) ListModels(w http.ResponseWriter, r *http.Request) {
 
@@ -5263,6 +5460,74 @@ func (siw *ServerInterfaceWrapper) GetCoverage(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetCoverage(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetHistory operation middleware
+func (siw *ServerInterfaceWrapper) GetHistory(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ModelID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetHistoryParams
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", r.URL.Query(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "step"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "step", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetHistory(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5911,6 +6176,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/swarm/models/{id}/coverage", wrapper.GetCoverage)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/swarm/models/{id}/history", wrapper.GetHistory)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/swarm/events", wrapper.ListSwarmEvents)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/swarm/servers", wrapper.ListServers)

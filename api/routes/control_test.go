@@ -186,3 +186,34 @@ func TestConfig(t *testing.T) {
 		t.Errorf("the log without a token: status %d", w.Code)
 	}
 }
+
+// The history comes in points and in pages, and nodes without one say so.
+func TestHistory(t *testing.T) {
+	b := newBench(t, nil)
+	h := b.api.Public()
+	for _, c := range []struct {
+		path   string
+		status int
+		want   string
+	}{
+		{"/api/v1/swarm/models/org%2Ftoy/history?from=2025-06-15T15:00:00Z&to=2025-06-15T15:10:00Z&step=5m", 200,
+			"AT                    SERVERS  HOLDERS  MISSING  TOK/S\n2025-06-15T15:00:00Z  0        0        0:8      0.0\n2025-06-15T15:05:00Z  0        0        0:8      0.0\n"},
+		{"/api/v1/swarm/events?limit=2", 200, "model_broken"},
+		{"/api/v1/swarm/events?limit=2&cursor=2", 200, "AT                    EVENT          MODEL    PEER       BLOCKS  DETAIL\n2025-06-15T15:06:41Z  server_online  org/toy  12D3KooWa  0:4     -\n"},
+		{"/api/v1/swarm/events?peer=12D3KooWa", 200, "server_online"},
+		{"/api/v1/swarm/events?peer=x!", 400, "peer id"},
+		{"/api/v1/swarm/models/org%2Ftoy/history?from=yesterday", 400, "want a time such as"},
+		{"/api/v1/swarm/models/org%2Ftoy/history?from=1h&to=2h", 400, "from lies behind to"},
+		{"/api/v1/swarm/models/org%2Ftoy/history?from=240h&step=1m", 400, "are 14400 points, of which at most 2000 fit"},
+		{"/api/v1/swarm/models/nothing/history", 404, "no model"},
+	} {
+		w := do(h, "GET", c.path, "", "Accept: text/plain")
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: status %d:\n%s", c.path, w.Code, w.Body)
+		}
+	}
+	b = newBench(t, func(c *api.Config) { c.History = nil })
+	if w := do(b.api.Public(), "GET", "/api/v1/swarm/events", ""); w.Code != 404 || !strings.Contains(w.Body.String(), "keeps no history") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+}

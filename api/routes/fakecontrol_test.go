@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"whorl/api"
 	"whorl/swarm"
+	"whorl/swarm/health"
 )
 
 // Connect reaches 12D3KooWa alone.
@@ -46,4 +48,28 @@ func (s *fakeSettings) Change(values map[string]*string) error {
 		}
 	}
 	return nil
+}
+
+// fakeHistory has a point for each step, and three events.
+type fakeHistory struct{}
+
+func (fakeHistory) Coverage(_ context.Context, model swarm.UID, from, to time.Time, step time.Duration) (out []api.Past, err error) {
+	for t := from; t.Before(to); t = t.Add(step) {
+		out = append(out, api.Past{At: t, Coverage: health.Measure(fakeView())})
+	}
+	return out, nil
+}
+
+func (fakeHistory) Events(_ context.Context, model swarm.UID, peer swarm.PeerID, before int64, limit int) (out []api.Happening, err error) {
+	for id := int64(3); id > 0; id-- {
+		if before != 0 && id >= before || len(out) == limit || peer != "" && id > 1 {
+			continue
+		}
+		e := api.Happening{ID: id, At: time.Unix(1750000000+id, 0), Kind: "model_broken", Model: fakeManifest.UID(), ModelName: "org/toy", Detail: "4-7"}
+		if id == 1 {
+			e.Kind, e.Peer, e.Span, e.Detail = "server_online", "12D3KooWa", &swarm.Span{Start: 0, End: 4}, ""
+		}
+		out = append(out, e)
+	}
+	return out, nil
 }

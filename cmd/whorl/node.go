@@ -43,6 +43,7 @@ type node struct {
 	trust         *memory
 	settings      *settings
 	events        *journal.Log
+	past          api.History // nil without pages
 	stop          context.CancelCauseFunc
 	background    sync.WaitGroup // ends with the node's context
 
@@ -113,7 +114,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Peering: n.net.host, Settings: n.settings, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Peering: n.net.host, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama,
 		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},

@@ -157,6 +157,18 @@ func newSwarm(w *world) *cobra.Command {
 		return errand{path: path}, nil
 	})
 	servers.Flags().StringVar(&only, "model", "", "only those of this `MODEL`")
+	var from, step string
+	history := opsCommand(w, f, "history MODEL", "The past of a model", cobra.ExactArgs(1), func(args []string) (errand, error) {
+		q := url.Values{"from": {from}}
+		if step != "" {
+			q.Set("step", step)
+		}
+		return errand{path: v1 + "/swarm/models/" + url.PathEscape(args[0]) + "/history?" + q.Encode()}, nil
+	})
+	history.Flags().StringVar(&from, "from", "24h", "a `TIME`, or how long ago")
+	history.Flags().StringVar(&step, "step", "", "`TIME` between points; default: a 288th of the whole")
+	history.ValidArgsFunction = f.complete(v1+"/swarm/models", "name")
+	cmd.AddCommand(history, opsCommand(w, f, "events", "What happened in the swarm, newest first", noArgs, get(v1+"/swarm/events")))
 	model.ValidArgsFunction, coverage.ValidArgsFunction = f.complete(v1+"/swarm/models", "name"), f.complete(v1+"/swarm/models", "name")
 	server.ValidArgsFunction = f.complete(v1+"/swarm/servers", "peer_id")
 	cmd.AddCommand(model, coverage, servers, server)

@@ -52,6 +52,8 @@ func TestOperator(t *testing.T) {
 		{"swarm coverage toy", `(?s)"blocks": \[\n`},
 		{"swarm servers --model toy", `(?m)^` + n.PeerID + ` +toy +online +0:8 +100.0 .* me$`},
 		{"swarm server " + n.PeerID, `\n` + n.PeerID + ` `},
+		{"swarm history toy --from 1h", `^AT +SERVERS +HOLDERS +MISSING +TOK/S\n`},
+		{"swarm events", `^AT +EVENT +MODEL +PEER +BLOCKS +DETAIL\n`},
 		{"logs --level warn", ``},
 		{"logs --json", `"kind":"info","data":{"message":"ready"`},
 	} {

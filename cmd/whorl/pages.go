@@ -5,8 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
+	"whorl/api"
 	"whorl/store"
+	"whorl/swarm"
 	"whorl/swarm/dir"
 	"whorl/web"
 )
@@ -21,6 +24,7 @@ func (n *node) pages(ctx context.Context, nf *nodeFlags, hf *httpFlags) (http.Ha
 	if err != nil {
 		return nil, err
 	}
+	n.past = past{history}
 	cfg := web.DefaultConfig()
 	cfg.JoinPeers = nf.initialPeers
 	site, err := web.New(cfg, web.Deps{
@@ -79,4 +83,30 @@ func changes(ctx context.Context, d *dir.Directory) <-chan struct{} {
 		}
 	}()
 	return out
+}
+
+// past is a store as the API reads it.
+type past struct{ store.Reader }
+
+// Coverage is the past of a model's blocks.
+func (p past) Coverage(ctx context.Context, model swarm.UID, from, to time.Time, step time.Duration) ([]api.Past, error) {
+	rows, err := p.Reader.Coverage(ctx, model, store.Window{From: from, To: to, Step: step})
+	out := make([]api.Past, len(rows))
+	for i, r := range rows {
+		out[i] = api.Past{At: r.At, Coverage: r.Coverage}
+	}
+	return out, err
+}
+
+// Events are newest first.
+func (p past) Events(ctx context.Context, model swarm.UID, peer swarm.PeerID, before int64, limit int) ([]api.Happening, error) {
+	rows, err := p.Reader.Events(ctx, store.EventQuery{Model: model, Peer: peer, Before: before, Limit: limit})
+	out := make([]api.Happening, len(rows))
+	for i, e := range rows {
+		out[i] = api.Happening{ID: e.ID, At: e.At, Kind: string(e.Kind), Model: e.Model, ModelName: e.ModelName, Peer: e.Peer, Name: e.PublicName, Detail: e.Detail}
+		if e.Peer != "" {
+			out[i].Span = &e.Span
+		}
+	}
+	return out, err
 }
