@@ -21,6 +21,7 @@ if [ -z "${HTTP:-}" ] && (exec 3<>/dev/tcp/127.0.0.1/8300) 2>/dev/null; then
 fi
 
 work=$(mktemp -d)
+export WHORL_DATA_DIR=$work/data
 pids=()
 finish() {
   trap - EXIT INT TERM

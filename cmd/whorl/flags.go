@@ -75,10 +75,11 @@ func (f *swarmFlags) checkPeers() error {
 // nodeFlags are those of every long-running node.
 type nodeFlags struct {
 	swarmFlags
-	newSwarm      bool
+	newSwarm bool
+	dataFlags
 	identityPath  string
-	cacheDir      string
 	hostMaddrs    []string
+	anyPort       bool // neither --port nor --host-maddrs is given: that of the last run, or a free one
 	announceMaddr []string
 	port          int
 	publicIP      string
@@ -102,11 +103,11 @@ const minExpiration = 12 * time.Second
 func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	f.swarmFlags.add(fs)
 	fs.BoolVar(&f.newSwarm, "new-swarm", false, "found a new swarm instead of joining one")
-	fs.StringVar(&f.identityPath, "identity-path", "", "`FILE` with the node's private key, made if missing; default: a new identity for this run")
-	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for what the node keeps between runs, such as peers seen lately, what was observed of them, and what model files contain; default: it keeps nothing")
+	fs.StringVar(&f.identityPath, "identity-path", "", "`FILE` with the node's private key, made if missing; default: one in --data-dir")
+	f.dataFlags.add(fs)
 	fs.StringSliceVar(&f.hostMaddrs, "host-maddrs", nil, "`MADDR`s to listen on; default: all interfaces on --port")
 	fs.StringSliceVar(&f.announceMaddr, "announce-maddrs", nil, "`MADDR`s to announce; default: those of the interfaces")
-	fs.IntVar(&f.port, "port", 0, "port of all interfaces, of TCP and of UDP (QUIC); 0 takes a free one")
+	fs.IntVar(&f.port, "port", 0, "port of all interfaces, of TCP and of UDP (QUIC); 0 takes that of the last run, or a free one")
 	fs.StringVar(&f.publicIP, "public-ip", "", "`IP` under which --port can be reached from outside")
 	f.updatePeriod = updatePeriod
 	secondsVar(fs, &f.updatePeriod, "update-period", "time between announcements")
@@ -135,12 +136,16 @@ func (f *nodeFlags) check(cmd *cobra.Command) error {
 	if err := f.swarmFlags.check(); err != nil {
 		return err
 	}
+	if err := f.checkData(); err != nil {
+		return err
+	}
 	if f.port < 0 || f.port > 65535 {
 		return usagef("--port %d: want 0 to 65535", f.port)
 	}
 	if from.given("port") && len(f.hostMaddrs) > 0 {
 		return usagef("--port and --host-maddrs exclude each other: the addresses hold the ports")
 	}
+	f.anyPort = f.port == 0 && len(f.hostMaddrs) == 0
 	if len(f.hostMaddrs) == 0 {
 		f.hostMaddrs = f.offered(p2p.DefaultMaddrs(f.port))
 	} else if f.private() && len(p2p.TCPOnly(f.hostMaddrs)) < len(f.hostMaddrs) {

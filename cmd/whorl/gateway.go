@@ -86,7 +86,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 		return ended(ctx, err)
 	}
 	if m != nil {
-		how := settling{invited: mf.invited, choosable: mf.choosable(cmd), found: true, block: -1, all: true, cache: nf.contentsCache()}
+		how := settling{invited: mf.invited, choosable: mf.choosable(cmd), found: true, block: -1, all: true, cache: nf.contentsCache(ctx)}
 		if err := m.settle(ctx, n.net.dir, how); err != nil {
 			return ended(ctx, err)
 		}

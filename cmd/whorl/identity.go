@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -215,12 +214,4 @@ func (m *openModel) hash(ctx context.Context, cache model.ContentsCache) (model.
 		slog.Warn("what the model's files contain cannot be kept, and is hashed again at the next start", "reason", err)
 	}
 	return c, nil
-}
-
-// contentsCache is where a node remembers what files contain; nowhere without a folder.
-func (f *nodeFlags) contentsCache() model.ContentsCache {
-	if f.cacheDir == "" {
-		return ""
-	}
-	return model.ContentsCache(filepath.Join(f.cacheDir, "contents"))
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,6 +17,7 @@ import (
 type network struct {
 	host *p2p.Host
 	dir  *dir.Directory
+	home home // of a long-running node; closed last
 	stop context.CancelFunc
 	done chan struct{} // closed when the directory has ended
 	err  error         // why it ended early, after done
@@ -76,7 +75,9 @@ func (n *network) joined(ctx context.Context) error {
 func (n *network) Close() error {
 	n.stop()
 	<-n.done
-	return errors.Join(n.dir.Close(), n.host.Close())
+	err := errors.Join(n.dir.Close(), n.host.Close())
+	n.home.close()
+	return err
 }
 
 // outward tells whether the node listens beyond this machine.
@@ -84,27 +85,49 @@ func (f *nodeFlags) outward() bool {
 	return slices.ContainsFunc(f.hostMaddrs, func(a string) bool { return !p2p.IPOf(a).IsLoopback() })
 }
 
-// start makes the place of a long-running node. unasked: others start from it, so that it
-// relays before anybody has looked whether it can be dialled.
-func (f *nodeFlags) start(ctx context.Context, reg prometheus.Registerer, unasked bool) (*network, error) {
+// start makes the place of a long-running node of a kind: server, gateway or bootstrap, from
+// which others start, so that it relays before anybody has looked whether it can be dialled.
+func (f *nodeFlags) start(ctx context.Context, kind string, reg prometheus.Registerer) (*network, error) {
+	swarm, err := f.folderName()
+	if err != nil {
+		return nil, usage(err)
+	}
+	h, err := f.dataFlags.open(ctx, swarm, kind)
+	if err != nil {
+		return nil, err
+	}
+	n, err := f.startAt(ctx, h, reg, kind == "bootstrap")
+	if err != nil {
+		h.close()
+	}
+	return n, err
+}
+
+// startAt makes the place of a node with a home. unasked: it relays from the start.
+func (f *nodeFlags) startAt(ctx context.Context, h home, reg prometheus.Registerer, unasked bool) (*network, error) {
 	dc := dir.DefaultConfig()
 	dc.Swarm, dc.Bootstrap, dc.Expiration, dc.Registerer = f.swarm, f.initialPeers, f.expiration, reg
-	if f.cacheDir != "" {
-		if err := os.MkdirAll(f.cacheDir, 0o700); err != nil {
-			return nil, usagef("--cache-dir: %w", err)
-		}
-		dc.PeersPath = filepath.Join(f.cacheDir, "peers-"+f.swarm+".json")
+	dc.PeersPath = h.file("peers.json")
+	identity, listen := f.identityPath, f.hostMaddrs
+	if identity == "" {
+		identity = h.file("identity")
+	}
+	if f.anyPort {
+		listen = f.offered(p2p.DefaultMaddrs(h.port()))
 	}
 	n, err := startNetwork(ctx, p2p.Config{
-		IdentityPath: f.identityPath, SwarmKeyPath: f.swarmKey, SwarmKey: f.key, HostMaddrs: f.hostMaddrs, AnnounceMaddr: f.announceMaddr, Registerer: reg,
+		IdentityPath: identity, SwarmKeyPath: f.swarmKey, SwarmKey: f.key, HostMaddrs: listen, AnnounceMaddr: f.announceMaddr, Registerer: reg,
 		Memory: int64(f.networkMemory), Relay: f.relay.offered(unasked), AutoRelay: f.autoRelay, PortMapping: !f.noMapping && f.outward(),
 	}, dc)
 	if err != nil {
 		return nil, err
 	}
-	identity := f.identityPath
+	n.home = h
+	if f.anyPort {
+		h.keepPort(n.host.ListenAddrs())
+	}
 	if identity == "" {
-		identity = "for this run only (--identity-path keeps one)"
+		identity = "for this run only"
 	}
 	log := slog.With("peer", n.host.ID(), "swarm", f.swarm, "private", f.private(), "identity", identity)
 	if f.private() {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +24,7 @@ import (
 	"whorl/server"
 	"whorl/swarm"
 	"whorl/swarm/health"
+	"whorl/swarm/p2p"
 )
 
 // node is one long-running process: what it is to the swarm, to its operator, and to the
@@ -82,21 +82,21 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 		return ctx, nil, err
 	}
 	n.admin, err = listen("admin", hf.admin)
-	if errors.Is(err, syscall.EADDRINUSE) && hf.adminBusy { // another node of this machine has it
+	if p2p.AddrInUse(err) && hf.adminBusy { // another node of this machine has it
 		n.admin, err = listen("admin", anyPort)
 	}
 	if err != nil {
 		n.public.end()
 		return ctx, nil, err
 	}
-	if n.net, err = nf.start(ctx, n.registry, slices.Contains(roles, "bootstrap")); err != nil {
+	if n.net, err = nf.start(ctx, roles[0], n.registry); err != nil {
 		endAll(n.public, n.admin)
 		return ctx, nil, err
 	}
 	n.autoRelay = nf.autoRelay
 	n.dial = &selfDialer{self: n.net.host.ID(), others: n.net.host}
 	ctx, n.stop = context.WithCancelCause(ctx)
-	n.trust = openMemory(nf.trustPath())
+	n.trust = openMemory(n.net.home.file("trust.json"))
 	n.background.Go(func() { n.trust.keep(ctx) })
 	n.registry.MustRegister(trustMetrics{n})
 	n.background.Go(func() { n.watch(ctx) })

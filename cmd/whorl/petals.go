@@ -68,7 +68,7 @@ var serverFlags = []petalsFlag{
 	{"max_batch_size", honoured, "most rows of one iteration"},
 	{"max_chunk_size_bytes", warned, "attention walks the cache in pages and never holds a matrix of logits"},
 	{"attn_cache_tokens", honoured, "KV cache in tokens; each takes room in every block of the span, half as much with --kv-dtype bf16"},
-	{"cache_dir", honoured, "folder for what a node keeps between runs, models of the hub among it"},
+	{"cache_dir", honoured, "folder for models of the hub, and for what a node keeps between runs where --data-dir is not given"},
 	{"max_disk_space", honoured, "of models that whorl fetched from the hub; those used longest ago go first, and none that is open"},
 	{"device", honoured, "`cpu`; `cuda` is an error in a build without it; `mps` is refused: there are no kernels for Apple's GPUs, use `cpu`"},
 	{"torch_dtype", honoured, "written --dtype here"},

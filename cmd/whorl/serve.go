@@ -294,7 +294,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), found: true, cache: f.node.contentsCache()}
+	how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), found: true, cache: f.node.contentsCache(ctx)}
 	if span, err := swarm.ParseSpan(f.blockIndices); err == nil {
 		how.block = span.Start
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,14 +76,6 @@ func (m *memory) save() {
 	if err != nil {
 		slog.Warn("what was observed of peers cannot be kept", "file", m.path, "reason", err)
 	}
-}
-
-// trustPath is the file of a swarm's peers; "" without a folder.
-func (f *nodeFlags) trustPath() string {
-	if f.cacheDir == "" {
-		return ""
-	}
-	return filepath.Join(f.cacheDir, "trust-"+f.swarm+".json")
 }
 
 // prefix is the network that a connected peer's address lies in; "" for peers that are not

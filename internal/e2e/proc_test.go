@@ -97,7 +97,7 @@ func launch(t *testing.T, args ...string) *node {
 	file := filepath.Join(dir, "ready.json")
 	args = append(args, "--ready-file", file)
 	cmd := exec.Command(whorl, args...)
-	cmd.Env = append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(dir, "cache"))
+	cmd.Env = append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(dir, "cache"), "WHORL_DATA_DIR="+filepath.Join(dir, "data"))
 	n := &node{cmd: cmd, file: file, done: make(chan struct{}), log: &logBuffer{}}
 	cmd.Stdout, cmd.Stderr = n.log, n.log
 	if err := cmd.Start(); err != nil {

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// addrInUse tells whether another socket has the address.
-func addrInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }
+// AddrInUse tells whether another socket has the address.
+func AddrInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

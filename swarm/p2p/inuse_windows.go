@@ -6,5 +6,5 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// addrInUse tells whether another socket has the address.
-func addrInUse(err error) bool { return errors.Is(err, windows.WSAEADDRINUSE) }
+// AddrInUse tells whether another socket has the address.
+func AddrInUse(err error) bool { return errors.Is(err, windows.WSAEADDRINUSE) }

@@ -63,7 +63,7 @@ func portsFree(maddrs []string) error {
 			return fmt.Errorf("listen address %q: %s", s, wantListen)
 		}
 		// Any other failure is libp2p's to report: one address family is enough.
-		if _, err := probe(network, addr); addrInUse(err) {
+		if _, err := probe(network, addr); AddrInUse(err) {
 			return cannotListen(s, syscall.EADDRINUSE)
 		}
 	}
@@ -134,3 +134,6 @@ func onePort(maddrs []string) []string {
 	}
 	return maddrs
 }
+
+// PortFree tells whether nobody listens on a port of the default addresses.
+func PortFree(port int) bool { return portsFree(DefaultMaddrs(port)) == nil }

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Where each system wants the data of a user.
+func TestUserDataDir(t *testing.T) {
+	j := filepath.Join
+	for _, c := range []struct {
+		goos string
+		env  map[string]string
+		want string
+	}{
+		{"linux", map[string]string{"HOME": "/home/a"}, j("/home/a", ".local", "share", "whorl")},
+		{"linux", map[string]string{"HOME": "/home/a", "XDG_DATA_HOME": "/data"}, j("/data", "whorl")},
+		{"linux", map[string]string{"HOME": "/home/a", "XDG_DATA_HOME": "not/absolute"}, j("/home/a", ".local", "share", "whorl")},
+		{"freebsd", map[string]string{"HOME": "/home/a"}, j("/home/a", ".local", "share", "whorl")},
+		{"darwin", map[string]string{"HOME": "/Users/a", "XDG_DATA_HOME": "/data"}, j("/Users/a", "Library", "Application Support", "whorl")},
+		{"windows", map[string]string{"LocalAppData": `C:\Users\a\AppData\Local`}, j(`C:\Users\a\AppData\Local`, "whorl")},
+		{"linux", nil, ""}, {"darwin", nil, ""}, {"windows", nil, ""},
+	} {
+		if got := userDataDir(c.goos, func(name string) string { return c.env[name] }); got != c.want {
+			t.Errorf("%s with %v: %q, want %q", c.goos, c.env, got, c.want)
+		}
+	}
+}
+
+// A node is the same one after a restart; nodes that run at once are different ones, of each
+// kind and swarm; nodes that are told to keep nothing do.
+func TestIdentitiesPersist(t *testing.T) {
+	data := t.TempDir()
+	start := func(args ...string) *running {
+		return startRun(t, append(strings.Fields("bootstrap --new-swarm --admin off --data-dir "+data), args...)...)
+	}
+	first, second := start(), start()
+	other := start("--swarm", "other")
+	ids := map[string]string{first.PeerID: "first", second.PeerID: "second", other.PeerID: "other"}
+	if len(ids) != 3 {
+		t.Errorf("nodes share identities: %v", ids)
+	}
+	if !strings.Contains(second.log.String(), "other nodes of this kind run here") {
+		t.Errorf("the second does not say so:\n%s", second.log)
+	}
+	first.stop()
+	if again := start(); again.PeerID != first.PeerID {
+		t.Errorf("after a restart %s, was %s", again.PeerID, first.PeerID)
+	}
+	third := start()
+	if who, taken := ids[third.PeerID]; taken {
+		t.Errorf("a third has the identity of the %s", who)
+	}
+	kept, err := filepath.Glob(filepath.Join(data, "nodes", "*"))
+	if err != nil || len(kept) != 4 {
+		t.Errorf("%v, %v", kept, err)
+	}
+	for _, dir := range kept {
+		if st, err := os.Stat(filepath.Join(dir, "identity")); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", dir, st, err)
+		}
+	}
+	before, _ := filepath.Glob(filepath.Join(data, "*", "*", "*"))
+	for range 2 {
+		n := start("--ephemeral")
+		if who, taken := ids[n.PeerID]; taken {
+			t.Errorf("an ephemeral node has the identity of %s", who)
+		}
+		ids[n.PeerID] = "ephemeral"
+		n.stop()
+	}
+	if after, _ := filepath.Glob(filepath.Join(data, "*", "*", "*")); len(after) != len(before) {
+		t.Errorf("ephemeral nodes left %v, there was %v", after, before)
+	}
+}
+
+// A private swarm has other folders than the open one of its name.
+func TestFolderName(t *testing.T) {
+	open := &swarmFlags{swarm: "main"}
+	private := &swarmFlags{swarm: "main", key: []byte("0123456789abcdef0123456789abcdef")}
+	a, err := open.folderName()
+	b, err2 := private.folderName()
+	if err != nil || err2 != nil || a != "main" || a == b || !strings.HasPrefix(b, "main~") {
+		t.Errorf("%q and %q: %v, %v", a, b, err, err2)
+	}
+}
+
+// A folder that was asked for must be usable; the default one need not be.
+func TestDataFolderUnusable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"bootstrap", "--new-swarm", "--admin", off, "--host-maddrs", loopback}
+	got := whorl(t, "", nil, append(args, "--data-dir", file)...)
+	if got.code != exitUsage || !strings.Contains(got.err, "--data-dir") || !strings.Contains(got.err, file) {
+		t.Errorf("exit code %d\n%s", got.code, got.err)
+	}
+	got = whorl(t, "", nil, append(args, "--ephemeral", "--identity-path", file+".key")...)
+	if got.code != exitUsage || !strings.Contains(got.err, "--ephemeral and --identity-path") {
+		t.Errorf("exit code %d\n%s", got.code, got.err)
+	}
+	ctx := withEnviron(t.Context(), []string{"HOME=" + file, "LocalAppData=" + file})
+	h, err := new(dataFlags).open(ctx, "main", "server")
+	if err != nil || h.path != "" {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+// A node comes back on the port of its last run where that is free.
+func TestPortOfTheLastRun(t *testing.T) {
+	h, err := (&dataFlags{dataDir: t.TempDir()}).open(context.Background(), "main", "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	if got := h.port(); got != 0 {
+		t.Errorf("port %d of no run", got)
+	}
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	h.keepPort([]string{"/ip4/127.0.0.1/udp/1/quic-v1", "/ip4/127.0.0.1/tcp/" + strconv.Itoa(port)})
+	if got := h.port(); got != 0 {
+		t.Errorf("port %d, which is in use", got)
+	}
+	l.Close()
+	if got := h.port(); got != port {
+		t.Errorf("port %d, want %d", got, port)
+	}
+	for _, bad := range []string{"", "x", "0", "65536", "-1"} {
+		if err := os.WriteFile(h.file("port"), []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.port(); got != 0 {
+			t.Errorf("port %d of %q", got, bad)
+		}
+	}
+}
