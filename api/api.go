@@ -246,6 +246,7 @@ type API struct {
 	users   *users
 	guesses *guesses
 	bodies  *bodies
+	replays *replays
 }
 
 // New makes an API; it starts nothing. forms are how failures are written, by the names that the
@@ -283,7 +284,7 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 		rules.turnOff("ollama")
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), guesses: newGuesses(), bodies: newBodies(cfg.Exempt)}
+	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), guesses: newGuesses(), bodies: newBodies(cfg.Exempt), replays: newReplays()}
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}

@@ -30,7 +30,9 @@ const (
 	CodeNotFound        swarm.Code = "not_found"        // no such block, session or peer here
 	CodeNeedsRestart    swarm.Code = "requires_restart" // a setting that a running node cannot change
 	CodeChanged         swarm.Code = "changed"          // If-Match names another state
-	CodeUnreached       swarm.Code = "unreached"        // a node that the caller named does not answer
+	CodeKeyReused       swarm.Code = "idempotency_key_reused"
+	CodeInFlight        swarm.Code = "in_flight" // the request under this Idempotency-Key is being answered
+	CodeUnreached       swarm.Code = "unreached" // a node that the caller named does not answer
 )
 
 // Meaning is what a code is to those outside.
@@ -80,6 +82,8 @@ var Meanings = map[swarm.Code]Meaning{
 	CodeNotFound:            {Status: 404, Kind: "invalid_request_error"},
 	CodeNeedsRestart:        {Status: 409, Kind: "invalid_request_error"},
 	CodeChanged:             {Status: 412, Kind: "invalid_request_error"},
+	CodeKeyReused:           {Status: 422, Kind: "invalid_request_error"},
+	CodeInFlight:            {Status: 409, Kind: "invalid_request_error", Retry: time.Second},
 	CodeUnreached:           {Status: 502, Kind: "server_error", Retry: 2 * time.Second},
 }
 

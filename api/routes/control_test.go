@@ -217,3 +217,41 @@ func TestHistory(t *testing.T) {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }
+
+// A change that is sent again under its key is done once.
+func TestIdempotency(t *testing.T) {
+	b := newBench(t, nil)
+	h := b.api.Admin()
+	ask := func(path, body, key string) *httptest.ResponseRecorder {
+		return do(h, "POST", path, body, "Idempotency-Key: "+key)
+	}
+	first, again := ask("/api/v1/peers", `{"addr":"/ip4/10.0.0.2/tcp/1/p2p/12D3KooWa"}`, "k1"), ask("/api/v1/peers", `{"addr":"/ip4/10.0.0.2/tcp/1/p2p/12D3KooWa"}`, "k1")
+	if first.Code != 201 || again.Code != 201 || first.Body.String() != again.Body.String() || again.Header().Get("Idempotency-Replayed") != "true" ||
+		again.Header().Get("X-Request-Id") == first.Header().Get("X-Request-Id") {
+		t.Errorf("%d %s, again %d %s", first.Code, first.Body, again.Code, again.Body)
+	}
+	if n := len(b.node.dialled); n != 1 {
+		t.Errorf("dialled %d times", n)
+	}
+	if w := ask("/api/v1/peers", `{"addr":"/ip4/10.0.0.3/tcp/1/p2p/12D3KooWa"}`, "k1"); w.Code != 422 {
+		t.Errorf("another request under the key: status %d", w.Code)
+	}
+	if w := ask("/api/v1/peers", `{"addr":"x"}`, "k2"); w.Code != 400 {
+		t.Errorf("status %d", w.Code)
+	}
+	if w := ask("/api/v1/peers", `{"addr":"x"}`, "k2"); w.Code != 400 || w.Header().Get("Idempotency-Replayed") != "true" {
+		t.Errorf("a refusal is no answer: status %d", w.Code)
+	}
+	if w := ask("/api/v1/node/resume", "", strings.Repeat("k", 200)); w.Code != 400 {
+		t.Errorf("a long key: status %d", w.Code)
+	}
+	for i := range 1000 { // many keys take no more than their memory
+		ask("/api/v1/node/resume", "", fmt.Sprint("key", i))
+	}
+	if w := ask("/api/v1/node/resume", "", "key999"); w.Header().Get("Idempotency-Replayed") != "true" {
+		t.Error("the last key is forgotten")
+	}
+	if w := ask("/api/v1/node/resume", "", "key1"); w.Header().Get("Idempotency-Replayed") != "" {
+		t.Error("the first key is still known")
+	}
+}

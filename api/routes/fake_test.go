@@ -302,6 +302,7 @@ type fakeNode struct {
 	stopped bool
 	killed  []string
 	bans    []string
+	dialled []string
 	ready   map[string]error
 	views   []swarm.View
 }

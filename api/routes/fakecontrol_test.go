@@ -18,6 +18,9 @@ func (n *fakeNode) Connect(ctx context.Context, addr string) (swarm.PeerID, erro
 	if !ok {
 		return "", fmt.Errorf("peer address %q: want /ip4/HOST/tcp/PORT/p2p/ID", addr)
 	}
+	n.mu.Lock()
+	n.dialled = append(n.dialled, addr)
+	n.mu.Unlock()
 	_, err := n.Ping(ctx, swarm.PeerID(id))
 	return swarm.PeerID(id), err
 }
