@@ -118,30 +118,14 @@ func (e *Engine) Audit(ctx context.Context) error {
 // bequeath leaves what a session that ends is audited by; mu is held. Searches are not
 // audited: their rows belong to several sequences.
 func (s *Session) bequeath() {
-	if !s.audited || s.beams.width > 0 || s.journals == nil {
+	if !s.audited {
 		return
 	}
-	ev := &evidence{
-		uid: s.e.uid, mode: s.mode, opt: s.opt, adapter: s.adapter, ids: slices.Clone(s.ids), journals: make([]*journal, len(s.journals)),
-		outputs: s.outputs,
-	}
 	now := time.Now()
-	for _, g := range s.given() {
-		if g.peer == s.e.cfg.Self || !s.e.trust.Audit(g.peer, s.e.cfg.Audits, s.e.draw(), now) {
-			continue
-		}
-		ev.cases = append(ev.cases, g)
-		for _, b := range []int{g.span.Start, g.span.End} {
-			if b == 0 || b == len(s.journals) || ev.journals[b] != nil || s.journals[b] == nil {
-				continue
-			}
-			ev.journals[b] = s.journals[b]
-			for _, page := range s.journals[b].pages {
-				ev.bytes += int64(4 * len(page))
-			}
-		}
-	}
-	if len(ev.cases) == 0 {
+	ev := s.evidence(func(g *givenRows) bool {
+		return g.peer != s.e.cfg.Self && s.e.trust.Audit(g.peer, s.e.cfg.Audits, s.e.draw(), now)
+	})
+	if ev == nil {
 		return
 	}
 	a := &s.e.audits
@@ -157,6 +141,37 @@ func (s *Session) bequeath() {
 	case a.more <- struct{}{}:
 	default:
 	}
+}
+
+// evidence is what the servers of a session that are wanted can be audited by; nil if there is
+// nothing. Rows that are known stay what they are, so the session may go on meanwhile; mu is held.
+func (s *Session) evidence(wanted func(*givenRows) bool) *evidence {
+	if s.beams.width > 0 || s.journals == nil {
+		return nil
+	}
+	ev := &evidence{
+		uid: s.e.uid, mode: s.mode, opt: s.opt, adapter: s.adapter, ids: slices.Clone(s.ids), journals: make([]*journal, len(s.journals)),
+		outputs: slices.Clone(s.outputs),
+	}
+	for _, g := range s.given() {
+		if !wanted(&g) {
+			continue
+		}
+		ev.cases = append(ev.cases, g)
+		for _, b := range []int{g.span.Start, g.span.End} {
+			if b == 0 || b == len(s.journals) || ev.journals[b] != nil || s.journals[b] == nil {
+				continue
+			}
+			ev.journals[b] = &journal{hidden: s.journals[b].hidden, pages: slices.Clone(s.journals[b].pages)}
+			for _, page := range s.journals[b].pages {
+				ev.bytes += int64(4 * len(page))
+			}
+		}
+	}
+	if len(ev.cases) == 0 {
+		return nil
+	}
+	return ev
 }
 
 // given lists by server and span which rows the client knows before and behind it.
@@ -186,7 +201,7 @@ func (s *Session) given() []givenRows {
 
 // keepOutputs names outputs of the last stage from a row on, which no journal has; mu is held.
 func (s *Session) keepOutputs(from int, rows []float32) {
-	if !s.audited {
+	if !s.audited && s.group == nil {
 		return
 	}
 	hidden := s.e.cfg.Manifest.Hidden
@@ -224,13 +239,13 @@ func (e *Engine) draw() float64 {
 }
 
 // auditCase audits what one server gave.
-func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) {
+func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) audit.Verdict {
 	if a, avoided := e.trust.Judge(g.peer, e.prefix(g.peer), time.Now()); avoided && a.Never {
-		return // it was judged meanwhile
+		return audit.Verdict{Result: audit.Judged, Liars: []swarm.PeerID{g.peer}} // it was judged meanwhile
 	}
 	v := audit.Judge(ev.claim(g, e.cfg.Manifest.Hidden), e.cfg.Self, &asker{ctx: ctx, e: e, ev: ev, span: g.span})
 	if ctx.Err() != nil {
-		return // what was not answered says nothing
+		return audit.Verdict{} // what was not answered says nothing
 	}
 	e.audits.mu.Lock()
 	e.audits.counts.Results[v.Result]++
@@ -265,6 +280,7 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) {
 			e.note(trust.Observation{Peer: p, Kind: trust.Accused, Detail: "rows of sessions that passed it and several others differ from what they computed when asked again"})
 		}
 	}
+	return v
 }
 
 // short lists peers for people.

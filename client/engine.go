@@ -176,6 +176,25 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.Receipts && e.cfg.Verify == nil {
 		return nil, errors.New("client: receipts need Config.Verify")
 	}
+	if o.Verify < 0 || o.Verify > MaxVerify {
+		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "whorl_verify is %d: want 1 to %d", o.Verify, MaxVerify)
+	}
+	s := e.newSession(o, adapter)
+	if o.Verify > 1 {
+		s.chains = newGroup(s)
+		err = s.chains.begin(ctx)
+	} else {
+		err = s.begin(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// newSession makes a session that has no chain yet.
+func (e *Engine) newSession(o SessionOptions, adapter *swarm.Adapter) *Session {
 	s := &Session{
 		e: e, opt: o, adapter: adapter, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
 		audited: e.auditing(), over: make(chan struct{}), stages: map[int]*stage{}, journals: make([]*journal, e.cfg.Manifest.Blocks),
@@ -188,21 +207,21 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	t := &e.cfg.Timeouts
 	s.machine = chain.New(chain.Params{
 		Blocks: e.cfg.Manifest.Blocks, MaxLength: o.MaxLength, Open: t.Open, Wait: o.Wait, Probe: t.Probe, Answer: t.Answer, Step: t.Step,
-		Recover: t.Recover, First: t.First, Backoff: t.Backoff, Pages: int(e.cfg.JournalBytes / e.pageBytes()), PageRows: pageRows, Frame: s.beams.until,
+		Recover: t.Recover, First: t.First, Backoff: t.Backoff, Pages: int(e.cfg.JournalBytes / int64(max(1, o.Verify)) / e.pageBytes()), PageRows: pageRows, Frame: s.beams.until,
 	})
 	open := s.opening()
 	s.mode = open.SessionMode().Hash()
 	e.mu.Lock()
 	e.sessions[s] = struct{}{}
 	e.mu.Unlock()
+	return s
+}
+
+// begin finds the session's chain and reserves cache on all of it.
+func (s *Session) begin(ctx context.Context) error {
 	s.mu.Lock()
-	err = s.drive(ctx, chain.Event{Kind: chain.Advance, Chunk: e.largestChunk()})
-	s.mu.Unlock()
-	if err != nil {
-		s.Close()
-		return nil, err
-	}
-	return s, nil
+	defer s.mu.Unlock()
+	return s.drive(ctx, chain.Event{Kind: chain.Advance, Chunk: s.e.largestChunk()})
 }
 
 // viewFor is the present view of the servers that a session with such options may use.
@@ -259,7 +278,9 @@ func (e *Engine) Sessions() []swarm.SessionStatus {
 	e.mu.Lock()
 	open := make([]*Session, 0, len(e.sessions))
 	for s := range e.sessions {
-		open = append(open, s)
+		if s.group == nil {
+			open = append(open, s)
+		}
 	}
 	e.mu.Unlock()
 	out := make([]swarm.SessionStatus, len(open))
@@ -293,12 +314,26 @@ func (e *Engine) Kill(id string) bool {
 }
 
 // plan chooses servers for a piece of the model, among those that hold an adapter if one
-// is given, and not among those that are on the chain already: a server has one place. q
-// lacks what the engine knows: view, whom to avoid, and round trips.
-func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter, kept []chain.Hop) ([]chain.Hop, error) {
-	view, err := e.cfg.Directory.View(ctx, e.uid)
+// is given, and not among some. q lacks what the engine knows: view, whom to avoid, and round
+// trips.
+func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter, without func(swarm.PeerID) bool) ([]chain.Hop, error) {
+	q, never, err := e.query(ctx, q, adapter)
 	if err != nil {
 		return nil, err
+	}
+	found, err := route.Plan(q.Without(without))
+	if err != nil {
+		return nil, ofAvoided(ofAdapter(err, adapter), never)
+	}
+	return e.hops(q.View, found), nil
+}
+
+// query completes a query with what the engine knows. never lists the servers that it left out
+// since they must not be asked.
+func (e *Engine) query(ctx context.Context, q route.Query, adapter *swarm.Adapter) (route.Query, []swarm.Record, error) {
+	view, err := e.cfg.Directory.View(ctx, e.uid)
+	if err != nil {
+		return q, nil, err
 	}
 	if view.Manifest.Blocks == 0 {
 		view.Manifest = e.cfg.Manifest
@@ -309,18 +344,16 @@ func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter
 	q.RTT, q.Params = e.cfg.RTT, e.cfg.Routing
 	left, avoid, never := e.trusted(holding(view, adapter))
 	q.View, q.Avoid = left, avoid
-	q.View.Servers = slices.DeleteFunc(slices.Clone(q.View.Servers), func(r swarm.Record) bool {
-		return slices.ContainsFunc(kept, func(h chain.Hop) bool { return h.Peer == r.Peer })
-	})
-	found, err := route.Plan(q)
-	if err != nil {
-		return nil, ofAvoided(ofAdapter(err, adapter), never)
+	return q, never, nil
+}
+
+// hops are those of a chain, with what their servers announce.
+func (e *Engine) hops(view swarm.View, c route.Chain) []chain.Hop {
+	out := make([]chain.Hop, len(c.Hops))
+	for i, h := range c.Hops {
+		out[i] = chain.Hop{Hop: h, Decode: perRow(h, inferenceRate(view, h.Peer, e.cfg.Routing.DefaultRPS)), Prefill: perRow(h, forwardRate(view, h.Peer))}
 	}
-	hops := make([]chain.Hop, len(found.Hops))
-	for i, h := range found.Hops {
-		hops[i] = chain.Hop{Hop: h, Decode: perRow(h, inferenceRate(view, h.Peer, e.cfg.Routing.DefaultRPS)), Prefill: perRow(h, forwardRate(view, h.Peer))}
-	}
-	return hops, nil
+	return out
 }
 
 func (e *Engine) lastView() swarm.View {

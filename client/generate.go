@@ -49,6 +49,9 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 	t.res.Position = s.Position()
 	t.res.Route = s.Route()
 	t.res.Reroutes = s.rerouted() - t.before
+	if s.chains != nil && (len(t.res.IDs) > 0 || r.Echo && r.TopLogprobs >= 0) {
+		t.res.Verified = s.opt.Verify
+	}
 	t.res.LogitsHash = t.hash.String()
 	return t.res, err
 }
@@ -85,6 +88,9 @@ func (s *Session) accepts(r Request) error {
 }
 
 func (s *Session) rerouted() int {
+	if s.chains != nil {
+		return s.chains.rerouted()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Reroutes()

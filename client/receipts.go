@@ -85,6 +85,9 @@ func (st *stage) receipt(p []byte) error {
 // which stages owe theirs. The session must be open with SessionOptions.Receipts, and, as in
 // a turn, no other call may run.
 func (s *Session) Receipts(ctx context.Context) ([]StageReceipt, error) {
+	if s.chains != nil {
+		return s.chains.receipts(ctx)
+	}
 	s.mu.Lock()
 	var asked []*stage
 	for _, st := range s.stages {
@@ -142,6 +145,9 @@ func (s *Session) unproved() error {
 // stage are asked for, which no journal keeps; then roots of two receipts can be compared
 // (proof.Receipt.Agrees). As in a turn, no other call may run.
 func (s *Session) Covers(r *StageReceipt) (known bool, err error) {
+	if s.chains != nil {
+		return s.chains.covers(r)
+	}
 	n, span := int(r.Rows), r.Hop.Span
 	s.mu.Lock()
 	known = s.why == nil && n <= len(s.ids) && span.End < s.e.cfg.Manifest.Blocks && s.kept(span.End, n) && (span.Start == 0 || s.kept(span.Start, n))

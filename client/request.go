@@ -27,6 +27,10 @@ type SessionOptions struct {
 	// Receipts asks every stage for receipts of what it computes (Session.Receipts). Stages
 	// that make none take part all the same.
 	Receipts bool
+	// Verify has every step computed by so many chains that share no server, at most
+	// MaxVerify, and compared bit by bit before anything is chosen from it. 0 and 1: one chain
+	// computes and nothing is compared.
+	Verify int
 }
 
 func (o *SessionOptions) sequences() int { return max(1, o.Beams) }
@@ -169,6 +173,10 @@ type Result struct {
 	Route        []swarm.Hop
 	Timings      Timings
 	Reroutes     int // fail-overs during the turn
+	// Verified is how many chains without a common server gave the same bits for every row
+	// that a token of this turn was chosen from; 0 if nothing was compared. Route then has the
+	// hops of one chain after the other.
+	Verified int
 	// LogitsHash sums up the bits of all logits that were sampled from: equal hashes mean
 	// that route, batching and machine made no difference.
 	LogitsHash string

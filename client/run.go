@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -262,6 +263,42 @@ func (s *Session) plan(ctx context.Context, whole bool) chain.Event {
 		s.mu.Unlock()
 	}
 	var hops []chain.Hop
+	var err error
+	if s.group != nil {
+		hops, err = s.group.plan(ctx, s, kept, whole)
+	} else {
+		hops, err = s.around(ctx, kept, onChain(kept))
+	}
+	switch {
+	case err == nil:
+		return chain.Event{Kind: chain.Planned, Hops: hops}
+	case ctx.Err() != nil:
+		return chain.Event{Kind: chain.Gone, Err: s.ended(ctx)}
+	case errors.Is(err, errReshape):
+		return chain.Event{Kind: chain.Gone, Err: err}
+	}
+	return chain.Event{Kind: chain.Unplanned, Err: err}
+}
+
+// onChain tells whether a server is on a chain already: it has one place.
+func onChain(kept []chain.Hop) func(swarm.PeerID) bool {
+	return func(p swarm.PeerID) bool {
+		return slices.ContainsFunc(kept, func(h chain.Hop) bool { return h.Peer == p })
+	}
+}
+
+// others finds servers for some blocks beside a chain; hold keeps them from other chains of the
+// same group.
+func (s *Session) others(ctx context.Context, q route.Query, kept []chain.Hop, hold bool) ([]chain.Hop, error) {
+	if s.group != nil {
+		return s.group.others(ctx, s, q, kept, hold)
+	}
+	return s.e.plan(ctx, q, s.adapter, onChain(kept))
+}
+
+// around makes a whole chain around the stages that are kept, of servers that are not without.
+func (s *Session) around(ctx context.Context, kept []chain.Hop, without func(swarm.PeerID) bool) ([]chain.Hop, error) {
+	var hops []chain.Hop
 	at, prev := 0, swarm.PeerID("")
 	fill := func(end int, next swarm.PeerID) error {
 		if at == end {
@@ -270,23 +307,20 @@ func (s *Session) plan(ctx context.Context, whole bool) chain.Event {
 		more, err := s.e.plan(ctx, route.Query{
 			Range: swarm.Span{Start: at, End: end}, From: prev, To: next,
 			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams,
-		}, s.adapter, kept)
+		}, s.adapter, without)
 		hops = append(hops, more...)
 		return err
 	}
 	for _, h := range append(slices.Clip(kept), chain.Hop{Hop: swarm.Hop{Span: swarm.Span{Start: s.e.cfg.Manifest.Blocks}}}) {
 		if err := fill(h.Span.Start, h.Peer); err != nil {
-			if ctx.Err() != nil {
-				return chain.Event{Kind: chain.Gone, Err: s.ended(ctx)}
-			}
-			return chain.Event{Kind: chain.Unplanned, Err: err}
+			return nil, err
 		}
 		if h.Peer != "" {
 			hops = append(hops, h)
 			at, prev = h.Span.End, h.Peer
 		}
 	}
-	return chain.Event{Kind: chain.Planned, Hops: hops}
+	return hops, nil
 }
 
 // relieve finds servers that can take the place of stages which hold blocks a.From to a.To.
@@ -303,7 +337,7 @@ func (s *Session) relieve(ctx context.Context, a *chain.Action) chain.Event {
 			q.To = h.Peer
 		}
 	}
-	hops, err := s.e.plan(ctx, q, s.adapter, kept)
+	hops, err := s.others(ctx, q, kept, true)
 	if err == nil && slices.ContainsFunc(hops, func(h chain.Hop) bool { return s.e.avoided(h.Peer) }) {
 		hops = nil
 	}
@@ -317,7 +351,7 @@ func (s *Session) better(ctx context.Context, late *stage, took time.Duration) b
 	kept := s.machine.Alive()
 	s.mu.Unlock()
 	q := route.Query{Range: late.hop.Span, Tokens: s.opt.MaxLength, Sequences: s.opt.Beams}
-	hops, err := s.e.plan(ctx, q, s.adapter, kept)
+	hops, err := s.others(ctx, q, kept, false)
 	if err != nil {
 		return false
 	}

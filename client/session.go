@@ -32,6 +32,9 @@ type Session struct {
 	feed    []float32
 	tasks   sync.WaitGroup // dials of the present call
 	aside   sync.WaitGroup // dials that no call waits for
+	group   *group         // of whose chains it is one; nil for none
+	first   []chain.Hop    // the chain that was planned for it with others; guarded by group.planning
+	chains  *group         // that compute for it, which has none of its own; nil for none
 
 	mu       sync.Mutex // guards all below, and the guarded fields of stages
 	why      error      // the session is over; nil while it lives
@@ -84,6 +87,9 @@ func (s *Session) Route() []swarm.Hop {
 }
 
 func (s *Session) route() []swarm.Hop {
+	if s.chains != nil {
+		return s.chains.route()
+	}
 	alive := s.machine.Alive()
 	hops := make([]swarm.Hop, len(alive))
 	for i, h := range alive {
@@ -96,10 +102,14 @@ func (s *Session) route() []swarm.Hop {
 func (s *Session) Status() swarm.SessionStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return swarm.SessionStatus{
+	st := swarm.SessionStatus{
 		ID: s.id.String(), Role: "gateway", Model: s.e.cfg.Manifest.Name, Route: s.route(), Epoch: s.machine.Epoch(),
 		Position: s.position(), MaxLength: s.opt.MaxLength, Bytes: int64(s.machine.Pages()) * s.e.pageBytes(), Opened: s.opened, Steps: s.step,
 	}
+	if s.chains != nil {
+		st.Epoch, st.Bytes = s.chains.sums()
+	}
+	return st
 }
 
 // Truncate cuts the session back to the given number of ids, at most Position; what comes
@@ -124,6 +134,10 @@ func (s *Session) Truncate(pos int) error {
 func (s *Session) cut(pos int) {
 	s.ids = s.ids[:pos]
 	s.beams.cut(pos)
+	if s.chains != nil {
+		s.chains.cut(pos)
+		return
+	}
 	s.take(chain.Event{Kind: chain.Cut, To: pos}, nil)
 }
 
@@ -139,6 +153,9 @@ func (s *Session) Close() error {
 		st.close()
 	}
 	s.aside.Wait()
+	if s.chains != nil {
+		s.chains.close()
+	}
 	s.e.forget(s)
 	return nil
 }
@@ -150,6 +167,9 @@ func (s *Session) end(why error) {
 	if s.why == nil {
 		s.why = why
 		close(s.over)
+	}
+	if s.chains != nil {
+		s.chains.end(why)
 	}
 }
 
@@ -175,7 +195,14 @@ func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32
 	if len(ids) > 1 && s.beams.width == 0 {
 		chunk = s.chunkRows(len(ids))
 	}
-	err := s.drive(ctx, chain.Event{Kind: chain.Advance, From: want, To: target, Chunk: chunk})
+	var err error
+	if s.chains != nil {
+		s.mu.Unlock()
+		err = s.chains.advance(ctx, before, want)
+		s.mu.Lock()
+	} else {
+		err = s.drive(ctx, chain.Event{Kind: chain.Advance, From: want, To: target, Chunk: chunk})
+	}
 	defer s.mu.Unlock()
 	if err != nil {
 		s.cut(before)

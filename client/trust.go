@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"whorl/client/chain"
 	"whorl/swarm"
 	"whorl/swarm/trust"
 )
@@ -51,6 +50,10 @@ func (e *Engine) note(o trust.Observation) {
 // served notes the steps that the stages of the present chain have computed since this was
 // last done; mu is held.
 func (s *Session) served() {
+	if s.chains != nil {
+		s.chains.served()
+		return
+	}
 	for _, h := range s.machine.Alive() {
 		if st := s.stages[h.Stage]; st != nil && s.step > st.counted {
 			s.e.note(trust.Observation{Peer: h.Peer, Kind: trust.Served, Count: int(s.step - st.counted)})
@@ -124,12 +127,6 @@ func (e *Engine) Leave(p swarm.PeerID, why error) {
 	}
 	e.mu.Unlock()
 	for _, s := range open {
-		s.mu.Lock()
-		for id, st := range s.stages {
-			if st.hop.Peer == p {
-				s.take(chain.Event{Kind: chain.Lost, Stage: id, What: swarm.Lied, Err: why}, nil)
-			}
-		}
-		s.mu.Unlock()
+		s.leave(p, why)
 	}
 }

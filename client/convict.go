@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"whorl/client/audit"
+	"whorl/client/chain"
+	"whorl/swarm"
+)
+
+// When chains of a verified session gave different rows, one of their servers lies, or hands on
+// other rows than it shows. Each stage of the chains is audited then, as after a session, and a
+// proven liar is avoided by the whole node. Where the audits find nobody, since a lie was not
+// repeated or a witness tells the same, the chains that no majority agrees with leave all their
+// servers. The session then computes the step again; it never shows what its chains did not agree
+// about.
+
+// settle finds out who is to blame for a row, of the chains that are odd, and leaves them. The
+// error says that too few servers are left.
+func (g *group) settle(ctx context.Context, row int, odd []int) error {
+	members := g.list()
+	var guilty, suspects []swarm.PeerID
+	on := map[swarm.PeerID]bool{} // before any of them is left
+	for _, h := range g.route() {
+		on[h.Peer] = true
+	}
+	for _, i := range odd {
+		for _, h := range members[i].Route() {
+			if h.Peer != g.lead.e.cfg.Self {
+				suspects = append(suspects, h.Peer)
+			}
+		}
+	}
+	for _, i := range odd {
+		guilty = append(guilty, members[i].convict(ctx)...)
+	}
+	if err := g.lead.ended(ctx); err != nil {
+		return err
+	}
+	found := slices.ContainsFunc(guilty, func(p swarm.PeerID) bool { return on[p] })
+	if !found {
+		guilty = append(guilty, suspects...)
+	}
+	g.lead.e.cfg.Log.Warn("chains of a verified session gave different rows", "session", g.lead.String(), "row", row, "found", found, "left", guilty)
+	g.leave(guilty)
+	if _, err := g.disjoint(ctx); err != nil {
+		e := *swarm.AsError(err)
+		e.Message = "the chains of servers gave different rows, and too few servers are left to compute them again: " + e.Message
+		return &e
+	}
+	return nil
+}
+
+// leave has no chain use some servers any more; what they made of rows is computed again.
+func (g *group) leave(peers []swarm.PeerID) {
+	g.mu.Lock()
+	for _, p := range peers {
+		g.left[p] = true
+	}
+	g.mu.Unlock()
+	why := errors.New("it may have sent wrong rows")
+	for _, m := range g.list() {
+		for _, p := range peers {
+			m.leave(p, why)
+		}
+	}
+}
+
+// leave gives up the stages of a server.
+func (s *Session) leave(p swarm.PeerID, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, st := range s.stages {
+		if st.hop.Peer == p {
+			s.take(chain.Event{Kind: chain.Lost, Stage: id, What: swarm.Lied, Err: why}, nil)
+		}
+	}
+}
+
+// convict audits what the servers of a chain gave until it finds one that may be to blame. It lists
+// that one and others who lied or may have on the way. Rows of searches belong to several
+// sequences and are not audited.
+func (s *Session) convict(ctx context.Context) []swarm.PeerID {
+	s.recorded(ctx)
+	s.mu.Lock()
+	ev := s.evidence(func(g *givenRows) bool { return g.peer != s.e.cfg.Self })
+	s.mu.Unlock()
+	if ev == nil {
+		return nil
+	}
+	var out []swarm.PeerID
+	for i := range ev.cases {
+		v := s.e.auditCase(ctx, ev, &ev.cases[i])
+		switch v.Result {
+		case audit.Judged:
+			out = append(out, v.Liars...)
+		case audit.Suspected, audit.Disputed:
+			out = append(out, v.Who...)
+		}
+		if ctx.Err() != nil || slices.Contains(out, ev.cases[i].peer) {
+			break
+		}
+	}
+	return out
+}
+
+// recordedEvery is how often it is looked whether the journal is there.
+const recordedEvery = 20 * time.Millisecond
+
+// recorded waits until the journal has all rows in front of the stages, for it comes behind the
+// results; not longer than a mute server is waited for.
+func (s *Session) recorded(ctx context.Context) {
+	for until := time.Now().Add(s.e.cfg.Timeouts.Probe); time.Now().Before(until) && ctx.Err() == nil; {
+		s.mu.Lock()
+		lacks := slices.ContainsFunc(s.route(), func(h swarm.Hop) bool {
+			return h.Span.Start > 0 && s.machine.Known(h.Span.Start).KnownFrom(0) < len(s.ids)
+		})
+		s.mu.Unlock()
+		if !lacks {
+			return
+		}
+		select {
+		case <-time.After(recordedEvery):
+		case <-s.over:
+			return
+		case <-ctx.Done():
+		}
+	}
+}
