@@ -160,5 +160,5 @@ func (s *site) cors(w http.ResponseWriter, r *http.Request, to rule) {
 	default:
 		return
 	}
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Warning, Retry-After")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Warning, X-Whorl-Verified, Retry-After")
 }

@@ -24,6 +24,7 @@ type Ask struct {
 	Answers  int    // of each prompt
 	Tokens   *int   // most of an answer; nil: Default, or what room is left
 	Default  int
+	Verify   int // chains that compute the answers; see Verifying
 }
 
 // Turn is one answer, or the answers of one beam search: a session of its own that ends with
@@ -33,6 +34,7 @@ type Turn struct {
 	Answers int // how many it makes
 	Engine  Engine
 	Request client.Request
+	Verify  int // chains that compute it
 }
 
 // Event is what becomes of one answer.
@@ -73,7 +75,7 @@ func (a *API) Turns(ctx context.Context, q Ask) ([]Turn, error) {
 			return nil, err
 		}
 		for k := range turns {
-			t := Turn{Choice: i*q.Answers + k, Answers: each, Engine: q.Engine, Request: q.Request}
+			t := Turn{Choice: i*q.Answers + k, Answers: each, Engine: q.Engine, Request: q.Request, Verify: q.Verify}
 			t.Request.Prompt = p
 			t.Request.Sampling.Seed += uint64(k)
 			out = append(out, t)
@@ -99,7 +101,7 @@ func (t *Turn) choices(res client.Result) []client.Result {
 // run opens the session, generates and closes it.
 func (a *API) run(ctx context.Context, t Turn, emit func(client.Delta) error) (client.Result, error) {
 	prompt, tokens := len(t.Request.Prompt), t.Request.MaxNewTokens
-	s, err := t.Engine.Open(ctx, client.SessionOptions{MaxLength: prompt + tokens, Beams: t.Request.Beams.Beams})
+	s, err := t.Engine.Open(ctx, client.SessionOptions{MaxLength: prompt + tokens, Beams: t.Request.Beams.Beams, Verify: t.Verify})
 	var room *client.RoomError
 	if errors.As(err, &room) { // servers left since it was checked
 		return client.Result{}, overflow("prompt", room.Most, room.Asked, fmt.Sprintf("%d in the prompt, %d in the completion", prompt, tokens))

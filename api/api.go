@@ -226,6 +226,8 @@ type Config struct {
 	Registry *prometheus.Registry
 	Public   Listener
 	Admin    Listener
+	// Verify is how many chains compute an answer whose request does not say; 0 counts as 1.
+	Verify int
 	// Ollama turns the routes of the contract's option "ollama" on.
 	Ollama bool
 	// Pages serves what no route of the public handler matches: the dashboard. nil for none.

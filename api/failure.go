@@ -191,6 +191,7 @@ func Abandon(r *http.Request, err error) {
 func (a *API) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	Abandon(r, err)
 	f := a.Describe(r, err)
+	Unverified(w)
 	f.Headers(w.Header())
 	form, _ := a.rules.form(r.URL.Path)
 	mediaType, body := a.forms[form](f, RequestID(r))

@@ -92,7 +92,7 @@ const maxHeadersAsked = 64
 // the page asks for. Client libraries send many of their own, which do nothing here, and where
 // one is not allowed the browser sends nothing.
 func headersAsked(r *http.Request) []string {
-	out := []string{"authorization", "content-type", "x-request-id", "x-request-timeout"}
+	out := []string{"authorization", "content-type", "x-request-id", "x-request-timeout", "x-whorl-verify"}
 	for name := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if name != "" && len(out) < maxHeadersAsked && !slices.Contains(out, name) && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == "" {

@@ -30,6 +30,10 @@ func (a Dialect) CreateMessage(w http.ResponseWriter, r *http.Request, params ge
 		a.fail(w, r, err)
 		return
 	}
+	if ask.Verify, err = a.Verifying(w, o.Verify, params.XWhorlVerify); err != nil {
+		a.fail(w, r, err)
+		return
+	}
 	if err := a.answer(w, r, ask, o.Stream, params.XRequestTimeout); err != nil {
 		a.fail(w, r, err)
 	}

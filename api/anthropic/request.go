@@ -18,6 +18,7 @@ type options struct {
 	Temperature   float64  `json:"temperature"`
 	TopP          float64  `json:"top_p"`
 	TopK          int      `json:"top_k"`
+	Verify        *int     `json:"whorl_verify"`
 }
 
 func defaultOptions() options {

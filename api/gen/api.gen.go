@@ -1178,6 +1178,9 @@ type AnswerOptions struct {
 
 	// WatermarkingConfig Refused: no watermark is put into texts.
 	WatermarkingConfig interface{} `json:"watermarking_config,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
 // Avoidance There if the node is avoided
@@ -1630,6 +1633,9 @@ type ChatRequest struct {
 
 	// WebSearchOptions Ignored: nothing is searched.
 	WebSearchOptions interface{} `json:"web_search_options,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
 // Check defines model for Check.
@@ -1899,6 +1905,9 @@ type CompletionRequest struct {
 
 	// WatermarkingConfig Refused: no watermark is put into texts.
 	WatermarkingConfig interface{} `json:"watermarking_config,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
 // CompletionTokens Of a model that thinks.
@@ -2082,6 +2091,9 @@ type GenerateRequest struct {
 
 	// TypicalP A number, or one as a string.
 	TypicalP *Number `json:"typical_p,omitempty"`
+
+	// WhorlVerify A number, or one as a string.
+	WhorlVerify *Number `json:"whorl_verify,omitempty"`
 }
 
 // GenerateResult defines model for GenerateResult.
@@ -2097,7 +2109,10 @@ type GenerateResult struct {
 	// Traceback One sentence.
 	Traceback *string      `json:"traceback,omitempty"`
 	Usage     *SocketUsage `json:"usage,omitempty"`
-	Warnings  []string     `json:"warnings,omitempty"`
+
+	// Verified Extension: so many chains of servers without a common one agreed about every token of the turn; absent where nothing was compared.
+	Verified *int     `json:"verified,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Health defines model for Health.
@@ -2449,6 +2464,9 @@ type MessagesRequest struct {
 
 	// TopP 0 (the best alone) to 1 (all, the default).
 	TopP *float64 `json:"top_p,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
 // MessagesStop defines model for MessagesStop.
@@ -2633,6 +2651,9 @@ type OllamaAsk struct {
 
 	// TopLogprobs Ignored without logprobs.
 	TopLogprobs interface{} `json:"top_logprobs,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
 // OllamaChatRequest defines model for OllamaChatRequest.
@@ -2664,6 +2685,9 @@ type OllamaChatRequest struct {
 
 	// TopLogprobs Ignored without logprobs.
 	TopLogprobs interface{} `json:"top_logprobs,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
 // OllamaDetails defines model for OllamaDetails.
@@ -2729,6 +2753,9 @@ type OllamaGenerateRequest struct {
 
 	// TopLogprobs Ignored without logprobs.
 	TopLogprobs interface{} `json:"top_logprobs,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
 // OllamaInfo defines model for OllamaInfo.
@@ -3243,7 +3270,10 @@ type SocketDelta struct {
 	TokenCount int          `json:"token_count"`
 	TokenIds   []int32      `json:"token_ids,omitempty"`
 	Usage      *SocketUsage `json:"usage,omitempty"`
-	Warnings   []string     `json:"warnings,omitempty"`
+
+	// Verified Extension: so many chains of servers without a common one agreed about every token of the turn; absent where nothing was compared.
+	Verified *int     `json:"verified,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // SocketDeltaOk defines model for SocketDelta.Ok.
@@ -3405,6 +3435,9 @@ type SocketOpen struct {
 
 	// Wait A number, or one as a string.
 	Wait *Number `json:"wait,omitempty"`
+
+	// WhorlVerify A number, or one as a string.
+	WhorlVerify *Number `json:"whorl_verify,omitempty"`
 }
 
 // SocketOpenType defines model for SocketOpen.Type.
@@ -3611,6 +3644,9 @@ type Version struct {
 // VersionName defines model for Version.Name.
 type VersionName string
 
+// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+type WhorlVerify = int
+
 // AnthropicVersion defines model for AnthropicVersion.
 type AnthropicVersion = string
 
@@ -3635,6 +3671,9 @@ type RequestTimeout = string
 // Since defines model for Since.
 type Since = string
 
+// Verify defines model for Verify.
+type Verify = string
+
 // Wait defines model for Wait.
 type Wait = string
 
@@ -3657,12 +3696,24 @@ type OpenAI = OpenAIErrorReply
 type OllamaChatParams struct {
 	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+
+	// XWhorlVerify How many chains of servers without a common one compute every token, 1 to 3; 2 and 3
+	// compare their bits before a token is shown, and where the swarm has fewer chains the
+	// request fails. The body field `whorl_verify` wins. X-Whorl-Verified of the reply says
+	// how many agreed about every token of it; without that header nothing was compared.
+	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
 // OllamaGenerateParams defines parameters for OllamaGenerate.
 type OllamaGenerateParams struct {
 	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+
+	// XWhorlVerify How many chains of servers without a common one compute every token, 1 to 3; 2 and 3
+	// compare their bits before a token is shown, and where the swarm has fewer chains the
+	// request fails. The body field `whorl_verify` wins. X-Whorl-Verified of the reply says
+	// how many agreed about every token of it; without that header nothing was compared.
+	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
 // ListBlocksParams defines parameters for ListBlocks.
@@ -3693,6 +3744,12 @@ type ListEventsParams struct {
 type GenerateParams struct {
 	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+
+	// XWhorlVerify How many chains of servers without a common one compute every token, 1 to 3; 2 and 3
+	// compare their bits before a token is shown, and where the swarm has fewer chains the
+	// request fails. The body field `whorl_verify` wins. X-Whorl-Verified of the reply says
+	// how many agreed about every token of it; without that header nothing was compared.
+	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
 // ListLogsParams defines parameters for ListLogs.
@@ -3801,12 +3858,24 @@ type GetReadyzParams struct {
 type CreateChatCompletionParams struct {
 	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+
+	// XWhorlVerify How many chains of servers without a common one compute every token, 1 to 3; 2 and 3
+	// compare their bits before a token is shown, and where the swarm has fewer chains the
+	// request fails. The body field `whorl_verify` wins. X-Whorl-Verified of the reply says
+	// how many agreed about every token of it; without that header nothing was compared.
+	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
 // CreateCompletionParams defines parameters for CreateCompletion.
 type CreateCompletionParams struct {
 	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+
+	// XWhorlVerify How many chains of servers without a common one compute every token, 1 to 3; 2 and 3
+	// compare their bits before a token is shown, and where the swarm has fewer chains the
+	// request fails. The body field `whorl_verify` wins. X-Whorl-Verified of the reply says
+	// how many agreed about every token of it; without that header nothing was compared.
+	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
 // CreateMessageParams defines parameters for CreateMessage.
@@ -3816,6 +3885,12 @@ type CreateMessageParams struct {
 
 	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
 	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+
+	// XWhorlVerify How many chains of servers without a common one compute every token, 1 to 3; 2 and 3
+	// compare their bits before a token is shown, and where the swarm has fewer chains the
+	// request fails. The body field `whorl_verify` wins. X-Whorl-Verified of the reply says
+	// how many agreed about every token of it; without that header nothing was compared.
+	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
 // CountMessageTokensParams defines parameters for CountMessageTokens.
@@ -4417,6 +4492,25 @@ func (siw *ServerInterfaceWrapper) OllamaChat(w http.ResponseWriter, r *http.Req
 
 	}
 
+	// ------------- Optional header parameter "X-Whorl-Verify" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Whorl-Verify")]; found {
+		var XWhorlVerify Verify
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Whorl-Verify", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Whorl-Verify", valueList[0], &XWhorlVerify, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Whorl-Verify", Err: err})
+			return
+		}
+
+		params.XWhorlVerify = &XWhorlVerify
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.OllamaChat(w, r, params)
 	}))
@@ -4455,6 +4549,25 @@ func (siw *ServerInterfaceWrapper) OllamaGenerate(w http.ResponseWriter, r *http
 		}
 
 		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	// ------------- Optional header parameter "X-Whorl-Verify" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Whorl-Verify")]; found {
+		var XWhorlVerify Verify
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Whorl-Verify", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Whorl-Verify", valueList[0], &XWhorlVerify, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Whorl-Verify", Err: err})
+			return
+		}
+
+		params.XWhorlVerify = &XWhorlVerify
 
 	}
 
@@ -4704,6 +4817,25 @@ func (siw *ServerInterfaceWrapper) Generate(w http.ResponseWriter, r *http.Reque
 		}
 
 		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	// ------------- Optional header parameter "X-Whorl-Verify" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Whorl-Verify")]; found {
+		var XWhorlVerify Verify
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Whorl-Verify", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Whorl-Verify", valueList[0], &XWhorlVerify, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Whorl-Verify", Err: err})
+			return
+		}
+
+		params.XWhorlVerify = &XWhorlVerify
 
 	}
 
@@ -5797,6 +5929,25 @@ func (siw *ServerInterfaceWrapper) CreateChatCompletion(w http.ResponseWriter, r
 
 	}
 
+	// ------------- Optional header parameter "X-Whorl-Verify" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Whorl-Verify")]; found {
+		var XWhorlVerify Verify
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Whorl-Verify", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Whorl-Verify", valueList[0], &XWhorlVerify, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Whorl-Verify", Err: err})
+			return
+		}
+
+		params.XWhorlVerify = &XWhorlVerify
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateChatCompletion(w, r, params)
 	}))
@@ -5835,6 +5986,25 @@ func (siw *ServerInterfaceWrapper) CreateCompletion(w http.ResponseWriter, r *ht
 		}
 
 		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	// ------------- Optional header parameter "X-Whorl-Verify" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Whorl-Verify")]; found {
+		var XWhorlVerify Verify
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Whorl-Verify", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Whorl-Verify", valueList[0], &XWhorlVerify, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Whorl-Verify", Err: err})
+			return
+		}
+
+		params.XWhorlVerify = &XWhorlVerify
 
 	}
 
@@ -5895,6 +6065,25 @@ func (siw *ServerInterfaceWrapper) CreateMessage(w http.ResponseWriter, r *http.
 		}
 
 		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	// ------------- Optional header parameter "X-Whorl-Verify" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Whorl-Verify")]; found {
+		var XWhorlVerify Verify
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Whorl-Verify", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Whorl-Verify", valueList[0], &XWhorlVerify, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Whorl-Verify", Err: err})
+			return
+		}
+
+		params.XWhorlVerify = &XWhorlVerify
 
 	}
 

@@ -20,7 +20,7 @@ func (a Dialect) OllamaChat(w http.ResponseWriter, r *http.Request, params gen.O
 	if len(req.Messages) == 0 {
 		prompt = nil
 	}
-	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, params.XRequestTimeout}
+	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, params.XRequestTimeout, req.WhorlVerify, params.XWhorlVerify}
 	if err := a.answer(w, r, &c, "messages", prompt); err != nil {
 		a.fail(w, r, err)
 	}
@@ -37,7 +37,7 @@ func (a Dialect) OllamaGenerate(w http.ResponseWriter, r *http.Request, params g
 	if api.Value(req.Prompt, "") == "" {
 		prompt = nil
 	}
-	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, params.XRequestTimeout}
+	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, params.XRequestTimeout, req.WhorlVerify, params.XWhorlVerify}
 	if err := a.answer(w, r, &c, "prompt", prompt); err != nil {
 		a.fail(w, r, err)
 	}
@@ -50,6 +50,9 @@ type common struct {
 	options gen.RawJSON
 	think   gen.RawJSON
 	timeout *string
+	verify  *int
+	// The same as a header; the field wins.
+	verifyHeader *string
 }
 
 // answer runs a request and replies. prompt is nil if there is nothing to answer; param is its
@@ -83,6 +86,9 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, c *common, param
 	}
 	ask, err := a.ask(e, ids, param, &o)
 	if err != nil {
+		return err
+	}
+	if ask.Verify, err = a.Verifying(w, c.verify, c.verifyHeader); err != nil {
 		return err
 	}
 	ctx, cancel, err := a.WithDeadline(r, nil, c.timeout)

@@ -30,6 +30,10 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, o *options, ask 
 		return
 	}
 	defer cancel()
+	if ask.Verify, err = a.Verifying(w, o.Verify, o.verifyHeader); err != nil {
+		a.fail(w, r, err)
+		return
+	}
 	turns, err := a.Turns(ctx, ask)
 	if err != nil {
 		a.fail(w, r, err)

@@ -13,7 +13,7 @@ import (
 // CreateChatCompletion answers a conversation.
 func (a Dialect) CreateChatCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateChatCompletionParams) {
 	var req gen.ChatRequest
-	o := defaultOptions(params.XRequestTimeout)
+	o := defaultOptions(params.XRequestTimeout, params.XWhorlVerify)
 	if err := a.ReadJSON(w, r, "ChatRequest", &req, &o); err != nil {
 		a.fail(w, r, err)
 		return

@@ -19,7 +19,7 @@ const maxScored = 1 << 16
 // CreateCompletion continues a text.
 func (a Dialect) CreateCompletion(w http.ResponseWriter, r *http.Request, params gen.CreateCompletionParams) {
 	var req gen.CompletionRequest
-	o := defaultOptions(params.XRequestTimeout)
+	o := defaultOptions(params.XRequestTimeout, params.XWhorlVerify)
 	if err := a.ReadJSON(w, r, "CompletionRequest", &req, &o); err != nil {
 		a.fail(w, r, err)
 		return

@@ -31,12 +31,13 @@ type options struct {
 	IgnoreEOS           bool               `json:"ignore_eos"`
 	ReturnTokenIDs      bool               `json:"return_token_ids"`
 	Timeout             *float64           `json:"timeout"` // seconds
+	Verify              *int               `json:"whorl_verify"`
 
-	timeoutHeader *string
+	timeoutHeader, verifyHeader *string
 }
 
-func defaultOptions(timeoutHeader *string) options {
-	return options{Asked: sample.DefaultAsked(), N: 1, timeoutHeader: timeoutHeader}
+func defaultOptions(timeoutHeader, verifyHeader *string) options {
+	return options{Asked: sample.DefaultAsked(), N: 1, timeoutHeader: timeoutHeader, verifyHeader: verifyHeader}
 }
 
 // ask makes the part of a request that is the same for both routes.

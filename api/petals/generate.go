@@ -131,13 +131,21 @@ func routeOf(hops []swarm.Hop) []gen.RouteHop {
 	return out
 }
 
+// verifiedBy is how many chains agreed about a turn; nil if nothing was compared.
+func verifiedBy(res client.Result) *int {
+	if res.Verified == 0 {
+		return nil
+	}
+	return &res.Verified
+}
+
 // Generate continues a text once. What is wrong with the request is told with status 200,
 // as clients of the Petals gateway expect.
 func (a Dialect) Generate(w http.ResponseWriter, r *http.Request, params gen.GenerateParams) {
 	given, err := a.generateFields(w, r)
 	if err == nil {
 		var out gen.GenerateResult
-		if out, err = a.generateOnce(r, given, params.XRequestTimeout); err == nil {
+		if out, err = a.generateOnce(w, r, given, &params); err == nil {
 			for _, text := range out.Warnings {
 				w.Header().Add("X-Warning", text)
 			}
@@ -151,6 +159,7 @@ func (a Dialect) Generate(w http.ResponseWriter, r *http.Request, params gen.Gen
 	}
 	api.Abandon(r, err)
 	f := a.Describe(r, err)
+	api.Unverified(w)
 	f.Headers(w.Header())
 	api.Reply(w, failureOf(f, err))
 }
@@ -206,9 +215,13 @@ func fieldsOfBody(media string, b []byte) (*fields, error) {
 }
 
 // generateOnce runs the one turn of a one-shot request.
-func (a Dialect) generateOnce(r *http.Request, f *fields, header *string) (gen.GenerateResult, error) {
+func (a Dialect) generateOnce(w http.ResponseWriter, r *http.Request, f *fields, params *gen.GenerateParams) (gen.GenerateResult, error) {
 	var none gen.GenerateResult
 	model := f.text("model", maxModelName)
+	var verify *int
+	if n, given := f.integer("whorl_verify", 1, client.MaxVerify, 1); given {
+		verify = &n
+	}
 	t, err := parseTurn(f)
 	if err != nil {
 		return none, err
@@ -228,12 +241,16 @@ func (a Dialect) generateOnce(r *http.Request, f *fields, header *string) (gen.G
 	if err != nil {
 		return none, err
 	}
-	ctx, cancel, err := a.WithDeadline(r, &t.timeout, header)
+	chains, err := a.Verifying(w, verify, params.XWhorlVerify)
+	if err != nil {
+		return none, err
+	}
+	ctx, cancel, err := a.WithDeadline(r, &t.timeout, params.XRequestTimeout)
 	if err != nil {
 		return none, err
 	}
 	defer cancel()
-	turns, err := a.Turns(ctx, api.Ask{Engine: e, Request: t.req, BadWords: t.badWords, Prompts: [][]int32{prompt}, Param: "inputs", Answers: 1, Tokens: &tokens})
+	turns, err := a.Turns(ctx, api.Ask{Engine: e, Request: t.req, BadWords: t.badWords, Prompts: [][]int32{prompt}, Param: "inputs", Answers: 1, Tokens: &tokens, Verify: chains})
 	if err != nil {
 		return none, api.FieldError(err, nil)
 	}
@@ -245,7 +262,7 @@ func (a Dialect) generateOnce(r *http.Request, f *fields, header *string) (gen.G
 	reason, match, tail := endedBy(e, t.req.Stop, res)
 	text := res.Text + tail
 	out := gen.GenerateResult{
-		Ok: true, Outputs: &text, StopReason: &reason, Route: routeOf(res.Route),
+		Ok: true, Outputs: &text, StopReason: &reason, Route: routeOf(res.Route), Verified: verifiedBy(res),
 		Usage:    &gen.SocketUsage{PromptTokens: res.PromptTokens, CompletionTokens: len(res.IDs)},
 		Warnings: append(t.warnings, api.Warnings(f.unknown())...),
 	}

@@ -54,6 +54,7 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 	limit, given := f.integer("max_length", 1, maxPositions, 0)
 	beams, _ := f.integer("num_beams", 1, sample.MaxBeams, 1)
 	wait, _ := f.number("wait", 0, maxSeconds, 0)
+	verify, _ := f.integer("whorl_verify", 1, client.MaxVerify, max(1, t.api.Verify))
 	if f.err == nil && !given {
 		f.fail("max_length", "is missing: say how many positions the session needs")
 	}
@@ -67,11 +68,11 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 	if err != nil {
 		return failed(err)
 	}
-	give, err := t.api.Hold(t.user, e, beams*limit)
+	give, err := t.api.Hold(t.user, e, verify*beams*limit)
 	if err != nil {
 		return failed(err)
 	}
-	s, err := e.Open(ctx, client.SessionOptions{MaxLength: limit, Beams: beams, Wait: seconds(wait)})
+	s, err := e.Open(ctx, client.SessionOptions{MaxLength: limit, Beams: beams, Wait: seconds(wait), Verify: verify})
 	if err != nil {
 		give()
 		return failed(err)
@@ -306,6 +307,7 @@ func (o *frames) last(e api.Engine, res client.Result) gen.SocketDelta {
 	if res.Reroutes > 0 {
 		d.Reroutes = &res.Reroutes
 	}
+	d.Verified = verifiedBy(res)
 	d.Warnings = o.turn.warnings
 	return d
 }

@@ -149,7 +149,7 @@ func (e *fakeEngine) Open(ctx context.Context, o client.SessionOptions) (api.Ses
 		return nil, e.openErr
 	}
 	e.atOnce = max(e.atOnce, len(e.opened)-e.closed)
-	return &fakeSession{e: e, limit: o.MaxLength}, nil
+	return &fakeSession{e: e, limit: o.MaxLength, verify: o.Verify}, nil
 }
 
 func (e *fakeEngine) closedSessions() int {
@@ -169,6 +169,7 @@ type fakeSession struct {
 	limit  int
 	ids    []int32
 	prompt int // ids before the answer
+	verify int
 }
 
 func (s *fakeSession) ID() string   { return "00112233" }
@@ -197,6 +198,9 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 	s.ids = append(s.ids, r.Prompt...)
 	s.prompt = len(s.ids)
 	res := client.Result{PromptTokens: len(r.Prompt), Finish: client.FinishLength, Route: []swarm.Hop{{Peer: "12D3KooWabcdef", Span: swarm.Span{Start: 0, End: 8}}}}
+	if s.verify > 1 {
+		res.Verified = s.verify
+	}
 	if r.Echo {
 		res.Echo = &client.Echo{Text: strings.TrimPrefix(s.e.Decode(r.Prompt), "<s>")}
 		for i, id := range r.Prompt {

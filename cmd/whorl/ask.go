@@ -26,6 +26,7 @@ type askFlags struct {
 	activations string
 	chunk       int
 	receipts    bool // only where a command offers it
+	verify      int  // likewise
 	stepTime    time.Duration
 }
 
@@ -39,6 +40,15 @@ func (f *askFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
 	f.stepTime = client.DefaultTimeouts().Step
 	secondsVar(fs, &f.stepTime, "step-deadline", "a server without progress for this long is replaced")
+}
+
+// addVerify adds the flag of commands that can have their answers computed several times.
+func (f *askFlags) addVerify(fs *pflag.FlagSet) {
+	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3; with 2 and 3 no token is shown before all gave the same bits")
+}
+
+func errVerify(n int) error {
+	return usagef("--verify %d: want 1 to %d", n, client.MaxVerify)
 }
 
 // check refuses wrong values before anything is opened.
@@ -60,6 +70,10 @@ func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations,
 		return 0, usagef("--initial-peers is empty: name a peer, or give --local to compute in this process")
 	case f.local && f.receipts:
 		return 0, usagef("--receipts has servers sign what they compute, and with --local there are none: give --initial-peers ADDR")
+	case f.local && f.verify > 1:
+		return 0, usagef("--verify %d compares what several servers compute, and with --local there are none: give --initial-peers ADDR", f.verify)
+	case f.verify < 0 || f.verify > client.MaxVerify:
+		return 0, errVerify(f.verify)
 	case f.chunk < 0:
 		return 0, usagef("--prefill-chunk %d: want 0 or more", f.chunk)
 	case f.stepTime <= 0:
@@ -126,7 +140,7 @@ func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*cl
 	if err := f.connect(ctx, cmd, a, length, beams); err != nil {
 		return nil, err
 	}
-	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Receipts: f.receipts})
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Receipts: f.receipts, Verify: f.verify})
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}

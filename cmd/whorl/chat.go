@@ -63,6 +63,7 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 		},
 	}
 	ask.add(cmd.Flags())
+	ask.addVerify(cmd.Flags())
 	answer.add(cmd.Flags())
 	cmd.Flags().StringVar(&system, "system", "", "system message")
 	cmd.Flags().IntVar(&length, "max-length", 4096, "most tokens of the conversation")

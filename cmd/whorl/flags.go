@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"whorl/api"
+	"whorl/client"
 	"whorl/model"
 	"whorl/swarm"
 	"whorl/swarm/dir"
@@ -206,6 +207,7 @@ type httpFlags struct {
 	adapters              []swarm.Adapter // that users may ask for by name, after check
 	answers               int
 	audit                 float64
+	verify                int
 	ollama                bool
 	adminBusy             bool // --admin was not given: where its port is in use, a free one does
 }
@@ -229,14 +231,18 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 
-// addAudit is for nodes that generate.
-func (f *httpFlags) addAudit(fs *pflag.FlagSet) {
+// addChecks is for nodes that generate.
+func (f *httpFlags) addChecks(fs *pflag.FlagSet) {
+	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token of requests that do not say (whorl_verify), 1 to 3; with 2 and 3 no token is shown before all gave the same bits")
 	fs.Float64Var(&f.audit, "audit", f.audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
 }
 
 func (f *httpFlags) check(cmd *cobra.Command) error {
 	if !(f.audit >= 0 && f.audit <= 1) {
 		return usagef("--audit %v: want 0 to 1, such as 0.01 for one session in a hundred", f.audit)
+	}
+	if f.verify < 0 || f.verify > client.MaxVerify {
+		return errVerify(f.verify)
 	}
 	for _, text := range f.allowAdapters {
 		a := swarm.ParseAdapter(text)

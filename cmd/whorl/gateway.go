@@ -48,7 +48,7 @@ Without, it shows the swarm.`,
 	}
 	nf.add(cmd.Flags())
 	hf.add(cmd.Flags(), defaultHTTP, defaultAdmin)
-	hf.addAudit(cmd.Flags())
+	hf.addChecks(cmd.Flags())
 	mf.add(cmd.Flags())
 	cf.add(cmd.Flags())
 	return cmd

@@ -67,6 +67,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 	prompt.add(cmd.Flags())
 	prompt.addChat(cmd.Flags())
 	answer.add(cmd.Flags())
+	ask.addVerify(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on the last line")
 	cmd.Flags().BoolVar(&ask.receipts, "receipts", false, "have every server sign what it computed, and add the receipts to the JSON object")
 	cmd.Flags().BoolVar(&trace, "trace", false, "add a hash of all logits to the JSON object; it costs a little speed")
@@ -116,6 +117,8 @@ type answerObject struct {
 	Answers  []searchedJSON `json:"answers,omitempty"`
 	Route    []hopJSON      `json:"route"`
 	Reroutes int            `json:"reroutes"`
+	// Verified is how many chains gave the same bits for every token; absent without --verify.
+	Verified int `json:"verified,omitempty"`
 	// LogitsHash sums up the bits of all logits: equal hashes mean equal arithmetic.
 	LogitsHash string `json:"logits_hash,omitempty"`
 	// Receipts are those of --receipts, by the first block.
@@ -144,7 +147,7 @@ type hopJSON struct {
 func answerJSON(r client.Result) answerObject {
 	o := answerObject{
 		IDs: r.IDs, Text: r.Text, FinishReason: finishReason(r.Finish), PromptTokens: r.PromptTokens, CompletionTokens: len(r.IDs),
-		Route: []hopJSON{}, Reroutes: r.Reroutes, LogitsHash: r.LogitsHash,
+		Route: []hopJSON{}, Reroutes: r.Reroutes, Verified: r.Verified, LogitsHash: r.LogitsHash,
 	}
 	if o.IDs == nil {
 		o.IDs = []int32{}
@@ -186,6 +189,9 @@ func summary(r client.Result) string {
 	text := fmt.Sprintf("[%d tokens, %.1f tok/s, first after %v, route %s", len(r.IDs), speed(r), r.Timings.Prefill.Round(time.Millisecond), strings.Join(hops, " -> "))
 	if r.Reroutes > 0 {
 		text += fmt.Sprintf(", %d re-routes", r.Reroutes)
+	}
+	if r.Verified > 0 {
+		text += fmt.Sprintf(", %d chains agree about every token", r.Verified)
 	}
 	return text + "]"
 }

@@ -54,7 +54,7 @@ type serveFlags struct {
 func (f *serveFlags) add(fs *pflag.FlagSet) {
 	f.node.add(fs)
 	f.http.add(fs, defaultHTTP, defaultAdmin)
-	f.http.addAudit(fs)
+	f.http.addChecks(fs)
 	f.model.add(fs)
 	f.compute.add(fs)
 	def := server.DefaultConfig()
