@@ -233,7 +233,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 
 // addChecks is for nodes that generate.
 func (f *httpFlags) addChecks(fs *pflag.FlagSet) {
-	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token of requests that do not say (whorl_verify), 1 to 3; with 2 and 3 no token is shown before all gave the same bits")
+	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3, and are compared before it is shown; requests may say (whorl_verify)")
 	fs.Float64Var(&f.audit, "audit", f.audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
 }
 
