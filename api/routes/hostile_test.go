@@ -96,7 +96,7 @@ func TestPreflightOfSDK(t *testing.T) {
 	b := newBench(t, func(c *api.Config) { c.Public = api.Listener{Origins: []string{"https://a.example"}} })
 	w := do(b.api.Public(), "OPTIONS", "/v1/chat/completions", "", "Origin: https://a.example", "Access-Control-Request-Method: POST",
 		"Access-Control-Request-Headers: authorization,content-type,x-stainless-os, X-Stainless-Retry-Count,openai-organization,openai-project,openai-beta,idempotency-key,http-referer,x-title,dangerously-allow-browser,x-stainless-a\"b")
-	const want = "authorization, content-type, x-request-id, x-request-timeout, x-stainless-os, x-stainless-retry-count, " +
+	const want = "authorization, content-type, x-request-id, x-request-timeout, x-whorl-verify, x-stainless-os, x-stainless-retry-count, " +
 		"openai-organization, openai-project, openai-beta, idempotency-key, http-referer, x-title, dangerously-allow-browser"
 	if got := w.Header().Get("Access-Control-Allow-Headers"); w.Code != 204 || got != want {
 		t.Errorf("status %d, allowed %q", w.Code, got)
