@@ -286,3 +286,6 @@ func (c *Checkpoint) SessionRope(dev tensor.Device, length int) (tensor.Rope, er
 	}
 	return nil, nil
 }
+
+// Stamps tells the files of weights apart from what they may become.
+func (c *Checkpoint) Stamps() []weights.Stamp { return c.file.Stamps() }

@@ -52,8 +52,11 @@ type Manifest struct {
 	// Tokenizer names what makes text into ids and back, chat templates included; zero for
 	// models without one.
 	Tokenizer content.Hash `json:"tokenizer,omitzero"`
-	// Share says that servers may pass the weights on to others.
+	// Share says that servers may pass the files on to others.
 	Share bool `json:"share,omitempty"`
+	// Files names the files that all of this was read from, configuration and tokenizer among
+	// them: the tree of a bundle's text (swarm/share). Zero where nobody wrote it down.
+	Files content.Hash `json:"files,omitzero"`
 }
 
 // Roots are hashes in a row. As text they are one string of hex digits.
@@ -114,6 +117,9 @@ func (m Manifest) Encode() []byte {
 
 // UID computes the manifest's name.
 func (m Manifest) UID() UID { return UID(content.Sum(m.Encode()).String()) }
+
+// Shared tells whether nodes may fetch the model's files from each other.
+func (m Manifest) Shared() bool { return m.Share && !m.Files.IsZero() }
 
 // Pinned tells whether the manifest names the model's weights.
 func (m Manifest) Pinned() bool { return len(m.Roots) > 0 }

@@ -24,6 +24,16 @@ type NodeStatus struct {
 	Device     string      `json:"device,omitempty"`
 	Peers      int         `json:"peers"`
 	Reach      *Reach      `json:"reach,omitempty"` // whether others can dial it
+	Loading    *Loading    `json:"loading,omitempty"` // nil when nothing is being fetched
+}
+
+// Loading is how far a node is with fetching a model's files.
+type Loading struct {
+	Bytes int64   `json:"bytes"`       // that came
+	Total int64   `json:"total_bytes"` // that are to be fetched in all, as far as is known yet
+	Rate  float64 `json:"rate"`        // bytes a second lately
+	// SecondsLeft is until all is there; nil where nothing comes.
+	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 }
 
 // BatchStatus says how sessions shared a server's iterations.

@@ -2253,6 +2253,21 @@ type LineList struct {
 	Last string `json:"last"`
 }
 
+// Loading How far the node is with fetching the model's files; missing when it fetches none.
+type Loading struct {
+	// Bytes That came, of those that are to be fetched.
+	Bytes int64 `json:"bytes"`
+
+	// Rate Bytes a second lately.
+	Rate float64 `json:"rate"`
+
+	// SecondsLeft Until all is there, at this rate; missing where nothing comes.
+	SecondsLeft *float64 `json:"seconds_left,omitempty"`
+
+	// TotalBytes That are to be fetched in all, as far as is known yet.
+	TotalBytes int64 `json:"total_bytes"`
+}
+
 // LogLevel defines model for LogLevel.
 type LogLevel string
 
@@ -2268,6 +2283,9 @@ type Manifest struct {
 	// Class Servers of one class give the same bits.
 	Class ModelClass `json:"class"`
 
+	// Files What the model's files are named by, configuration and tokenizer among them, for nodes that fetch them from each other.
+	Files *string `json:"files,omitempty"`
+
 	// Head What the weights outside of blocks are named by.
 	Head     *string `json:"head,omitempty"`
 	Hidden   int     `json:"hidden"`
@@ -2277,7 +2295,7 @@ type Manifest struct {
 	// Roots What the blocks' weights are named by, 64 hex digits each; missing where nothing is pinned.
 	Roots *string `json:"roots,omitempty"`
 
-	// Share Whether servers may pass the weights on.
+	// Share Whether nodes may pass the model's files on.
 	Share *bool `json:"share,omitempty"`
 
 	// Tokenizer What the tokenizer and its chat templates are named by; missing for models without one.
@@ -2559,13 +2577,16 @@ type NodeStatus struct {
 	Addrs []string `json:"addrs"`
 
 	// Batch How sessions shared iterations.
-	Batch      BatchStatus `json:"batch"`
-	Cache      CacheStatus `json:"cache"`
-	Device     *string     `json:"device,omitempty"`
-	Manifest   *Manifest   `json:"manifest,omitempty"`
-	PeerId     string      `json:"peer_id"`
-	Peers      int         `json:"peers"`
-	PublicName *string     `json:"public_name,omitempty"`
+	Batch  BatchStatus `json:"batch"`
+	Cache  CacheStatus `json:"cache"`
+	Device *string     `json:"device,omitempty"`
+
+	// Loading How far the node is with fetching the model's files; missing when it fetches none.
+	Loading    *Loading  `json:"loading,omitempty"`
+	Manifest   *Manifest `json:"manifest,omitempty"`
+	PeerId     string    `json:"peer_id"`
+	Peers      int       `json:"peers"`
+	PublicName *string   `json:"public_name,omitempty"`
 
 	// Rates Tokens per second; what is absent was not measured.
 	Rates Rates `json:"rates"`

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"whorl/client"
 	"whorl/model/tokenizer"
 	"whorl/swarm"
+	"whorl/swarm/trust"
 	"whorl/tensor"
 )
 
@@ -99,6 +101,8 @@ type asker struct {
 	local   *localSwarm    // after connect; nil if others are asked
 	mode    tensor.Activations
 	chunk   int
+	net     *network // nil before it is joined
+	book    *trust.Book
 	closers []io.Closer // in the order they were made
 }
 
@@ -108,17 +112,62 @@ func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := f.model.open(cmd.Context(), &f.compute)
-	if err != nil {
+	a := &asker{mode: mode, chunk: f.chunk, book: trust.NewBook(trust.DefaultParams())}
+	if err := f.openModel(cmd, a); err != nil {
+		a.Close()
 		return nil, err
 	}
-	a := &asker{model: m, mode: mode, chunk: f.chunk, closers: []io.Closer{m}}
+	m := a.model
 	a.tok, a.tokErr = m.tokenizer()
 	if a.tok == nil && a.tokErr == nil {
 		a.tokErr = client.ErrNoTokenizer
 	}
 	return a, nil
 }
+
+// openModel opens the model's files, or fetches what an asker needs of them from the swarm.
+func (f *askFlags) openModel(cmd *cobra.Command, a *asker) (err error) {
+	ctx := cmd.Context()
+	if !f.model.peers || f.local {
+		if f.model.peers { // --local beside an invitation: all of it is fetched from the hub
+			if f.model.path = f.model.place; f.model.path == "" {
+				return usagef("--local computes here, and %s is at no hub: give the path of its files behind the invitation", f.model.name)
+			}
+		}
+		if a.model, err = f.model.open(ctx, &f.compute); err == nil {
+			a.closers = append(a.closers, a.model)
+		}
+		return err
+	}
+	if a.net, err = f.swarm.start(ctx); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, a.net)
+	uid := swarm.UID(f.model.invited)
+	client, err := a.net.shareClient(f.swarm.swarm, a.book, func() swarm.UID { return uid }, askPatience, nil, nil)
+	if err != nil {
+		return err
+	}
+	known, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	if _, err := a.net.manifest(known, uid, f.model.name); err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return fmt.Errorf("no server of %s is known in the swarm: try again when one is there: %w", f.model.name, err)
+	}
+	if a.model, err = f.model.openPeers(ctx, &f.compute, a.net, client, f.model.choosable(cmd)); err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return err
+	}
+	a.closers = append(a.closers, a.model)
+	return nil
+}
+
+// askPatience is how long somebody who asks waits for bytes of a model, or for its servers.
+const askPatience = 30 * time.Second
 
 // openAdapter gives the name under which sessions ask for the adapter; "" for none. A local
 // run opens its folder, before it connects.
@@ -165,16 +214,19 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 		cfg.Timeouts.Step = localPatience
 		cfg.RTT = func(swarm.PeerID) (time.Duration, bool) { return 0, true }
 	} else {
-		n, err := f.swarm.start(ctx)
-		if err != nil {
-			return err
+		n := a.net
+		if n == nil {
+			var err error
+			if n, err = f.swarm.start(ctx); err != nil {
+				return err
+			}
+			a.closers = append(a.closers, n)
 		}
-		a.closers = append(a.closers, n)
 		how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), block: -1}
 		if err := a.model.settle(ctx, n.dir, how); err != nil {
 			return err
 		}
-		cfg.Directory, cfg.Dialer, cfg.RTT = n.dir, n.host, n.host.RTT
+		cfg.Directory, cfg.Dialer, cfg.RTT, cfg.Trust, cfg.Prefix = n.dir, n.host, n.host.RTT, a.book, n.prefix
 	}
 	var err error
 	a.engine, err = a.model.engine(ctx, a.tok, cfg)

@@ -184,7 +184,7 @@ func (f *benchModelFlags) source(cmd *cobra.Command) (*benchSource, error) {
 	case f.shape != "":
 		return f.randomSource()
 	}
-	src, fetched, err := f.model.hub.source(cmd.Context(), f.model.path)
+	src, fetched, err := f.model.hub.source(cmd.Context(), f.model.path, !f.model.source.has(fromHub))
 	if err != nil {
 		return nil, err
 	}

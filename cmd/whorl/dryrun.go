@@ -87,6 +87,11 @@ func (f *serveFlags) plan(ctx context.Context, w *world) error {
 		return err
 	}
 	f.model.hub.cache = f.node.cacheDir
+	if f.model.peers { // a plan joins no swarm
+		if f.model.path = f.model.place; f.model.path == "" {
+			return usagef("--dry-run joins no swarm, and %s is at no hub: give the path of its files behind the invitation", f.model.name)
+		}
+	}
 	m, err := f.model.outline(ctx)
 	if err != nil {
 		return err

@@ -298,8 +298,12 @@ type modelFlags struct {
 	kvDType string
 	kv      tensor.DType // after take
 	invited string       // the UID that an invitation names; "" for none
+	place   string       // where its files are at a hub, as the invitation says; "" if they are at none
+	peers   bool         // after take: no files are named, and other nodes may have them
 
-	hub hubFlags
+	source sourceFlag
+	trees  treeCache
+	hub    hubFlags
 }
 
 func (f *modelFlags) add(fs *pflag.FlagSet) {
@@ -308,6 +312,7 @@ func (f *modelFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.dtype, "dtype", "auto", "float weights as auto (as stored), float32 (f32), bfloat16 (bf16) or float16 (f16)")
 	fs.StringVar(&f.quant, "quant", "none", "quantise the blocks at load: none (as stored), "+either(model.Quantisers())+" (int8: LLM.int8(), nf4: QLoRA)")
 	f.hub.add(fs)
+	f.source.add(fs)
 	fs.StringVar(&f.kvDType, "kv-dtype", "f32", "KV cache as float32 (f32), or bfloat16 (bf16) in half the memory; another class of servers")
 }
 
@@ -319,14 +324,16 @@ func (f *modelFlags) take(args []string, optional bool) error {
 			return usagef("--kv-dtype: %w", err)
 		}
 	}
+	if err := f.source.check(); err != nil {
+		return err
+	}
+	f.peers = len(args) == 0 && f.path == "" && f.invited != ""
 	switch {
 	case len(args) > 0 && f.path != "":
 		return usagef("MODEL is given twice, as %s and by --converted-model-name-or-path: give one", args[0])
 	case len(args) > 0:
 		f.path = args[0]
-	case f.path == "" && f.invited != "" && !optional:
-		return usagef("the invitation's model, %s, is at no hub: give the path of its files behind the invitation", f.name)
-	case f.path == "" && !optional:
+	case f.path == "" && !optional && !f.peers:
 		return usagef("no MODEL given: name a model folder, a .gguf file or a model of the hub, such as owner/name")
 	}
 	return nil

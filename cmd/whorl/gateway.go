@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"whorl/client"
+	"whorl/swarm"
 )
 
 // Default addresses of the HTTP listeners.
@@ -21,6 +24,7 @@ const (
 func newGateway(w *world) *cobra.Command {
 	var (
 		nf nodeFlags
+		sf shareFlags
 		hf httpFlags
 		mf modelFlags
 		cf computeFlags
@@ -43,10 +47,11 @@ Without, it shows the swarm.`,
 			if err := mf.take(args, true); err != nil {
 				return err
 			}
-			return runGateway(cmd, &nf, &hf, &mf, &cf)
+			return runGateway(cmd, &nf, sf, &hf, &mf, &cf)
 		},
 	}
 	nf.add(cmd.Flags())
+	sf.add(cmd.Flags())
 	hf.add(cmd.Flags(), defaultHTTP, defaultAdmin)
 	hf.addChecks(cmd.Flags())
 	mf.add(cmd.Flags())
@@ -54,7 +59,7 @@ Without, it shows the swarm.`,
 	return cmd
 }
 
-func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags, cf *computeFlags) error {
+func runGateway(cmd *cobra.Command, nf *nodeFlags, sf shareFlags, hf *httpFlags, mf *modelFlags, cf *computeFlags) error {
 	if err := nf.check(cmd); err != nil {
 		return err
 	}
@@ -65,13 +70,17 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 		return usagef("--http off leaves a gateway nothing to do: give an address")
 	}
 	var m *openModel
+	defer func() { // after the node's end, and it may be opened late
+		if m != nil {
+			m.Close()
+		}
+	}()
+	mf.hub.cache, mf.trees, nf.source = nf.cacheDir, nf.treeCache(), mf.place
 	if mf.path != "" {
 		var err error
-		mf.hub.cache = nf.cacheDir
 		if m, err = mf.open(cmd.Context(), cf); err != nil {
 			return err
 		}
-		defer m.Close()
 		nf.source = m.fetched.name()
 	}
 	ctx, n, err := startNode(cmd.Context(), []string{"gateway"}, nf, hf)
@@ -79,17 +88,32 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 		return err
 	}
 	defer n.close()
-	if m != nil {
+	if m != nil || mf.peers {
 		n.check("engine", errStarting)
 	}
 	if err := n.join(ctx); err != nil {
 		return ended(ctx, err)
 	}
-	if m != nil {
-		how := settling{invited: mf.invited, choosable: mf.choosable(cmd), found: true, block: -1, all: true, cache: nf.contentsCache(ctx)}
-		if err := m.settle(ctx, n.net.dir, how); err != nil {
+	if m != nil || mf.peers {
+		if err := n.startSharing(sf); err != nil {
+			return err
+		}
+	}
+	if mf.peers {
+		n.share.about(swarm.UID(mf.invited))
+		if m, err = mf.openPeers(ctx, cf, n.net, n.share.client, mf.choosable(cmd)); err != nil {
 			return ended(ctx, err)
 		}
+	}
+	if m != nil {
+		n.loads(m.fetched)
+		// Files that are all here say what the model is. Of others nobody fetches all for that: the
+		// node waits for somebody who serves the model.
+		how := settling{invited: mf.invited, choosable: mf.choosable(cmd), found: m.ck.Whole(), block: -1, all: true, cache: nf.contentsCache(ctx)}
+		if err := n.settled(ctx, m, how); err != nil {
+			return ended(ctx, err)
+		}
+		n.gives(ctx, m)
 		if err := n.generateWith(ctx, m, hf.audit); err != nil {
 			return ended(ctx, err)
 		}
@@ -99,6 +123,27 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, hf *httpFlags, mf *modelFlags
 	}
 	<-ctx.Done()
 	return ended(ctx, nil)
+}
+
+// settled is settle that waits until the swarm serves the model, if the files here do not say
+// what it is.
+func (n *node) settled(ctx context.Context, m *openModel, how settling) error {
+	line := time.NewTicker(manifestLine)
+	defer line.Stop()
+	for {
+		changed := n.net.dir.Changed()
+		if err := m.settle(ctx, n.net.dir, how); err != nil || m.man.Pinned() {
+			return err
+		}
+		n.check("engine", fmt.Errorf("no server of %s is known yet", m.name))
+		select {
+		case <-changed:
+		case <-line.C:
+			slog.Info("waiting for a server of the model", "model", m.name)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // choosable tells whether the class may be taken from the swarm: no flag asks for one.

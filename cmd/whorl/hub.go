@@ -82,13 +82,15 @@ func localPath(text string) bool {
 
 // fetched is a model that lies in the hub's cache, whole or in part.
 type fetched struct {
-	hub  *hub.Hub
-	snap *hub.Snapshot
+	hub   *hub.Hub
+	snap  *hub.Snapshot
+	peers bool   // its files are named by a swarm's manifest, and place is what a hub calls it
+	place string // "" for none
 }
 
 // source finds MODEL: a path as it is, or a hub's model in the cache, whose small files are
 // fetched. fetched is nil for a path.
-func (f *hubFlags) source(ctx context.Context, model string) (weights.Source, *fetched, error) {
+func (f *hubFlags) source(ctx context.Context, model string, offline bool) (weights.Source, *fetched, error) {
 	n, ok, err := f.name(model)
 	switch {
 	case err != nil:
@@ -102,6 +104,7 @@ func (f *hubFlags) source(ctx context.Context, model string) (weights.Source, *f
 	if err != nil {
 		return weights.Source{}, nil, err
 	}
+	cfg.Offline = cfg.Offline || offline
 	x := &fetched{hub: hub.New(cfg)}
 	defer x.report(ctx)()
 	if x.snap, err = x.hub.Open(ctx, n); err != nil {
@@ -181,8 +184,11 @@ func (x *fetched) all(ctx context.Context) error {
 
 // name is what others fetch the model by; "" for a path of this machine.
 func (x *fetched) name() string {
-	if x == nil {
+	switch {
+	case x == nil:
 		return ""
+	case x.peers:
+		return x.place
 	}
 	return x.snap.Name.String()
 }
@@ -204,7 +210,7 @@ func (m *openModel) fetch(ctx context.Context, from, to int, head bool) error {
 
 // outline is what is known of the model without its weights.
 func (f *modelFlags) outline(ctx context.Context) (*model.Outline, error) {
-	src, fetched, err := f.hub.source(ctx, f.path)
+	src, fetched, err := f.hub.source(ctx, f.path, !f.source.has(fromHub))
 	switch {
 	case err != nil:
 		return nil, err

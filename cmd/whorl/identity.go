@@ -63,6 +63,8 @@ type settling struct {
 	invited string
 	// cache remembers what files contain.
 	cache model.ContentsCache
+	// share says whether a model that is founded may be passed on; nil: unless it is gated.
+	share *bool
 }
 
 // settle fixes what the model is served as: the manifest under which the swarm serves it
@@ -70,6 +72,9 @@ type settling struct {
 // made of the files. Manifests of strangers count only as far as balance.Adopt says, and none
 // is taken whose contents are not those of the files.
 func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) error {
+	if m.man.Pinned() { // its files were fetched by it
+		return nil
+	}
 	known, cached, err := how.cache.Load(m.ck)
 	if err != nil {
 		slog.Warn("what is known of the model's files cannot be read", "reason", err)
@@ -115,10 +120,27 @@ func (m *openModel) settle(ctx context.Context, d *dir.Directory, how settling) 
 		}
 	}
 	m.man.Roots, m.man.Head = known.Blocks, known.Head
+	if m.files, err = bundleOf(ctx, m.ck, m.trees); err != nil {
+		return usage(err)
+	}
+	m.man.Files, m.man.Share = m.files.Root(), m.mayShare(how.share)
 	if how.invited != "" && string(m.man.UID()) != how.invited {
-		return usagef("the invitation is to the model %.12s, whose servers are all away, and the files and flags here give the model %.12s: try again later, or leave --dtype, --quant and --kv-dtype as its founder has them", how.invited, m.man.UID())
+		return usagef("the invitation is to the model %.12s, whose servers are all away, and the files and flags here give the model %.12s: try again later, or leave --dtype, --quant, --kv-dtype and --share-weights as its founder has them", how.invited, m.man.UID())
 	}
 	return usage(m.man.Validate())
+}
+
+// mayShare tells whether a model that is founded here may be passed on: what its founder says,
+// else what everybody can have without terms or a token.
+func (m *openModel) mayShare(said *bool) bool {
+	switch {
+	case said != nil:
+		return *said
+	case m.fetched == nil || m.fetched.snap.Open:
+		return true
+	}
+	slog.Info("the model's files will not be passed on in this swarm, since the hub asks for terms or a token before it gives them: --share-weights allows it", "model", m.name)
+	return false
 }
 
 // disagree tells whether servers announce different contents of one model.

@@ -42,11 +42,11 @@ func (f *swarmFlags) accept(from sources, m *modelFlags, args []string) ([]strin
 	if f.swarmKey == "" {
 		f.key = i.Key
 	}
-	m.invited = hex.EncodeToString(i.UID)
+	m.invited, m.place = hex.EncodeToString(i.UID), i.Model
 	if m.name == "" {
 		m.name = i.Name
 	}
-	if rest := args[1:]; len(rest) > 0 || m.path != "" || i.Model == "" {
+	if rest := args[1:]; len(rest) > 0 || m.path != "" || i.Model == "" || i.UID != nil {
 		return rest, nil
 	}
 	return []string{i.Model}, nil
@@ -86,7 +86,9 @@ func (n *node) openInvitation() (web.Invitation, bool) {
 		return web.Invitation{}, false
 	}
 	i, err := n.Invite()
-	return web.Invitation{Word: i.Word, Model: swarm.UID(i.Manifest), Files: i.Model == ""}, err == nil && i.Manifest != ""
+	man := n.Status().Manifest
+	shared := man != nil && man.Shared()
+	return web.Invitation{Word: i.Word, Model: swarm.UID(i.Manifest), Files: i.Model == "" && !shared}, err == nil && i.Manifest != ""
 }
 
 // private tells whether the swarm has a key.

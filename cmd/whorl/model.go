@@ -31,21 +31,28 @@ type openModel struct {
 	head *model.Head    // after engine
 
 	adapters []*lora.Adapter
-	fetched  *fetched // nil: the files are somebody else's
+	fetched  *fetched  // nil: the files are somebody else's
+	files    *bundle   // as they are passed on; nil if nobody made it yet
+	trees    treeCache // of them
 }
 
 // open opens model and device; Close lets go of both.
 func (f *modelFlags) open(ctx context.Context, c *computeFlags) (*openModel, error) {
-	src, fetched, err := f.hub.source(ctx, f.path)
+	src, fetched, err := f.hub.source(ctx, f.path, !f.source.has(fromHub))
 	if err != nil {
 		return nil, err
 	}
+	return f.opened(ctx, c, src, fetched)
+}
+
+// opened opens the model of files that were found, which it closes where it fails.
+func (f *modelFlags) opened(ctx context.Context, c *computeFlags, src weights.Source, fetched *fetched) (*openModel, error) {
 	ck, err := families.OpenSource(ctx, src)
 	if err != nil {
 		fetched.Close()
 		return nil, modelError(err)
 	}
-	m := &openModel{ck: ck, fetched: fetched, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}, kv: f.kv}
+	m := &openModel{ck: ck, fetched: fetched, trees: f.trees, name: f.name, load: model.LoadOptions{DType: f.dtype, Quant: f.quant}, kv: f.kv}
 	switch {
 	case m.name != "": // by a flag or an invitation
 	case fetched != nil:

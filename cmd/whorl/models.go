@@ -114,7 +114,7 @@ func blocksHere(ctx context.Context, h *hub.Hub, m hub.Model) string {
 
 // fetchModel is `whorl models get`.
 func (f *hubFlags) fetchModel(ctx context.Context, w *world, model, span string) error {
-	src, fetched, err := f.source(ctx, model)
+	src, fetched, err := f.source(ctx, model, false)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,8 @@ type node struct {
 	net           *network
 	dial          *selfDialer
 	autoRelay     bool // others may reach the node through relays
+	share         *sharing // nil for nodes that have no model
+	loading       loading
 	trust         *memory
 	settings      *settings
 	events        *journal.Log
@@ -197,6 +199,7 @@ func (n *node) close() error {
 	endAll(n.public, n.admin)
 	n.dial.wait()
 	n.background.Wait()
+	n.share.close()
 	return n.net.Close()
 }
 
@@ -243,6 +246,7 @@ func (n *node) Status() swarm.NodeStatus {
 	st.Peer, st.Addrs, st.Peers = n.net.host.ID(), n.net.host.Addrs(), n.net.host.Connected()
 	reach := n.net.host.Reach()
 	st.Reach = &reach
+	st.Loading = n.loading.status(time.Now())
 	st.Roles, st.Swarm, st.Started, st.Version = n.roles, n.swarm, n.started, version
 	if st.Manifest == nil && len(engines) > 0 {
 		m := engines[0].Model()

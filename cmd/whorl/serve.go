@@ -24,6 +24,7 @@ import (
 // serveFlags are those of `whorl serve`.
 type serveFlags struct {
 	node    nodeFlags
+	share   shareFlags
 	http    httpFlags
 	model   modelFlags
 	compute computeFlags
@@ -47,12 +48,15 @@ type serveFlags struct {
 	compression  choice
 	noAutoRelay  bool
 	skipReach    bool
+	mayShare     bool
 	dryRun       bool
 	asJSON       bool
 }
 
 func (f *serveFlags) add(fs *pflag.FlagSet) {
 	f.node.add(fs)
+	f.share.add(fs)
+	fs.BoolVar(&f.mayShare, "share-weights", true, "of a model that this node founds: nodes may pass its files on; false by default for gated and private models of a hub")
 	f.http.add(fs, defaultHTTP, defaultAdmin)
 	f.http.addChecks(fs)
 	f.model.add(fs)
@@ -90,8 +94,8 @@ func newJoin(w *world) *cobra.Command {
 		Short: "Contribute to the swarm that somebody invited this machine to",
 		Long: `Join the swarm of an invitation (whorl1..., one word) and hold a span of its model's
 blocks: whorl serve, with the swarm, its addresses, its key and the model taken from the
-invitation. Flags win over what it says. MODEL is the path of the model's files, for
-models that are at no hub.`,
+invitation. Flags win over what it says. The blocks come from other nodes, or from the hub; MODEL is
+the path of the model's files, for a machine that has them.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || !invite.Looks(args[0]) {
 				return errors.New("no INVITATION given: it is a word that begins with " + invite.Prefix + ", as `whorl invite` prints it on a node of the swarm")
@@ -257,21 +261,23 @@ func (f *serveFlags) roles() []string {
 
 // run is the life of the node.
 func (f *serveFlags) run(cmd *cobra.Command) error {
-	f.model.hub.cache = f.node.cacheDir
-	m, err := f.model.open(cmd.Context(), &f.compute)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	f.node.source = m.fetched.name()
-	if _, err := m.openAdapters("--adapters", f.adapters); err != nil {
-		return err
-	}
-	for _, a := range m.adapters {
-		f.http.adapters = append(f.http.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
-	}
-	if _, err := f.configFor(m); err != nil {
-		return err
+	f.model.hub.cache, f.model.trees = f.node.cacheDir, f.node.treeCache()
+	f.node.source = f.model.place
+	var m *openModel
+	defer func() { // after the node's end, and it may be opened late
+		if m != nil {
+			m.Close()
+		}
+	}()
+	if !f.model.peers {
+		var err error
+		if m, err = f.model.open(cmd.Context(), &f.compute); err != nil {
+			return err
+		}
+		f.node.source = m.fetched.name()
+		if err := f.opened(m); err != nil {
+			return err
+		}
 	}
 	room, err := f.roomFor()
 	if err != nil {
@@ -294,13 +300,30 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
+	if err := n.startSharing(f.share); err != nil {
+		return err
+	}
+	if m == nil {
+		n.share.about(swarm.UID(f.model.invited))
+		if m, err = f.model.openPeers(ctx, &f.compute, n.net, n.share.client, f.model.choosable(cmd)); err != nil {
+			return ended(ctx, err)
+		}
+		if err := f.opened(m); err != nil {
+			return err
+		}
+	}
+	n.loads(m.fetched)
 	how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), found: true, cache: f.node.contentsCache(ctx)}
+	if sourcesOf(cmd).given("share-weights") {
+		how.share = &f.mayShare
+	}
 	if span, err := swarm.ParseSpan(f.blockIndices); err == nil {
 		how.block = span.Start
 	}
 	if err := m.settle(ctx, n.net.dir, how); err != nil {
 		return ended(ctx, err)
 	}
+	n.gives(ctx, m)
 	srv, err := f.server(n, m)
 	if err != nil {
 		return err
@@ -325,6 +348,18 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		err = srvErr
 	}
 	return ended(ctx, err)
+}
+
+// opened completes the flags by what the model's files say, and checks them against it.
+func (f *serveFlags) opened(m *openModel) error {
+	if _, err := m.openAdapters("--adapters", f.adapters); err != nil {
+		return err
+	}
+	for _, a := range m.adapters {
+		f.http.adapters = append(f.http.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
+	}
+	_, err := f.configFor(m)
+	return err
 }
 
 // online waits for the server, makes the gateway half, and says that the node is usable.

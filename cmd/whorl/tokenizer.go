@@ -37,7 +37,7 @@ func oneModel(_ *cobra.Command, args []string) error {
 // openTokenizer opens the tokenizer of a MODEL: a folder, a .gguf file or a
 // tokenizer.json.
 func openTokenizer(ctx context.Context, name string) (*tokenizer.Tokenizer, error) {
-	src, fetched, err := new(hubFlags).source(ctx, name)
+	src, fetched, err := new(hubFlags).source(ctx, name, false)
 	if err != nil {
 		return nil, err
 	}

@@ -78,10 +78,13 @@ func (m *memory) save() {
 	}
 }
 
+// prefix is that of a connected peer.
+func (n *node) prefix(p swarm.PeerID) string { return n.net.prefix(p) }
+
 // prefix is the network that a connected peer's address lies in; "" for peers that are not
 // connected, on this machine or in a private network, where it says nothing of who they are.
-func (n *node) prefix(p swarm.PeerID) string {
-	for _, c := range n.net.host.Contacts(p) {
+func (n *network) prefix(p swarm.PeerID) string {
+	for _, c := range n.host.Contacts(p) {
 		ip := c.IP.Unmap()
 		if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() {
 			continue

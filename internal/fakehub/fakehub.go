@@ -279,7 +279,7 @@ func (h *Hub) list(w http.ResponseWriter, name string, r *repo) {
 	}
 	slices.SortFunc(all, func(a, b sibling) int { return strings.Compare(a.Name, b.Name) })
 	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(map[string]any{"id": name, "modelId": name, "sha": r.commit, "siblings": all})
+	json.NewEncoder(w).Encode(map[string]any{"id": name, "modelId": name, "sha": r.commit, "private": r.token != "" && !r.gated, "gated": gatedWord(r.gated), "siblings": all})
 }
 
 // tree lists files in the form that newer clients ask for.
@@ -343,4 +343,12 @@ func (h *Hub) send(w http.ResponseWriter, r *http.Request, file string, data []b
 	if cut {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// gatedWord is how the hub's list says whether it asks for terms.
+func gatedWord(gated bool) any {
+	if gated {
+		return "auto"
+	}
+	return false
 }

@@ -29,6 +29,9 @@ type listing struct {
 	Repo   string `json:"repo"`
 	Commit string `json:"commit"`
 	Files  []File `json:"files"`
+	// Closed says that the hub asks for terms or a token before it gives the files; nil where
+	// another client fetched them, who did not write it down.
+	Closed *bool `json:"closed,omitempty"`
 }
 
 func (l *listing) file(name string) (File, bool) {
@@ -66,6 +69,8 @@ func parseListing(n Name, raw []byte) (*listing, error) {
 	}
 	var in struct {
 		SHA      string `json:"sha"`
+		Gated    any    `json:"gated"` // false, or a word
+		Private  bool   `json:"private"`
 		Siblings []struct {
 			Name string `json:"rfilename"`
 			Size *int64 `json:"size"`
@@ -85,7 +90,8 @@ func parseListing(n Name, raw []byte) (*listing, error) {
 	if len(in.Siblings) > maxFiles {
 		return nil, bad("has %d entries, the limit is %d", len(in.Siblings), maxFiles)
 	}
-	l := &listing{Repo: n.Repo, Commit: in.SHA}
+	closed := in.Private || in.Gated != nil && in.Gated != false
+	l := &listing{Repo: n.Repo, Commit: in.SHA, Closed: &closed}
 	for _, s := range in.Siblings {
 		if !safePath(s.Name) {
 			continue

@@ -27,6 +27,8 @@ type Snapshot struct {
 	Path string
 	// Weights are the files that may be there in part.
 	Weights []File
+	// Open says that the hub gives the files to everybody, without terms or a token.
+	Open bool
 
 	h     *Hub
 	from  Origin           // of files that are named by trees; nil: the hub alone
@@ -44,7 +46,7 @@ func (h *Hub) Open(ctx context.Context, n Name) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Name: n, Commit: l.Commit, h: h, parts: map[string]*part{}}
+	s := &Snapshot{Name: n, Commit: l.Commit, Open: l.Closed != nil && !*l.Closed, h: h, parts: map[string]*part{}}
 	if err := s.build(ctx, l); err != nil {
 		s.Close()
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"whorl/internal/atomicfile"
@@ -123,6 +124,17 @@ func (s *Snapshot) Holdings() []*Holding {
 	return s.held
 }
 
+// HoldingAt is the one at a path as a loader opens it; nil for none.
+func (s *Snapshot) HoldingAt(path string) *Holding {
+	p := s.partAt(path)
+	for _, f := range s.Holdings() {
+		if f.p == p {
+			return f
+		}
+	}
+	return nil
+}
+
 // Has tells whether a chunk is there.
 func (f *Holding) Has(chunk int) bool { return f.p.has(chunk) }
 
@@ -158,4 +170,40 @@ func (f *Holding) close() {
 	if f.file != nil {
 		f.file.Close()
 	}
+}
+
+// notes lie beside the files of peers: what is known of them, by names without folders.
+func (h *Hub) note(key, name string) string {
+	return filepath.Join(place{cache: h.cfg.Cache, repo: peers + "/" + key}.mine(), "note-"+name)
+}
+
+// Note reads what SaveNote wrote; nil if there is nothing.
+func (h *Hub) Note(key, name string) []byte {
+	raw, err := os.ReadFile(h.note(key, name))
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// SaveNote keeps something about the files of peers that key names.
+func (h *Hub) SaveNote(key, name string, data []byte) error {
+	path := h.note(key, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return onDisk(err, path)
+	}
+	return onDisk(atomicfile.Write(path, data, 0o644), path)
+}
+
+// FindNote reads a note of that name, whatever files it is about, and tells their key.
+func (h *Hub) FindNote(name string) (key string, data []byte) {
+	found, _ := filepath.Glob(h.note("*", name))
+	for _, path := range found {
+		if raw, err := os.ReadFile(path); err == nil {
+			if repo, ok := repoOf(filepath.Base(filepath.Dir(filepath.Dir(path)))); ok {
+				return filepath.Base(repo), raw
+			}
+		}
+	}
+	return "", nil
 }

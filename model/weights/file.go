@@ -213,3 +213,11 @@ func (f *File) finish() error {
 	}
 	return nil
 }
+
+// Paths lists the files, in the order of their parts.
+func (f *File) Paths() (out []string) {
+	for _, p := range f.parts {
+		out = append(out, p.path)
+	}
+	return out
+}

@@ -27,8 +27,8 @@ func (o Object) span(piece int) (from, to int64) {
 	return from, min(from+wire.PieceSize, o.Size)
 }
 
-// fits tells whether trees of pieces are those of the object.
-func (o Object) fits(hashes []content.Hash) bool {
+// Fits tells whether trees of pieces are those of the object.
+func (o Object) Fits(hashes []content.Hash) bool {
 	return len(hashes) == o.Pieces() && content.TreeOf(hashes, wire.PieceLevel) == o.Root
 }
 

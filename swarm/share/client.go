@@ -144,7 +144,7 @@ func (c *Client) Hashes(ctx context.Context, o Object) ([]content.Hash, error) {
 			}
 			got = append(got, hashes...)
 		}
-		if !o.fits(got) {
+		if !o.Fits(got) {
 			return wrong(v.peer, "sent hashes that do not make %s", o.Root.Short())
 		}
 		out = got

@@ -42,7 +42,7 @@ const (
 
 // Add gives an object whose pieces have these trees. One that is there already is replaced.
 func (s *Store) Add(o Object, hashes []content.Hash, from Holder) error {
-	if !o.fits(hashes) {
+	if !o.Fits(hashes) {
 		return fmt.Errorf("%d trees of pieces do not make the object %s of %d bytes", len(hashes), o.Root.Short(), o.Size)
 	}
 	s.mu.Lock()

@@ -34,7 +34,7 @@ type transfer struct {
 // called for each piece once, by several goroutines; the data is right, and valid until it
 // returns. A *Missing says what nobody has.
 func (c *Client) Fetch(ctx context.Context, o Object, hashes []content.Hash, want []int, sink func(piece int, data []byte) error) error {
-	if !o.fits(hashes) {
+	if !o.Fits(hashes) {
 		return fmt.Errorf("%d trees of pieces do not make the object %s", len(hashes), o.Root.Short())
 	}
 	for _, i := range want {

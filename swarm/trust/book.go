@@ -143,7 +143,7 @@ func (b *Book) Observe(o Observation, now time.Time) {
 	case Wrong:
 		e.hold(b.avoid(o, now, b.p.Suspicion, "its rows differ from another holder's, and nobody has judged yet"))
 	case Proven:
-		a := b.avoid(o, now, b.p.Sentence, "it was proven to have sent wrong rows")
+		a := b.avoid(o, now, b.p.Sentence, "it was proven to have sent wrong data")
 		e.hold(a)
 		b.condemn(e.prefix, o.Peer, a.Until)
 	case Named:

@@ -19,7 +19,7 @@ const (
 	Refused             // said no for a reason that this node could not check
 	Broke               // sent frames that break the protocol
 	Wrong               // its rows differ from those of another holder: one of the two lies
-	Proven              // its rows differ from those of two others, or from this node's own
+	Proven              // its rows differ from those of two others, or from this node's own; its bytes of a file are not what their hash names
 	Agreed              // an audit of a whole session found its rows right
 	Named               // an operator of this node banned it
 	Accused             // is one of two peers that contradict each other about rows

@@ -1,0 +1,359 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"whorl/content"
+	"whorl/model"
+	"whorl/model/hub"
+	"whorl/model/weights"
+	"whorl/swarm"
+	"whorl/swarm/balance"
+	"whorl/swarm/share"
+)
+
+// Sources of a model's bytes, in the order in which they are asked.
+const (
+	fromCache = "cache" // whole models of a hub on this machine
+	fromSwarm = "swarm"
+	fromHub   = "hub"
+)
+
+// sourceFlag chooses among them.
+type sourceFlag []string
+
+func (f *sourceFlag) add(fs *pflag.FlagSet) {
+	*f = sourceFlag{fromCache, fromSwarm, fromHub}
+	fs.StringSliceVar((*[]string)(f), "source", *f, "`LIST` of where bytes of a model may come from, asked in this order: cache (models of the hub that are on this machine), swarm (other nodes, for whoever has an invitation), hub; files of this machine are named as MODEL")
+}
+
+func (f sourceFlag) has(s string) bool { return slices.Contains(f, s) }
+
+func (f sourceFlag) check() error {
+	for _, s := range f {
+		if s != fromCache && s != fromSwarm && s != fromHub {
+			return usagef("--source: %.40q is unknown: want some of cache, swarm, hub", s)
+		}
+	}
+	if len(f) == 0 {
+		return usagef("--source is empty: want some of cache, swarm, hub")
+	}
+	return nil
+}
+
+// manifestLine is how often somebody who waits for a manifest is told so.
+const manifestLine = 30 * time.Second
+
+// manifest waits until the swarm tells what a UID names, or ctx ends.
+func (n *network) manifest(ctx context.Context, uid swarm.UID, name string) (swarm.Manifest, error) {
+	line := time.NewTicker(manifestLine)
+	defer line.Stop()
+	for {
+		changed := n.dir.Changed()
+		v, err := n.dir.View(ctx, uid)
+		if err != nil {
+			return swarm.Manifest{}, err
+		}
+		if v.Manifest.Blocks > 0 {
+			return v.Manifest, nil
+		}
+		select {
+		case <-changed:
+		case <-line.C:
+			slog.Info("waiting for a server of the model", "model", name, "uid", string(uid)[:min(12, len(uid))])
+		case <-ctx.Done():
+			return swarm.Manifest{}, ctx.Err()
+		}
+	}
+}
+
+// fromPeers opens the model that a manifest names: its files come from other nodes, and from
+// the hub what those lack.
+type fromPeers struct {
+	hub    *hub.Hub
+	client *share.Client
+	man    swarm.Manifest
+	place  string   // at the hub; "" if that is not to be asked
+	name   hub.Name // of place
+
+	mu     sync.Mutex // guards bundle.hashes and remote
+	bundle *bundle
+	remote *hub.Remote // after its first use
+}
+
+// Notes beside the files of peers.
+const (
+	noteBundle   = "bundle"
+	notePieces   = "pieces-"
+	noteManifest = "manifest-"
+)
+
+// key names the folder that holds a manifest's files.
+func key(man swarm.Manifest) string { return man.Files.String()[:40] }
+
+// remember keeps what a restart needs where nobody else is there.
+func (p *fromPeers) remember(name string, data []byte) {
+	if err := p.hub.SaveNote(key(p.man), name, data); err != nil {
+		slog.Warn("what is known of the model's files cannot be kept", "reason", err)
+	}
+}
+
+// remembered is the manifest of a model whose files are here, or some of them.
+func remembered(h *hub.Hub, uid string) (swarm.Manifest, bool) {
+	_, raw := h.FindNote(noteManifest + uid)
+	man, err := swarm.DecodeManifest(raw)
+	return man, err == nil && string(man.UID()) == uid
+}
+
+// list finds out which files there are.
+func (p *fromPeers) list(ctx context.Context) error {
+	raw := p.hub.Note(key(p.man), noteBundle)
+	if content.Tree(raw) != p.man.Files {
+		var err error
+		if raw, err = p.client.Small(ctx, p.man.Files); err != nil {
+			return err
+		}
+	}
+	list, err := share.DecodeBundle(raw)
+	if err != nil {
+		return fmt.Errorf("the list of the model's files, which its founder made: %w", err)
+	}
+	p.remember(noteBundle, raw)
+	p.remember(noteManifest+string(p.man.UID()), p.man.Encode())
+	p.bundle = &bundle{Bundle: list, hashes: map[content.Hash][]content.Hash{}}
+	return nil
+}
+
+// trees are those of the pieces of a file.
+func (p *fromPeers) trees(ctx context.Context, o share.Object) ([]content.Hash, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hashes, ok := p.bundle.hashes[o.Root]
+	if ok {
+		return hashes, nil
+	}
+	name := notePieces + o.Root.String()
+	hashes = splitHashes(p.hub.Note(key(p.man), name))
+	if !o.Fits(hashes) {
+		var err error
+		if hashes, err = p.client.Hashes(ctx, o); err != nil {
+			return nil, err
+		}
+		if o.Pieces() > 1 {
+			p.remember(name, joinHashes(hashes))
+		}
+	}
+	p.bundle.hashes[o.Root] = hashes
+	return hashes, nil
+}
+
+// fetch is a hub.Origin.
+func (p *fromPeers) fetch(ctx context.Context, f hub.File, chunks []int, write func(chunk int, data []byte) error) error {
+	root, err := content.Parse(f.Hash)
+	if err != nil {
+		return err
+	}
+	o := share.Object{Root: root, Size: f.Size}
+	hashes, err := p.trees(ctx, o)
+	if err != nil {
+		return p.explain(err, f)
+	}
+	err = p.client.Fetch(ctx, o, hashes, chunks, write)
+	if m := (*share.Missing)(nil); errors.As(err, &m) && p.place != "" {
+		slog.Info("the hub is asked for what nobody in the swarm has", "file", f.Path, "mib", len(m.Lacking))
+		if herr := p.fetchHub(ctx, f, hashes, m.Lacking, write); herr != nil {
+			return errors.Join(p.explain(err, f), herr)
+		}
+		return nil
+	}
+	return p.explain(err, f)
+}
+
+// explain says of bytes that nobody has what to do.
+func (p *fromPeers) explain(err error, f hub.File) error {
+	if errors.Is(err, share.ErrNobody) {
+		return fmt.Errorf("%s of %s: %w: its holders are away, or share nothing (--no-share). Try again when they are back, or name the model's files as MODEL", f.Path, p.man.Name, err)
+	}
+	return err
+}
+
+// fetchHub asks the hub for chunks, and checks them as if a peer had sent them.
+func (p *fromPeers) fetchHub(ctx context.Context, f hub.File, hashes []content.Hash, chunks []int, write func(chunk int, data []byte) error) error {
+	r, err := p.atHub(ctx)
+	if err != nil {
+		return err
+	}
+	there := r.Files
+	for i, g := range r.GGUF() {
+		g.Path, there = model.GGUFPart(i, len(r.GGUF())), append(there, g)
+	}
+	i := slices.IndexFunc(there, func(g hub.File) bool { return g.Path == f.Path && g.Size == f.Size })
+	if i < 0 {
+		return fmt.Errorf("%s at the hub has no %s of %d bytes: it is another revision", p.place, f.Path, f.Size)
+	}
+	at := there[i]
+	if parts := r.GGUF(); strings.HasSuffix(f.Path, ".gguf") {
+		at = parts[slices.IndexFunc(parts, func(g hub.File) bool { return g.Hash == at.Hash })]
+	}
+	return r.Chunks(ctx, at, chunks, func(c int, data []byte) error {
+		if content.Tree(data) != hashes[c] {
+			return fmt.Errorf("%s of %s at the hub has other bytes than the swarm's: it is another revision", f.Path, p.place)
+		}
+		return write(c, data)
+	})
+}
+
+// atHub is the model at the hub, which is asked once.
+func (p *fromPeers) atHub(ctx context.Context) (*hub.Remote, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	if p.remote == nil {
+		p.remote, err = p.hub.Remote(ctx, p.name)
+	}
+	return p.remote, err
+}
+
+// open opens the files.
+func (p *fromPeers) open(ctx context.Context) (weights.Source, *fetched, error) {
+	if err := p.list(ctx); err != nil {
+		return weights.Source{}, nil, err
+	}
+	var files []hub.File
+	for _, f := range p.bundle.Files {
+		files = append(files, hub.File{Path: f.Name, Size: f.Size, Hash: f.Root.String(), Tree: true})
+	}
+	x := &fetched{hub: p.hub, peers: true, place: p.place}
+	defer x.report(ctx)()
+	var err error
+	if x.snap, err = p.hub.OpenTrees(ctx, key(p.man), files, p.fetch); err != nil {
+		return weights.Source{}, nil, err
+	}
+	// What is here of which file is known by its pieces, for those who ask for it.
+	for _, f := range p.bundle.Files {
+		if _, err := p.trees(ctx, f.Object); err != nil {
+			x.Close()
+			return weights.Source{}, nil, err
+		}
+	}
+	src := weights.Source{Path: x.snap.Path}
+	if x.snap.Partly() {
+		src.Filler = x.snap
+	}
+	return src, x, nil
+}
+
+// errNotShared says that a model's files cannot be fetched from other nodes.
+var errNotShared = errors.New("its files are not passed on")
+
+// openPeers opens the model of an invitation whose files are not on this machine: from a hub's
+// cache if all of it is there, from other nodes, or from the hub.
+func (f *modelFlags) openPeers(ctx context.Context, c *computeFlags, n *network, client *share.Client, choosable bool) (*openModel, error) {
+	cfg, err := f.hub.config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !f.source.has(fromHub) {
+		cfg.Offline = true
+	}
+	h := hub.New(cfg)
+	man, known := remembered(h, f.invited)
+	if !known {
+		if man, err = n.manifest(ctx, swarm.UID(f.invited), f.name); err != nil {
+			return nil, err
+		}
+	}
+	if f.place != "" && f.source.has(fromCache) {
+		m, err := f.openCached(ctx, c, man)
+		if err == nil {
+			return m, nil
+		}
+		slog.Debug("the hub's cache is passed by", "model", f.place, "reason", err)
+	}
+	if man.Shared() && f.source.has(fromSwarm) {
+		p := &fromPeers{hub: h, client: client, man: man}
+		if name, ok, _ := f.hub.name(f.place); ok && f.source.has(fromHub) {
+			p.place, p.name = f.place, name
+		}
+		src, x, err := p.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m, err := f.opened(ctx, c, src, x)
+		if err != nil {
+			return nil, err
+		}
+		m.files = p.bundle
+		if err := m.bind(man, choosable); err != nil {
+			m.Close()
+			return nil, err
+		}
+		return m, nil
+	}
+	if f.place != "" && f.source.has(fromHub) {
+		f.path = f.place
+		return f.open(ctx, c)
+	}
+	return nil, usagef("the model %s of the invitation: %w, since %s. Give the path of its files behind the invitation", man.Name, errNotShared, why(man))
+}
+
+// openCached opens the invitation's model from a hub's cache on this machine, if all of it is
+// there and it is what the manifest says. No request leaves.
+func (f *modelFlags) openCached(ctx context.Context, c *computeFlags, man swarm.Manifest) (*openModel, error) {
+	name, ok, err := f.hub.name(f.place)
+	if err != nil || !ok {
+		return nil, errors.Join(err, fmt.Errorf("%s is no name at a hub", f.place))
+	}
+	cfg, err := f.hub.config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Offline = true
+	x := &fetched{hub: hub.New(cfg)}
+	if x.snap, err = x.hub.Open(ctx, name); err != nil {
+		return nil, err
+	}
+	if x.snap.Partly() {
+		x.Close()
+		return nil, fmt.Errorf("only a part of %s is here", f.place)
+	}
+	m, err := f.opened(ctx, c, weights.Source{Path: x.snap.Path}, x)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.compare(man, -1, model.Contents{}, false); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// bind takes over the manifest that the model's files were fetched by. Files that are not
+// what it describes are its founder's mistake, or lie.
+func (m *openModel) bind(man swarm.Manifest, choosable bool) error {
+	m.name = man.Name
+	if err := m.describe(); err != nil {
+		return err
+	}
+	switch {
+	case !balance.SameModel(m.man, man), m.man.Tokenizer != man.Tokenizer && !man.Tokenizer.IsZero():
+		return usagef("the files that the manifest %.12s names are not of the model that it describes: its founder made a mistake, or lies. Ask for another invitation", man.UID())
+	case !choosable && m.man.Class != man.Class:
+		return usagef("the swarm serves %s in the class %v, and the flags ask for %v: leave out --dtype, --quant and --kv-dtype", man.Name, man.Class, m.man.Class)
+	}
+	load, kv, ok := m.inClass(man.Class)
+	if !ok {
+		return usagef("the swarm serves %s in the class %v, which this device cannot give", man.Name, man.Class)
+	}
+	m.load, m.kv, m.man = load, kv, man
+	return nil
+}
