@@ -66,7 +66,7 @@ type treeFile struct {
 var treeDomain = content.NewDomain("whorl tree cache")
 
 func (d treeCache) path(file string) string {
-	return filepath.Join(string(d), treeDomain.Of([]byte(file)).String()[:32]+".tree.json")
+	return filepath.Join(string(d), treeDomain.Of([]byte(file)).String()[:32]+".json")
 }
 
 // tree names a file; fresh says that it was read for that. Files without a stamp are small.
@@ -144,5 +144,5 @@ func (f *nodeFlags) treeCache() treeCache {
 	if f.cacheDir == "" {
 		return ""
 	}
-	return treeCache(filepath.Join(f.cacheDir, "contents"))
+	return treeCache(filepath.Join(f.cacheDir, "trees"))
 }

@@ -49,11 +49,11 @@ func TestAcceptInvitation(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"all of it":       {sources{}, swarmFlags{swarm: "main"}, []string{word}, "garden [/ip4/203.0.113.7/tcp/31337" + addrOf + "] key owner/name [owner/name:Q4_0]"},
-		"other flags":     {sources{"swarm": fromFlag, "initial-peers": fromEnv}, swarmFlags{swarm: "mine", initialPeers: []string{"x"}, swarmKey: "file"}, []string{word}, "mine [x] none owner/name [owner/name:Q4_0]"},
-		"files of a path": {sources{}, swarmFlags{swarm: "main"}, []string{home, "/models/m"}, "garden [/ip4/203.0.113.7/tcp/31337" + addrOf + "] key owner/name [/models/m]"},
-		"no files":        {sources{}, swarmFlags{swarm: "main"}, []string{home}, "garden [/ip4/203.0.113.7/tcp/31337" + addrOf + "] key owner/name []"},
-		"no invitation":   {sources{}, swarmFlags{swarm: "main"}, []string{"owner/name"}, "main [] none  [owner/name]"},
+		"all of it":       {sources{}, swarmFlags{swarm: "main"}, []string{word}, "garden [/ip4/203.0.113.7/tcp/31337" + addrOf + "] key owner/name at owner/name:Q4_0 []"},
+		"other flags":     {sources{"swarm": fromFlag, "initial-peers": fromEnv}, swarmFlags{swarm: "mine", initialPeers: []string{"x"}, swarmKey: "file"}, []string{word}, "mine [x] none owner/name at owner/name:Q4_0 []"},
+		"files of a path": {sources{}, swarmFlags{swarm: "main"}, []string{home, "/models/m"}, "garden [/ip4/203.0.113.7/tcp/31337" + addrOf + "] key owner/name at  [/models/m]"},
+		"no files":        {sources{}, swarmFlags{swarm: "main"}, []string{home}, "garden [/ip4/203.0.113.7/tcp/31337" + addrOf + "] key owner/name at  []"},
+		"no invitation":   {sources{}, swarmFlags{swarm: "main"}, []string{"owner/name"}, "main [] none  at  [owner/name]"},
 	} {
 		f, m := c.flags, modelFlags{}
 		args, err := f.accept(c.from, &m, c.args)
@@ -61,12 +61,12 @@ func TestAcceptInvitation(t *testing.T) {
 		if f.key != nil {
 			key = "key"
 		}
-		got := strings.Join([]string{f.swarm, "[" + strings.Join(f.initialPeers, " ") + "]", key, m.name, "[" + strings.Join(args, " ") + "]"}, " ")
+		got := strings.Join([]string{f.swarm, "[" + strings.Join(f.initialPeers, " ") + "]", key, m.name, "at", m.place, "[" + strings.Join(args, " ") + "]"}, " ")
 		if err != nil || got != c.want {
 			t.Errorf("%s:\n got %s, %v\nwant %s", name, got, err, c.want)
 		}
 	}
-	for _, args := range [][]string{{"join"}, {"join", "owner/name"}, {"join", word[:len(word)-1]}, {"join", home}, {"chat", word + "a"}, {"invite", "--admin", "127.0.0.1:1"}} {
+	for _, args := range [][]string{{"join"}, {"join", "owner/name"}, {"join", word[:len(word)-1]}, {"chat", word + "a"}, {"invite", "--admin", "127.0.0.1:1"}} {
 		if r := whorl(t, "", nil, args...); r.code == exitDone {
 			t.Errorf("%q: exit %d", args, r.code)
 		}

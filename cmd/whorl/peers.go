@@ -33,10 +33,11 @@ type sourceFlag []string
 
 func (f *sourceFlag) add(fs *pflag.FlagSet) {
 	*f = sourceFlag{fromCache, fromSwarm, fromHub}
-	fs.StringSliceVar((*[]string)(f), "source", *f, "`LIST` of where bytes of a model may come from, asked in this order: cache (models of the hub that are on this machine), swarm (other nodes, for whoever has an invitation), hub; files of this machine are named as MODEL")
+	fs.StringSliceVar((*[]string)(f), "source", *f, "`LIST` of where a model may come from: cache (of hub models here), swarm (nodes, for guests), hub; asked in this order")
 }
 
-func (f sourceFlag) has(s string) bool { return slices.Contains(f, s) }
+// has tells whether a source may be asked; of a command without the flag all may.
+func (f sourceFlag) has(s string) bool { return f == nil || slices.Contains(f, s) }
 
 func (f sourceFlag) check() error {
 	for _, s := range f {
@@ -44,7 +45,7 @@ func (f sourceFlag) check() error {
 			return usagef("--source: %.40q is unknown: want some of cache, swarm, hub", s)
 		}
 	}
-	if len(f) == 0 {
+	if f != nil && len(f) == 0 {
 		return usagef("--source is empty: want some of cache, swarm, hub")
 	}
 	return nil
