@@ -104,6 +104,19 @@ type some struct {
 
 func (s some) Has(i int) bool { return s.has(i) }
 
+// together gives nothing before all holders were asked.
+type together struct {
+	memory
+	once sync.Once
+	all  *sync.WaitGroup
+}
+
+func (h *together) ReadAt(p []byte, off int64) (int, error) {
+	h.once.Do(h.all.Done)
+	h.all.Wait()
+	return h.memory.ReadAt(p, off)
+}
+
 func storeOf(t *testing.T, data []byte, from Holder) (*Store, Object) {
 	t.Helper()
 	s := new(Store)
@@ -138,13 +151,15 @@ func TestFetchFromSeveral(t *testing.T) {
 	data := random(9*wire.PieceSize+12345, 1)
 	var servers []*Server
 	var o Object
+	var asked sync.WaitGroup // until all three are: none gives anything before
+	asked.Add(3)
 	for _, name := range []swarm.PeerID{"a", "b", "c"} {
 		var s *Store
-		s, o = storeOf(t, data, memory(data))
+		s, o = storeOf(t, data, &together{memory: data, all: &asked})
 		servers = append(servers, w.node(name, s, nil))
 	}
 	w.node("other", new(Store), nil) // has nothing
-	c := w.client()
+	c := w.client(func(c *ClientConfig) { c.Patience = time.Minute })
 	hashes, err := c.Hashes(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
