@@ -23,7 +23,7 @@ type NodeStatus struct {
 	Batch      BatchStatus `json:"batch"`
 	Device     string      `json:"device,omitempty"`
 	Peers      int         `json:"peers"`
-	Reach      *Reach      `json:"reach,omitempty"` // whether others can dial it
+	Reach      *Reach      `json:"reach,omitempty"`   // whether others can dial it
 	Loading    *Loading    `json:"loading,omitempty"` // nil when nothing is being fetched
 }
 

@@ -39,7 +39,7 @@ type node struct {
 	public, admin *listener
 	net           *network
 	dial          *selfDialer
-	autoRelay     bool // others may reach the node through relays
+	autoRelay     bool     // others may reach the node through relays
 	share         *sharing // nil for nodes that have no model
 	loading       loading
 	trust         *memory
