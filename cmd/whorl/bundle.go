@@ -140,9 +140,10 @@ func splitHashes(raw []byte) []content.Hash {
 }
 
 // treeCache is where a node remembers the trees of files.
-func (f *nodeFlags) treeCache() treeCache {
-	if f.cacheDir == "" {
+func (f *dataFlags) treeCache(ctx context.Context) treeCache {
+	root, _ := f.root(ctx)
+	if root == "" {
 		return ""
 	}
-	return treeCache(filepath.Join(f.cacheDir, "trees"))
+	return treeCache(filepath.Join(root, "trees"))
 }

@@ -75,7 +75,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, sf shareFlags, hf *httpFlags,
 			m.Close()
 		}
 	}()
-	mf.hub.cache, mf.trees, nf.source = nf.cacheDir, nf.treeCache(), mf.place
+	mf.hub.cache, mf.trees, nf.source = nf.cacheDir, nf.treeCache(cmd.Context()), mf.place
 	if mf.path != "" {
 		var err error
 		if m, err = mf.open(cmd.Context(), cf); err != nil {

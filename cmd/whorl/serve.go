@@ -261,7 +261,7 @@ func (f *serveFlags) roles() []string {
 
 // run is the life of the node.
 func (f *serveFlags) run(cmd *cobra.Command) error {
-	f.model.hub.cache, f.model.trees = f.node.cacheDir, f.node.treeCache()
+	f.model.hub.cache, f.model.trees = f.node.cacheDir, f.node.treeCache(cmd.Context())
 	f.node.source = f.model.place
 	var m *openModel
 	defer func() { // after the node's end, and it may be opened late
