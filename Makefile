@@ -59,9 +59,9 @@ bench: build ## a first look at speed against this machine's ceilings, then Go b
 	bin/whorl bench model --shape 135m --quick
 	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...
 
-.PHONY: audits
-audits: ## how soon audits find liars of every kind, over 25 seeds
-	WHORL_AUDIT_RUNS=25 $(GO) test -count=1 -v -timeout 20m -run TestAuditsFindLiars ./internal/swarmtest
+.PHONY: liars
+liars: ## liars of every kind against audits and verified answers, over 100 seeds
+	WHORL_LIAR_RUNS=100 $(GO) test -count=1 -v -timeout 60m ./internal/swarmtest -run 'TestAuditsFindLiars|TestAuditsAndColluders|TestVerifiedAnswers'
 
 .PHONY: hostile
 hostile: ## attacks by strangers on real nodes, with 1,000 identities

@@ -249,9 +249,8 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) audi
 	}
 	e.audits.mu.Lock()
 	e.audits.counts.Results[v.Result]++
-	var likely []swarm.PeerID
 	if v.Result == audit.Disputed {
-		likely = e.audits.disputes.Add(v.Who[0], v.Who[1])
+		e.audits.disputes.Add(audit.Link{From: v.Who[0], To: v.Who[1]})
 	}
 	e.audits.mu.Unlock()
 	row := fmt.Sprintf("row %d of blocks %v", v.Row, g.span)
@@ -275,10 +274,7 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) audi
 			e.note(trust.Observation{Peer: p, Kind: trust.Wrong, Detail: row + ", " + short(v.Who)})
 		}
 	case audit.Disputed:
-		log.Warn("an audit found rows that differ, of a server that computes them right when asked directly: it or its sender is to blame", "row", v.Row, "sender", g.sender)
-		for _, p := range likely {
-			e.note(trust.Observation{Peer: p, Kind: trust.Accused, Detail: "rows of sessions that passed it and several others differ from what they computed when asked again"})
-		}
+		log.Warn("an audit found rows that differ, of a server that computes them right when asked directly: it or its sender is to blame, and routes keep them apart", "row", v.Row, "sender", g.sender)
 	}
 	return v
 }
@@ -303,7 +299,8 @@ type asker struct {
 	span swarm.Span
 }
 
-// Others is this node itself if it holds the span, else one of those that do, else a chain.
+// Others is this node itself if it holds the span, else one of those that do, else a chain; from
+// networks of which nobody was asked yet, if there are such.
 func (a *asker) Others(without []swarm.PeerID) []swarm.Hop {
 	view, err := a.e.cfg.Directory.View(a.ctx, a.ev.uid)
 	if err != nil {
@@ -314,14 +311,24 @@ func (a *asker) Others(without []swarm.PeerID) []swarm.Hop {
 		_, failed := avoid[r.Peer]
 		return failed || slices.Contains(without, r.Peer)
 	})
-	var holders []swarm.PeerID
+	near := func(p swarm.PeerID) bool { // to somebody who was asked already
+		at := a.e.prefix(p)
+		return at != "" && slices.ContainsFunc(without, func(w swarm.PeerID) bool { return a.e.prefix(w) == at })
+	}
+	var holders, far []swarm.PeerID
 	for _, r := range left.Servers {
 		if r.State == swarm.Online && r.Span.Contains(a.span) {
 			holders = append(holders, r.Peer)
+			if !near(r.Peer) {
+				far = append(far, r.Peer)
+			}
 		}
 	}
 	if slices.Contains(holders, a.e.cfg.Self) {
 		return []swarm.Hop{{Peer: a.e.cfg.Self, Span: a.span}}
+	}
+	if len(far) > 0 {
+		holders = far
 	}
 	if len(holders) > 0 {
 		return []swarm.Hop{{Peer: holders[int(a.e.draw()*float64(len(holders)))], Span: a.span}}
@@ -329,12 +336,17 @@ func (a *asker) Others(without []swarm.PeerID) []swarm.Hop {
 	if left.Manifest.Blocks == 0 {
 		left.Manifest = a.e.cfg.Manifest
 	}
-	found, err := route.Plan(route.Query{View: left, Range: a.span, Tokens: a.ev.opt.MaxLength, RTT: a.e.cfg.RTT, Params: a.e.cfg.Routing})
-	if err != nil {
-		return nil
+	q := route.Query{View: left, Range: a.span, Tokens: a.ev.opt.MaxLength, RTT: a.e.cfg.RTT, Params: a.e.cfg.Routing}
+	for _, q := range []route.Query{q.Without(near), q} {
+		if found, err := route.Plan(q); err == nil {
+			return found.Hops
+		}
 	}
-	return found.Hops
+	return nil
 }
+
+// Network is where a peer's address lies.
+func (a *asker) Network(p swarm.PeerID) string { return a.e.prefix(p) }
 
 // Replay feeds a chain the rows that went into the span.
 func (a *asker) Replay(hops []swarm.Hop, rows int) ([]content.Hash, error) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"whorl/client/audit"
 	"whorl/client/chain"
 	"whorl/client/plan"
 	"whorl/client/sample"
@@ -344,6 +345,10 @@ func (e *Engine) query(ctx context.Context, q route.Query, adapter *swarm.Adapte
 	q.RTT, q.Params = e.cfg.RTT, e.cfg.Routing
 	left, avoid, never := e.trusted(holding(view, adapter))
 	q.View, q.Avoid = left, avoid
+	e.audits.mu.Lock()
+	links := e.audits.disputes.Links()
+	e.audits.mu.Unlock()
+	q.Apart = func(from, to swarm.PeerID) bool { return links[audit.Link{From: from, To: to}] }
 	return q, never, nil
 }
 

@@ -1,59 +1,40 @@
 package audit
 
 import (
-	"slices"
+	"maps"
 
 	"whorl/swarm"
 )
 
 // maxDisputes bounds what is remembered of them.
-const maxDisputes = 256
+const maxDisputes = 1024
 
-// Disputes remembers pairs of which one sent other rows than it showed, or computed others than
-// it should, and nobody knows which. The zero value is empty. Not for concurrent use.
-type Disputes struct{ pairs [][2]swarm.PeerID }
+// Link is a way from one server to the next of a chain.
+type Link struct{ From, To swarm.PeerID }
 
-// Add takes a dispute in and lists who of the two is likely to blame: who had disputes with
-// more different peers than the other, and with two at least, where nobody likelier explains
-// them. That is no proof: liars
-// together can bring it upon an honest server, and it must cost seconds at most.
-func (d *Disputes) Add(a, b swarm.PeerID) []swarm.PeerID {
-	if b < a {
-		a, b = b, a
-	}
-	if pair := [2]swarm.PeerID{a, b}; !slices.Contains(d.pairs, pair) {
-		if len(d.pairs) >= maxDisputes {
-			d.pairs = slices.Delete(d.pairs, 0, 1)
-		}
-		d.pairs = append(d.pairs, pair)
-	}
-	switch na, nb := d.unexplained(a), d.unexplained(b); {
-	case na > nb && na >= 2:
-		return []swarm.PeerID{a}
-	case nb > na && nb >= 2:
-		return []swarm.PeerID{b}
-	}
-	return nil
+// Disputes remembers links of which one end lied: the first pushed other rows than it showed, or
+// the second made others of them than it should. Nobody can tell which, and liars could bring a
+// dispute upon an honest server, so that it costs neither of them anything: routes merely do not
+// take that link again while there is another. A liar ends up without neighbours. The zero value is
+// empty. Not for concurrent use.
+type Disputes struct {
+	links map[Link]bool // replaced, never changed
+	order []Link
 }
 
-// unexplained counts the different peers that a peer had disputes with, without those that had
-// more than it: they are likely to blame.
-func (d *Disputes) unexplained(p swarm.PeerID) int {
-	own, n := d.count(p), 0
-	for _, pair := range d.pairs {
-		if pair[0] == p && d.count(pair[1]) <= own || pair[1] == p && d.count(pair[0]) <= own {
-			n++
-		}
+// Add takes a dispute in; the oldest is forgotten for it if there are too many.
+func (d *Disputes) Add(l Link) {
+	if d.links[l] {
+		return
 	}
-	return n
+	links := map[Link]bool{l: true}
+	maps.Copy(links, d.links)
+	if d.order = append(d.order, l); len(d.order) > maxDisputes {
+		delete(links, d.order[0])
+		d.order = d.order[1:]
+	}
+	d.links = links
 }
 
-func (d *Disputes) count(p swarm.PeerID) int {
-	n := 0
-	for _, pair := range d.pairs {
-		if pair[0] == p || pair[1] == p {
-			n++
-		}
-	}
-	return n
-}
+// Links are those in dispute. The result does not change any more.
+func (d *Disputes) Links() map[Link]bool { return d.links }

@@ -26,6 +26,8 @@ type Asker interface {
 	// Replay has a chain compute the first rows anew, each server fed by the client, and names
 	// the results.
 	Replay(hops []swarm.Hop, rows int) ([]content.Hash, error)
+	// Network is where a peer's address lies, "" where that is unknown or says nothing.
+	Network(p swarm.PeerID) string
 }
 
 // Result is how an audit ended.
@@ -35,7 +37,7 @@ type Result uint8
 const (
 	Impossible Result = iota // nobody else computed the rows
 	Agreed                   // all rows are those of another holder
-	Judged                   // they differ, and others or this node itself said who is wrong
+	Judged                   // they differ, and others of two networks or this node itself said who is wrong
 	Suspected                // they differ, and there was nobody to judge
 	Disputed                 // they differ, and the server or its sender may be to blame
 	numResults
@@ -64,9 +66,10 @@ const (
 	// maxJudges is how many chains are asked after that: liars that do not collude give
 	// different rows, and cannot outvote two that are honest.
 	maxJudges = 4
-	// maxAgain is how often a server in the middle of a chain is asked itself: one that lies now
-	// and then is caught with several tries.
-	maxAgain = 8
+	// A server in the middle of a chain is asked itself this often, and for so many rows in all if
+	// that is more: one that lies now and then, and be it about a thousandth of its rows, is caught
+	// with several tries.
+	leastAgain, mostAgain, againRows = 8, 64, 4096
 )
 
 // vote is what one chain made of the row in question.
@@ -109,7 +112,7 @@ func Judge(c Claim, own swarm.PeerID, a Asker) Verdict {
 // again asks a server itself for the rows, until it gives one that is not that of a witness;
 // it is -1 if it gives none.
 func (j *judge) again(hops []swarm.Hop, witness []content.Hash) (row content.Hash, at int) {
-	for range maxAgain {
+	for range min(max(leastAgain, againRows/len(witness)), mostAgain) {
 		out, err := j.ask.Replay(hops, len(witness))
 		if err != nil || len(out) != len(witness) {
 			break
@@ -146,8 +149,9 @@ func (j *judge) next(rows, tries int) ([]swarm.Hop, []content.Hash) {
 	return nil, nil
 }
 
-// settle asks further chains about a row until two that share no server agree. Who gave
-// another row is a liar. A chain of several is not: which of them lied the audits of each say.
+// settle asks further chains about a row until two agree that share no server and no network:
+// identities cost nothing, and those at one address may all be of one liar. Who gave another row
+// is a liar. A chain of several is not: which of them lied the audits of each say.
 func (j *judge) settle(row int, votes []vote) Verdict {
 	for tries := 0; ; tries++ {
 		if right := j.agreed(votes); len(right) > 0 {
@@ -181,17 +185,29 @@ func (j *judge) settle(row int, votes []vote) Verdict {
 	return v
 }
 
-// agreed are two votes for the same row, or this node's own one; none if there are none.
+// agreed are two votes for the same row from different networks, or this node's own one; none if
+// there are none.
 func (j *judge) agreed(votes []vote) []vote {
 	for i, v := range votes {
 		if j.own != "" && len(v.hops) == 1 && v.hops[0].Peer == j.own {
 			return []vote{v}
 		}
-		if k := slices.IndexFunc(votes[i+1:], func(w vote) bool { return w.row == v.row }); k >= 0 {
+		if k := slices.IndexFunc(votes[i+1:], func(w vote) bool { return w.row == v.row && j.apart(&v, &w) }); k >= 0 {
 			return []vote{v, votes[i+1+k]}
 		}
 	}
 	return nil
+}
+
+// apart tells whether two votes have no network in common.
+func (j *judge) apart(v, w *vote) bool {
+	for _, p := range v.peers() {
+		at := j.ask.Network(p)
+		if at != "" && slices.ContainsFunc(w.peers(), func(q swarm.PeerID) bool { return j.ask.Network(q) == at }) {
+			return false
+		}
+	}
+	return true
 }
 
 // differs is the first row of a claim that is another one in out; -1 if none is.

@@ -33,6 +33,16 @@ type world struct {
 	holders []string
 	again   []string
 	asked   []string
+	at      string // networks of peers, such as "W=n V=n"; others say nothing
+}
+
+func (w *world) Network(p swarm.PeerID) string {
+	for _, s := range strings.Fields(w.at) {
+		if name, at, _ := strings.Cut(s, "="); name == string(p) {
+			return at
+		}
+	}
+	return ""
 }
 
 func (w *world) Others(without []swarm.PeerID) []swarm.Hop {
@@ -100,42 +110,65 @@ func TestJudge(t *testing.T) {
 		{"a chain is wrong: nobody knows who of it", "abc", "", "", []string{"W+X axc", "V abc"}, nil, "judged at 1: [] by [S V]"},
 		{"in the middle, and it lies again", "axc", "P", "", []string{"W abc", "V abc"}, []string{"abz"}, "judged at 2: [S] by [W V]"},
 		{"in the middle, and it lies at the third try", "axc", "P", "", []string{"W abc", "V abc"}, []string{"abc", "abc", "zbc"}, "judged at 0: [S] by [W V]"},
-		{"in the middle, and it is right when asked", "axc", "P", "", []string{"W abc", "V abc"}, []string{"abc", "abc", "abc", "abc", "abc", "abc", "abc", "abc", "xxx"}, "disputed at 1: [P S]"},
+		{"in the middle, and it is right when asked", "axc", "P", "", []string{"W abc", "V abc"}, append(slices.Repeat([]string{"abc"}, mostAgain), "xxx"), "disputed at 1: [P S]"},
 		{"in the middle, and it does not answer", "axc", "P", "", []string{"W abc", "V abc"}, nil, "disputed at 1: [P S]"},
 		{"in the middle, and the witness lies", "abc", "P", "", []string{"W axc", "V abc"}, []string{"abc"}, "judged at 1: [W] by [S V]"},
 	} {
 		w := &world{holders: c.holders, again: c.again}
 		v := Judge(Claim{Peer: "S", Sender: c.sender, Out: rows(c.claim)}, c.own, w)
-		got := v.Result.String()
-		switch v.Result {
-		case Judged:
-			got += fmt.Sprintf(" at %d: %v by %v", v.Row, v.Liars, v.By)
-		case Suspected, Disputed:
-			got += fmt.Sprintf(" at %d: %v", v.Row, v.Who)
-		}
-		if got != c.want {
+		if got := told(v); got != c.want {
 			t.Errorf("%s: %s, want %s (asked %v)", c.name, got, c.want, w.asked)
 		}
 	}
 }
 
-// Who quarrels with many is likely to blame, and not whom it quarrels with.
-func TestDisputes(t *testing.T) {
-	var d Disputes
+// Those of one network have one voice, however many they are and whomever they agree against.
+func TestJudgeNetworks(t *testing.T) {
 	for _, c := range []struct {
-		a, b swarm.PeerID
-		want string
+		name    string
+		claim   string
+		holders []string
+		at      string
+		want    string
 	}{
-		{"P", "a", "[]"}, {"P", "a", "[]"}, {"b", "P", "[P]"}, {"P", "c", "[P]"}, {"c", "d", "[]"}, {"P", "c", "[P]"},
+		{"two liars of one network, and nobody else", "abc", []string{"W axc", "V axc"}, "W=n V=n", "suspected at 1: [S W V]"},
+		{"an honest one of another network comes third", "abc", []string{"W axc", "V axc", "U abc"}, "W=n V=n", "judged at 1: [W V] by [S U]"},
+		{"the accused is of the witness's network", "axc", []string{"W axc", "V abc", "U abc"}, "S=n W=n", "agreed"},
+		{"the liar and its neighbour", "axc", []string{"W abc", "V axc", "U abc"}, "S=n V=n", "judged at 1: [S V] by [W U]"},
+		{"a chain of both networks", "axc", []string{"W abc", "V+X abc", "U abc"}, "W=n X=n", "judged at 1: [S] by [W V X U]"},
+		{"networks that say nothing", "axc", []string{"W abc", "V abc"}, "", "judged at 1: [S] by [W V]"},
 	} {
-		if got := fmt.Sprint(d.Add(c.a, c.b)); got != c.want {
-			t.Errorf("%s with %s: %s, want %s", c.a, c.b, got, c.want)
+		w := &world{holders: c.holders, at: c.at}
+		if got := told(Judge(Claim{Peer: "S", Out: rows(c.claim)}, "", w)); got != c.want {
+			t.Errorf("%s: %s, want %s (asked %v)", c.name, got, c.want, w.asked)
 		}
 	}
-	for i := range 3 * maxDisputes {
-		d.Add("x", swarm.PeerID(fmt.Sprint(i)))
+}
+
+// told is a verdict in short.
+func told(v Verdict) string {
+	switch v.Result {
+	case Judged:
+		return fmt.Sprintf("judged at %d: %v by %v", v.Row, v.Liars, v.By)
+	case Suspected, Disputed:
+		return fmt.Sprintf("%v at %d: %v", v.Result, v.Row, v.Who)
 	}
-	if len(d.pairs) > maxDisputes {
-		t.Errorf("%d pairs are kept", len(d.pairs))
+	return v.Result.String()
+}
+
+// A dispute is about one direction; the oldest are forgotten.
+func TestDisputes(t *testing.T) {
+	var d Disputes
+	before := d.Links()
+	d.Add(Link{"P", "a"})
+	d.Add(Link{"P", "a"})
+	if l := d.Links(); len(before) != 0 || len(l) != 1 || !l[Link{"P", "a"}] || l[Link{"a", "P"}] {
+		t.Errorf("%v, before %v", l, before)
+	}
+	for i := range maxDisputes {
+		d.Add(Link{"x", swarm.PeerID(fmt.Sprint(i))})
+	}
+	if l := d.Links(); len(l) != maxDisputes || len(d.order) != maxDisputes || l[Link{"P", "a"}] || !l[Link{"x", "0"}] {
+		t.Errorf("%d of %d are kept", len(l), len(d.order))
 	}
 }

@@ -70,9 +70,11 @@ type audited struct {
 	w    *World
 	e    *client.Engine
 	seen *observer
+	// liars are those that were not found, with the sessions that each had.
+	liars map[swarm.PeerID]int
 }
 
-func newAudited(t *testing.T, seed uint64, lie string) *audited {
+func newAudited(t *testing.T, seed uint64, lie func(*rand.Rand) func([]float32, int), change func(*client.Config)) *audited {
 	r := rand.New(rand.NewPCG(seed, 9))
 	var mu sync.Mutex
 	draw := func() float64 {
@@ -84,16 +86,21 @@ func newAudited(t *testing.T, seed uint64, lie string) *audited {
 	for i := range 4 {
 		servers = append(servers, fmt.Sprintf("first%d 0:3", i), fmt.Sprintf("last%d 3:6", i))
 	}
-	a := &audited{}
+	a := &audited{liars: map[swarm.PeerID]int{}}
 	a.w, a.e, a.seen = scene(t, seed, quick, func(c *client.Config) {
 		c.Draw = draw
 		c.RTT = func(swarm.PeerID) (time.Duration, bool) {
 			return time.Duration(1 + draw()*float64(50*time.Millisecond)), true
 		}
+		if change != nil {
+			change(c)
+		}
 	}, servers...)
 	for i := range 2 {
 		for _, s := range []string{"liar-first%d 0:3", "liar-last%d 3:6"} {
-			begin(t, a.w, fmt.Sprintf(s, i), FakeLoader{Delay: quick.Delay, Lie: lies[lie](rand.New(rand.NewPCG(seed, uint64(100+i+len(s)))))})
+			name := fmt.Sprintf(s, i)
+			a.liars[swarm.PeerID(strings.Fields(name)[0])] = 0
+			begin(t, a.w, name, FakeLoader{Delay: quick.Delay, Lie: lie(rand.New(rand.NewPCG(seed, uint64(100+i+len(s)))))})
 		}
 	}
 	ctx, end := context.WithCancel(t.Context())
@@ -119,15 +126,14 @@ func (a *audited) session(t *testing.T, rows, i int) []swarm.PeerID {
 	return peers
 }
 
-// found are the liars that this node holds to be proven, with others that it refuses to ask. One
-// that is beside a liar may be left alone for seconds while others hold its blocks (ADR 0016:
-// disputes), which costs it nothing else.
+// found are the liars that this node holds to be proven, with the honest servers that it avoids,
+// were it for seconds.
 func (a *audited) found() (liars map[swarm.PeerID]bool, innocent []string) {
 	liars = map[swarm.PeerID]bool{}
 	for _, s := range a.seen.Standings(time.Now()) {
 		liar := strings.HasPrefix(string(s.Peer), "liar")
 		switch {
-		case s.Avoid != nil && !liar && (s.Avoid.Never || s.Avoid.Until.Sub(s.Avoid.Since) > time.Minute):
+		case s.Avoid != nil && !liar:
 			innocent = append(innocent, fmt.Sprintf("%s: %s", s.Peer, s.Avoid.Reason))
 		case s.Avoid != nil && s.Avoid.Kind == trust.Proven:
 			liars[s.Peer] = true
@@ -137,13 +143,9 @@ func (a *audited) found() (liars map[swarm.PeerID]bool, innocent []string) {
 }
 
 // Audits find who lies in every session within 20 of its sessions, and who flips one bit in a
-// thousandth of the rows within 60, in the median; no honest server is held to be a liar.
-// WHORL_AUDIT_RUNS has more seeds.
+// thousandth of the rows within 60, in the median; no honest server is ever avoided.
 func TestAuditsFindLiars(t *testing.T) {
-	runs := 2
-	if n, err := strconv.Atoi(os.Getenv("WHORL_AUDIT_RUNS")); err == nil {
-		runs = n
-	}
+	runs := liarRuns(2)
 	for _, lie := range slices.Sorted(maps.Keys(lies)) {
 		t.Run(lie, func(t *testing.T) {
 			within, rows := 20, 4
@@ -162,12 +164,20 @@ func TestAuditsFindLiars(t *testing.T) {
 	}
 }
 
+// liarRuns is how many seeds a test about liars has; `make liars` asks for more.
+func liarRuns(n int) int {
+	if more, err := strconv.Atoi(os.Getenv("WHORL_LIAR_RUNS")); err == nil {
+		return more
+	}
+	return n
+}
+
 // huntLiars has sessions until all liars are found or had more sessions than they may, and
 // gives how many each had until it was found.
 func huntLiars(t *testing.T, seed uint64, lie string, within, rows int) []int {
-	a := newAudited(t, seed, lie)
-	liars := map[swarm.PeerID]int{"liar-first0": 0, "liar-first1": 0, "liar-last0": 0, "liar-last1": 0}
+	a := newAudited(t, seed, lies[lie], nil)
 	var after []int
+	liars := a.liars
 	for i := 0; len(liars) > 0; i++ {
 		for _, p := range a.session(t, rows, i) {
 			if _, hunted := liars[p]; hunted {
@@ -189,9 +199,8 @@ func huntLiars(t *testing.T, seed uint64, lie string, within, rows int) []int {
 	return after
 }
 
-// A server that pushes other rows than it shows the client brings no proof upon the honest one
-// behind it: of the two it is the one that has disputes with several, and is avoided for
-// seconds.
+// A server that pushes other rows than it shows the client brings nothing upon the honest ones
+// behind it: routes keep it apart from one after the other, and it ends up without neighbours.
 func TestPusherOfOtherRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		draw := rand.New(rand.NewPCG(3, 3))
@@ -201,7 +210,7 @@ func TestPusherOfOtherRows(t *testing.T) {
 			c.RTT = func(swarm.PeerID) (time.Duration, bool) {
 				return time.Duration(1 + c.Draw()*float64(50*time.Millisecond)), true
 			}
-		}, "liar 0:3", "a 3:6", "b 3:6", "c 3:6")
+		}, "liar 0:3", "other 0:3", "a 3:6", "b 3:6", "c 3:6")
 		w.Server("liar").Lies(func(proto string, kind wire.Type, frame []byte) []byte {
 			if proto == wire.ProtoPush && kind == wire.TypeRows {
 				frame[len(frame)-2] ^= 1
@@ -211,25 +220,59 @@ func TestPusherOfOtherRows(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { e.Audit(ctx); close(done) }()
-		a := &audited{w, e, seen}
-		accused := false
-		for i := range 12 {
-			a.session(t, 4, i)
+		a := &audited{w: w, e: e, seen: seen}
+		last := 0 // session over the liar
+		for i := range 30 {
+			if slices.Contains(a.session(t, 4, i), "liar") {
+				last = i
+			}
 			for _, s := range seen.Standings(time.Now()) {
-				switch {
-				case s.Avoid != nil && s.Peer != "liar":
+				if s.Avoid != nil {
 					t.Errorf("session %d: %s is avoided: %s", i, s.Peer, s.Avoid.Reason)
-				case s.Avoid != nil && s.Avoid.Kind == trust.Accused:
-					accused = true
 				}
 			}
 		}
-		if n := e.Audits().Results[audit.Disputed]; !accused || n == 0 {
-			t.Errorf("accused: %v after %d disputes", accused, n)
+		if n := e.Audits().Results[audit.Disputed]; last > 20 || n != 3 {
+			t.Errorf("the liar was last asked in session %d, after %d disputes", last, n)
 		}
 		end()
 		<-done
 	})
+}
+
+// Liars with one address that tell one lie prove nothing against the honest, in whichever role they
+// are drawn, and are found like others.
+func TestAuditsAndColluders(t *testing.T) {
+	for seed := range uint64(liarRuns(2)) {
+		synctest.Test(t, func(t *testing.T) {
+			same := func(*rand.Rand) func([]float32, int) {
+				return func(rows []float32, hidden int) {
+					for i := 0; i < len(rows); i += hidden {
+						rows[i] = math.Float32frombits(math.Float32bits(rows[i]) ^ 2)
+					}
+				}
+			}
+			a := newAudited(t, seed, same, func(c *client.Config) {
+				c.Prefix = func(p swarm.PeerID) string {
+					if strings.HasPrefix(string(p), "liar") {
+						return "203.0.113.0/24"
+					}
+					return "of " + string(p)
+				}
+			})
+			for i := range 40 {
+				a.session(t, 4, i)
+				if _, innocent := a.found(); len(innocent) > 0 {
+					t.Fatalf("seed %d, session %d: honest servers are avoided: %v", seed, i, innocent)
+				}
+			}
+			for p := range a.liars { // three were proven; for their sake the whole network is avoided
+				if _, avoided := a.seen.Judge(p, "203.0.113.0/24", time.Now()); !avoided {
+					t.Errorf("seed %d: after 40 sessions %s is not avoided", seed, p)
+				}
+			}
+		})
+	}
 }
 
 // In the long run audits compute again about as many rows as their rate says, and no more than

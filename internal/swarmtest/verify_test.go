@@ -119,7 +119,7 @@ func TestVerifiedAnswers(t *testing.T) {
 	slices.Sort(kinds)
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			for seed := range uint64(2) {
+			for seed := range uint64(liarRuns(2)) {
 				synctest.Test(t, func(t *testing.T) {
 					n, tokens := 2+int(seed%2), 12
 					if strings.Contains(kind, "thousandth") {

@@ -34,6 +34,8 @@ type Params struct {
 	// NoCache is charged for a server whose free cache is too small now: about what one
 	// waits until another session ends.
 	NoCache time.Duration
+	// Apart is charged for a link that is to be kept out of chains.
+	Apart time.Duration
 	// Banned is charged for a server that failed lately, on top of being considered only
 	// where nobody else holds a block: a chain enters as few of them as it can.
 	Banned time.Duration
@@ -51,6 +53,7 @@ func DefaultParams() Params {
 		Hearsay:       time.Minute,            // above any chain of servers that answer, below one that failed
 		MinRPS:        0.001,                  // a block in a quarter of an hour is no server
 		NoCache:       10 * time.Second,       // Petals' figure
+		Apart:         time.Minute,            // above any chain of other links
 		Banned:        time.Hour,              // above any chain of healthy servers
 	}
 }
@@ -58,7 +61,7 @@ func DefaultParams() Params {
 // Validate refuses parameters that make no sense.
 func (p Params) Validate() error {
 	if p.HopOverhead < 0 || p.UnknownRTT < 0 || p.MaxDelay <= 0 || p.DefaultRPS <= 0 || p.MinRPS <= 0 || p.NoCache < 0 || p.Banned < 0 ||
-		p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 {
+		p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 {
 		return errors.New("route: parameters must not be negative, and MaxDelay, the rates and ObservedTimes must be positive")
 	}
 	return nil
@@ -127,5 +130,9 @@ func (q *Query) link(from *swarm.Record, to swarm.PeerID) time.Duration {
 	ms, known := from.NextRTT[to]
 	// In milliseconds first: a record may claim more than a Duration holds.
 	ms = min(ms, 2*float64(q.Params.MaxDelay)/float64(time.Millisecond))
-	return q.Params.delay(time.Duration(ms*float64(time.Millisecond)), known)
+	way := q.Params.delay(time.Duration(ms*float64(time.Millisecond)), known)
+	if q.Apart != nil && q.Apart(from.Peer, to) {
+		way += q.Params.Apart
+	}
+	return way
 }

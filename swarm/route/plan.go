@@ -20,6 +20,9 @@ type Query struct {
 	Sequences int
 	// Avoid holds peers that failed, with the time of the last failure.
 	Avoid map[swarm.PeerID]time.Time
+	// Apart tells whether the link from one server to another is to be taken only where there is
+	// no way around it; nil for no such link.
+	Apart func(from, to swarm.PeerID) bool
 	// RTT is the client's round trip to a peer, false if unknown; nil knows none.
 	RTT func(swarm.PeerID) (time.Duration, bool)
 	// Observed is the rate at which the client saw a server compute, in tokens per second

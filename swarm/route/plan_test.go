@@ -90,6 +90,8 @@ func parse(text string) (Query, error) {
 	q.View.Manifest = swarm.Manifest{Name: "toy", Blocks: 12}
 	rtt := map[swarm.PeerID]time.Duration{}
 	q.RTT = func(p swarm.PeerID) (time.Duration, bool) { d, ok := rtt[p]; return d, ok }
+	apart := map[[2]swarm.PeerID]bool{}
+	q.Apart = func(from, to swarm.PeerID) bool { return apart[[2]swarm.PeerID{from, to}] }
 	seen := map[swarm.PeerID]float64{}
 	q.Observed = func(p swarm.PeerID) (float64, bool) { f, ok := seen[p]; return f, ok }
 	var records []swarm.Record
@@ -128,6 +130,8 @@ func parse(text string) (Query, error) {
 				i := slices.IndexFunc(records, func(r swarm.Record) bool { return r.Peer == swarm.PeerID(words[1]) })
 				records[i].NextRTT[swarm.PeerID(words[2])] = float64(d) / float64(time.Millisecond)
 			}
+		case "apart":
+			apart[[2]swarm.PeerID{swarm.PeerID(words[1]), swarm.PeerID(words[2])}] = true
 		case "plan":
 			err = plan(words[1:], &q)
 		default:
