@@ -72,10 +72,10 @@ const (
 	leastAgain, mostAgain, againRows = 8, 64, 4096
 )
 
-// vote is what one chain made of the row in question.
+// vote is what one chain made of the rows, zero where that is not known.
 type vote struct {
 	hops []swarm.Hop
-	row  content.Hash
+	out  []content.Hash
 }
 
 func (v *vote) peers() []swarm.PeerID {
@@ -98,30 +98,29 @@ func Judge(c Claim, own swarm.PeerID, a Asker) Verdict {
 	if row < 0 {
 		return Verdict{Result: Agreed}
 	}
-	accused := vote{[]swarm.Hop{{Peer: c.Peer, Span: c.Span}}, c.Out[row]}
+	accused := vote{[]swarm.Hop{{Peer: c.Peer, Span: c.Span}}, c.Out}
 	if c.Sender != "" {
-		again, at := j.again(accused.hops, out)
-		if at < 0 {
+		if accused.out = j.again(accused.hops, out); accused.out == nil {
 			return Verdict{Result: Disputed, Row: row, Who: []swarm.PeerID{c.Sender, c.Peer}}
 		}
-		row, accused.row = at, again
+		row = differs(accused.out, out)
 	}
-	return j.settle(row, []vote{accused, {witness, out[row]}})
+	return j.settle(row, []vote{accused, {witness, out}})
 }
 
-// again asks a server itself for the rows, until it gives one that is not that of a witness;
-// it is -1 if it gives none.
-func (j *judge) again(hops []swarm.Hop, witness []content.Hash) (row content.Hash, at int) {
+// again asks a server itself for the rows, until it gives others than a witness; nil if it does
+// not.
+func (j *judge) again(hops []swarm.Hop, witness []content.Hash) []content.Hash {
 	for range min(max(leastAgain, againRows/len(witness)), mostAgain) {
 		out, err := j.ask.Replay(hops, len(witness))
 		if err != nil || len(out) != len(witness) {
 			break
 		}
-		if at := differs(out, witness); at >= 0 {
-			return out[at], at
+		if differs(out, witness) >= 0 {
+			return out
 		}
 	}
-	return row, -1
+	return nil
 }
 
 // judge is an audit under way.
@@ -149,16 +148,17 @@ func (j *judge) next(rows, tries int) ([]swarm.Hop, []content.Hash) {
 	return nil, nil
 }
 
-// settle asks further chains about a row until two agree that share no server and no network:
-// identities cost nothing, and those at one address may all be of one liar. Who gave another row
-// is a liar. A chain of several is not: which of them lied the audits of each say.
+// settle asks further chains until two agree that share no server and no network: identities
+// cost nothing, and those at one address may all be of one liar. They must agree about all rows:
+// two liars may have altered the same bit of one. Who gave others is a liar. A chain of several is
+// not: which of them lied the audits of each say. The row is where the first two differ.
 func (j *judge) settle(row int, votes []vote) Verdict {
 	for tries := 0; ; tries++ {
 		if right := j.agreed(votes); len(right) > 0 {
 			v := Verdict{Result: Judged, Row: row}
 			for i := range votes {
 				switch {
-				case votes[i].row == right[0].row:
+				case votes[i].agrees(&right[0]):
 					v.By = append(v.By, votes[i].peers()...)
 				case len(votes[i].hops) == 1:
 					v.Liars = append(v.Liars, votes[i].hops[0].Peer)
@@ -169,14 +169,14 @@ func (j *judge) settle(row int, votes []vote) Verdict {
 		if tries == maxJudges {
 			break
 		}
-		hops, out := j.next(row+1, 1)
+		hops, out := j.next(len(votes[1].out), 1)
 		if len(hops) == 0 {
 			if len(j.ask.Others(j.asked)) == 0 {
 				break
 			}
 			continue
 		}
-		votes = append(votes, vote{hops, out[row]})
+		votes = append(votes, vote{hops, out})
 	}
 	v := Verdict{Result: Suspected, Row: row}
 	for i := range votes {
@@ -185,18 +185,28 @@ func (j *judge) settle(row int, votes []vote) Verdict {
 	return v
 }
 
-// agreed are two votes for the same row from different networks, or this node's own one; none if
+// agreed are two votes for the same rows from different networks, or this node's own one; none if
 // there are none.
 func (j *judge) agreed(votes []vote) []vote {
 	for i, v := range votes {
 		if j.own != "" && len(v.hops) == 1 && v.hops[0].Peer == j.own {
 			return []vote{v}
 		}
-		if k := slices.IndexFunc(votes[i+1:], func(w vote) bool { return w.row == v.row && j.apart(&v, &w) }); k >= 0 {
+		if k := slices.IndexFunc(votes[i+1:], func(w vote) bool { return w.agrees(&v) && j.apart(&v, &w) }); k >= 0 {
 			return []vote{v, votes[i+1+k]}
 		}
 	}
 	return nil
+}
+
+// agrees tells whether two votes are the same in all rows that both have.
+func (v *vote) agrees(w *vote) bool {
+	for i := range min(len(v.out), len(w.out)) {
+		if a, b := v.out[i], w.out[i]; a != b && !a.IsZero() && !b.IsZero() {
+			return false
+		}
+	}
+	return true
 }
 
 // apart tells whether two votes have no network in common.

@@ -105,6 +105,7 @@ func TestJudge(t *testing.T) {
 		{"those who could are full", "axc", "", "", []string{"W abc", "V", "U"}, nil, "suspected at 1: [S W]"},
 		{"one of them has room", "axc", "", "", []string{"W abc", "V", "U abc"}, nil, "judged at 1: [S] by [W U]"},
 		{"this node needs no third", "axc", "", "W", []string{"W abc"}, nil, "judged at 1: [S] by [W]"},
+		{"two liars that agree about one row by chance", "abc", "", "", []string{"W xbc", "V xby", "U abc"}, nil, "judged at 0: [W V] by [S U]"},
 		{"this node is the third", "axc", "", "V", []string{"W ayc", "V abc"}, nil, "judged at 1: [S W] by [V]"},
 		{"a chain is right", "axc", "", "", []string{"W+X abc", "V abc"}, nil, "judged at 1: [S] by [W X V]"},
 		{"a chain is wrong: nobody knows who of it", "abc", "", "", []string{"W+X axc", "V abc"}, nil, "judged at 1: [] by [S V]"},
