@@ -139,14 +139,23 @@ func (f *nodeFlags) startAt(ctx context.Context, h home, reg prometheus.Register
 	return n, nil
 }
 
-// clientAddr is what a command that only asks listens on: nobody dials it.
-const clientAddr = "/ip4/127.0.0.1/tcp/0"
+// clientMaddrs are what a command that only asks listens on. Nobody dials it but those servers
+// behind routers that it has reached through a relay, and that it wants to meet without.
+func (f *swarmFlags) clientMaddrs() []string {
+	if !slices.ContainsFunc(f.initialPeers, func(a string) bool { return !p2p.IPOf(a).IsLoopback() }) {
+		return []string{"/ip4/127.0.0.1/tcp/0"}
+	}
+	if f.private() {
+		return p2p.TCPOnly(p2p.DefaultMaddrs(0))
+	}
+	return p2p.DefaultMaddrs(0)
+}
 
 // start joins the swarm as somebody who only asks.
 func (f *swarmFlags) start(ctx context.Context) (*network, error) {
 	dc := dir.DefaultConfig()
 	dc.Swarm, dc.Bootstrap, dc.Client = f.swarm, f.initialPeers, true
-	n, err := startNetwork(ctx, p2p.Config{SwarmKeyPath: f.swarmKey, SwarmKey: f.key, HostMaddrs: []string{clientAddr}}, dc)
+	n, err := startNetwork(ctx, p2p.Config{SwarmKeyPath: f.swarmKey, SwarmKey: f.key, HostMaddrs: f.clientMaddrs()}, dc)
 	if err != nil {
 		return nil, err
 	}

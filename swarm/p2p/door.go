@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -208,11 +209,26 @@ func (e *entry) Done() {
 	e.done()
 }
 
-// placed is a stream that knows from which prefix it comes; see wire.Net.
+// placed is a stream that knows from which prefix it comes; see wire.Net. What was written
+// before Close is delivered, also if Reset follows, as it does where a handler returns: QUIC
+// would drop it.
 type placed struct {
 	network.Stream
-	net string
+	net    string
+	closed atomic.Bool
 }
 
 // Net names the prefix, "" for one that has no share of its own.
 func (s *placed) Net() string { return s.net }
+
+func (s *placed) Close() error {
+	s.closed.Store(true)
+	return s.Stream.Close()
+}
+
+func (s *placed) Reset() error {
+	if s.closed.Load() {
+		return nil
+	}
+	return s.Stream.Reset()
+}

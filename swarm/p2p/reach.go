@@ -101,7 +101,8 @@ func sendReach(w io.Writer, v any) error {
 func (h *Host) answerReach(ctx context.Context, from swarm.PeerID, s wire.Stream) {
 	s.SetDeadline(time.Now().Add(reachTime))
 	var q reachQuestion
-	if decodeReach(s, &q) != nil || !h.member(from) {
+	if err := decodeReach(s, &q); err != nil || !h.member(from) {
+		h.log.Debug("question about reachability refused", "peer", from, "member", h.member(from), "reason", err)
 		return
 	}
 	who := budget.Who{Peer: string(from), Net: wire.Net(s)}
@@ -169,12 +170,18 @@ func (h *Host) askReach(ctx context.Context, n int, q reachQuestion, but peer.ID
 		asking.Go(func() {
 			s, err := h.h.NewStream(lnet.WithNoDial(ctx, "reachability"), p, protoReach)
 			if err != nil {
+				h.log.Debug("cannot ask about reachability", "peer", p, "reason", err)
 				return
 			}
 			defer s.Reset()
 			defer context.AfterFunc(ctx, func() { s.Reset() })()
 			var a reachAnswer
-			if sendReach(s, q) == nil && decodeReach(s, &a) == nil {
+			err = sendReach(s, q)
+			if err == nil {
+				err = decodeReach(s, &a)
+			}
+			h.log.Debug("answer about reachability", "peer", p, "asked", q.Addrs, "answer", a, "reason", err)
+			if err == nil {
 				mu.Lock()
 				out = append(out, a)
 				mu.Unlock()

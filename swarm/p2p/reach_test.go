@@ -232,7 +232,7 @@ func TestRelayRates(t *testing.T) {
 	if err := limits.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	r := &relaying{limits: limits, peers: map[peer.ID]*rate.Limiter{}, all: rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)), member: func(p peer.ID) bool { return p == "m" }}
+	r := &relaying{limits: limits, peers: map[peer.ID]*rate.Limiter{}, asked: map[peer.ID]time.Time{}, all: rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)), member: func(p peer.ID) bool { return p == "m" }}
 	if !r.AllowReserve("m", nil) || r.AllowReserve("x", nil) || !r.AllowConnect("m", nil, "y") || r.AllowConnect("x", nil, "m") {
 		t.Error("strangers are served, or members are not")
 	}

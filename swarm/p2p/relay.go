@@ -68,13 +68,14 @@ type relaying struct {
 	open    atomic.Int64 // circuits
 	metrics relayMetrics
 
-	mu    sync.Mutex // guards peers
+	mu    sync.Mutex // guards all below
 	peers map[peer.ID]*rate.Limiter
+	asked map[peer.ID]time.Time // who may be reached through this node: when they asked last
 }
 
 func newRelaying(limits RelayLimits, member func(peer.ID) bool, reg prometheus.Registerer) *relaying {
 	return &relaying{
-		limits: limits, member: member, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{},
+		limits: limits, member: member, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{}, asked: map[peer.ID]time.Time{},
 		all: rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)),
 	}
 }
@@ -114,7 +115,29 @@ func (h *Host) relayAsNeeded() {
 }
 
 // AllowReserve is asked before a node may be reached through this one.
-func (r *relaying) AllowReserve(p peer.ID, _ ma.Multiaddr) bool { return r.member(p) }
+func (r *relaying) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
+	if !r.member(p) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if r.asked[p] = now; len(r.asked) > maxProven {
+		forget(r.asked, func(at time.Time) time.Time { return at }, now.Add(-relayTTL))
+	}
+	return true
+}
+
+// relayed tells whether a peer lately asked to be reached through this node.
+func (h *Host) relayed(p peer.ID) bool {
+	if h.relaying == nil {
+		return false
+	}
+	h.relaying.mu.Lock()
+	defer h.relaying.mu.Unlock()
+	at, ok := h.relaying.asked[p]
+	return ok && time.Since(at) < relayTTL
+}
 
 // AllowConnect is asked before somebody may reach one.
 func (r *relaying) AllowConnect(src peer.ID, _ ma.Multiaddr, _ peer.ID) bool {

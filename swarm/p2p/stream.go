@@ -29,14 +29,16 @@ func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Str
 	if err == nil && h.moves(id, proto) {
 		var m wire.Stream
 		if m, err = h.dialMoving(ctx, id, proto); err == nil {
+			h.log.Debug("stream through a relay", "peer", p, "protocol", proto)
 			h.use(p, proto)
 			return m, nil
 		}
 	} else if err == nil {
 		var s network.Stream
 		if s, err = h.h.NewStream(ctx, id, protocol.ID(proto)); err == nil {
+			h.log.Debug("stream", "peer", p, "protocol", proto, "addr", s.Conn().RemoteMultiaddr())
 			h.use(p, proto)
-			return s, nil
+			return &placed{Stream: s}, nil
 		}
 	}
 	e := &swarm.Error{Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Peer: p, Message: "cannot dial peer " + p.Short() + ": " + reason(err)}
@@ -128,8 +130,9 @@ func (h *Host) Handle(proto string, f func(ctx context.Context, from swarm.PeerI
 		// libp2p's goroutine lends itself, but only background is waited for by Close.
 		if !h.background(func() {
 			defer close(done)
-			defer s.Reset()
-			f(ctx, swarm.PeerID(s.Conn().RemotePeer().String()), &placed{s, h.NetOf(s.Conn().RemoteMultiaddr())})
+			in := &placed{Stream: s, net: h.NetOf(s.Conn().RemoteMultiaddr())}
+			defer in.Reset()
+			f(ctx, swarm.PeerID(s.Conn().RemotePeer().String()), in)
 		}) {
 			s.Reset()
 			return

@@ -53,6 +53,31 @@ func TestTransports(t *testing.T) {
 	}
 }
 
+// What a handler has written when it closes the stream and returns comes whole, over both
+// transports.
+func TestAnswersComeWhole(t *testing.T) {
+	b := newHost(t, Config{HostMaddrs: []string{loopTCP, loopQUIC}})
+	answer := make([]byte, 200_000)
+	b.Handle("/answer", func(_ context.Context, _ swarm.PeerID, s wire.Stream) {
+		s.Write(answer)
+		s.Close()
+	})
+	for _, addr := range b.ListenAddrs() {
+		a := newHost(t, Config{})
+		a.AddAddrs(b.ID(), []string{addr})
+		for range 20 {
+			s, err := a.Dial(t.Context(), b.ID(), "/answer")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := io.Copy(io.Discard, s); err != nil || n != int64(len(answer)) {
+				t.Fatalf("%s: %d bytes of %d, %v", addr, n, len(answer), err)
+			}
+			s.Close()
+		}
+	}
+}
+
 // With a swarm key nothing listens on UDP, and asking for it says why not.
 func TestKeyMeansTCP(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "swarm.key")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -73,7 +74,16 @@ func (h *Host) Proves(ctx context.Context, p swarm.PeerID, addrs []string) bool 
 	}
 	for _, s := range addrs {
 		a, err := ma.NewMultiaddr(s)
-		if err != nil || !h.gate.allow(id, a, time.Now()) {
+		if err != nil {
+			continue
+		}
+		if isRelayed(a) && relayOf(a) == h.h.ID() {
+			if h.direct(id) && h.relayed(id) {
+				return true // through this very node
+			}
+			continue
+		}
+		if !h.gate.allow(id, a, time.Now()) {
 			continue
 		}
 		t := sw.TransportForDialing(a)
@@ -87,7 +97,11 @@ func (h *Host) Proves(ctx context.Context, p swarm.PeerID, addrs []string) bool 
 			}
 			return c.Close()
 		}); err == nil && !late {
-			h.gate.prove(id, ipOf(a), time.Now())
+			at := ipOf(a)
+			if isRelayed(a) { // it is there, and not at that machine
+				at = netip.Addr{}
+			}
+			h.gate.prove(id, at, time.Now())
 			return true
 		}
 	}
