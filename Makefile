@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT_TIME = $(shell git log -1 --format=%ct)
 MODEL_FILE := models/SmolLM2-135M-Instruct.Q4_1.gguf
 BROWSER := internal/e2e/browser
 
@@ -15,6 +16,19 @@ help: ## list the commands
 build: ## build bin/whorl
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/whorl ./cmd/whorl
 
+.PHONY: release
+release: ## binaries, archives, lists of modules and checksums for all systems, in dist/ (TARGETS=linux/amd64)
+	$(GO) run ./internal/release -version "$(VERSION)" -time "$(COMMIT_TIME)" -out dist $(if $(TARGETS),-targets "$(TARGETS)")
+
+.PHONY: release-check
+release-check: ## make a release twice, in two folders and with two caches, and compare (TARGETS=linux/amd64)
+	scripts/release-check.sh $(TARGETS)
+
+.PHONY: image
+image: TARGETS := linux/$(shell $(GO) env GOARCH)
+image: release ## a container image from that binary
+	docker build --build-arg TARGETARCH=$(shell $(GO) env GOARCH) --tag whorl .
+
 .PHONY: model
 model: ## fetch the small real model into models/
 	scripts/get-model.sh
@@ -24,7 +38,7 @@ run: build ## a whole swarm here: three servers, gateway, dashboard, an answer (
 	scripts/run.sh
 
 .PHONY: deps
-deps: ## install what the tests need: the model, Postgres, Chromium, playwright-core
+deps: ## install what the tests need: the model, Postgres, Chromium, playwright-core, docker-compose
 	scripts/test-deps.sh
 
 .PHONY: test
@@ -78,4 +92,4 @@ fixtures: ## make test data again with Python (installs torch: 6 GB)
 
 .PHONY: clean
 clean: ## remove what was built and fetched
-	rm -rf bin artifacts models $(BROWSER)/node_modules
+	rm -rf bin dist artifacts models $(BROWSER)/node_modules

@@ -91,6 +91,7 @@ type nodeFlags struct {
 	autoRelay     bool // be reached through relays if nobody can dial this node
 	noMapping     bool
 	readyFile     string
+	inviteFile    string
 	printConfig   bool
 }
 
@@ -117,6 +118,7 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	f.relay.add(fs)
 	fs.BoolVar(&f.noMapping, "no-port-mapping", false, "do not ask the router (UPnP, NAT-PMP) to forward the port")
 	fs.StringVar(&f.readyFile, "ready-file", "", "`FILE` written as JSON once the node is usable")
+	fs.StringVar(&f.inviteFile, "invitation-file", "", "`FILE` that an invitation is written to once the node is usable; other nodes take it as @FILE")
 	fs.BoolVar(&f.printConfig, "print-config", false, "show each effective value and its source, and exit")
 }
 
@@ -199,6 +201,7 @@ func (f *nodeFlags) offered(maddrs []string) []string {
 type httpFlags struct {
 	http, admin           string
 	httpToken, adminToken string
+	tokenFile             string // of httpToken
 	hosts, origins        []string
 	databaseURL           string
 	userSockets           int
@@ -218,6 +221,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.StringVar(&f.http, "http", http, "`ADDR` of the public API and dashboard, or off; port 0 takes a free one")
 	fs.StringVar(&f.admin, "admin", admin, "`ADDR` of the control plane, or off; where it is not given and its port is in use, or --http has port 0, a free one")
 	fs.StringVar(&f.httpToken, "http-token", "", "token that --http asks for; required beyond loopback (better as WHORL_HTTP_TOKEN: others can read command lines)")
+	fs.StringVar(&f.tokenFile, "http-token-file", "", "`FILE` with that token; made, with a new one, if missing")
 	fs.StringVar(&f.adminToken, "admin-token", "", "token that --admin asks for; required beyond loopback")
 	fs.StringSliceVar(&f.hosts, "http-host", nil, "further host `NAME`s of this node, such as that of a proxy")
 	fs.StringSliceVar(&f.origins, "http-origin", nil, "`ORIGIN`s of sites whose pages may generate here, such as https://chat.example.org")
@@ -263,6 +267,9 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 	}
 	if !(f.userCache > 0 && f.userCache <= 1) {
 		return usagef("--user-cache %v: want above 0 and at most 1, such as 0.5 for half", f.userCache)
+	}
+	if err := f.readToken(); err != nil {
+		return err
 	}
 	for _, l := range []struct{ flag, addr, token string }{{"http", f.http, f.httpToken}, {"admin", f.admin, f.adminToken}} {
 		if l.addr == off {

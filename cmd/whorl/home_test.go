@@ -144,3 +144,53 @@ func TestPortOfTheLastRun(t *testing.T) {
 		}
 	}
 }
+
+// The token of a file is used; a file that is missing is made with one that nobody can guess.
+func TestTokenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "token")
+	read := func(f httpFlags) (string, error) {
+		err := f.readToken()
+		return f.httpToken, err
+	}
+	first, err := read(httpFlags{tokenFile: path})
+	st, serr := os.Stat(path)
+	if err != nil || serr != nil || len(first) < 20 || st.Mode().Perm() != 0o600 {
+		t.Fatalf("%q, %v, %v, %v", first, err, serr, st)
+	}
+	if again, err := read(httpFlags{tokenFile: path}); err != nil || again != first {
+		t.Errorf("%q, %v, want %q", again, err, first)
+	}
+	if _, err := read(httpFlags{tokenFile: path, httpToken: "another one of mine"}); err == nil || !strings.Contains(err.Error(), "--http-token-file") {
+		t.Errorf("both: %v", err)
+	}
+	for _, bad := range []string{"", "\n", "two words\n", strings.Repeat("x", maxToken+1)} {
+		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := read(httpFlags{tokenFile: path}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%.20q gives %.20q, %v", bad, got, err)
+		}
+	}
+}
+
+// Nodes of one operator find each other by a file: no word is copied by hand.
+func TestInvitationFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "invitation")
+	args := []string{"--http", off, "--admin", off}
+	first := startRun(t, append([]string{"bootstrap", "--new-swarm", "--swarm", "files", "--invitation-file", file}, args...)...)
+	second := startRun(t, append([]string{"join", "@" + file, toy, "--throughput", "100"}, args...)...)
+	if second.PeerID == first.PeerID {
+		t.Error("one node")
+	}
+	ref := references(t)[0]
+	var got answerObject
+	whorl(t, "", nil, "generate", "@"+file, toy, "--prompt", ref.Prompt, "--max-new-tokens", "4", "--ignore-eos", "--json").last(t, &got)
+	if len(got.IDs) != 4 || string(got.Route[0].Peer) != second.PeerID {
+		t.Errorf("%v by %v", got.IDs, got.Route)
+	}
+	for _, c := range []struct{ arg, want string }{{"@" + file + ".missing", "--invitation-file"}, {"@" + os.Args[0], "holds no invitation"}} {
+		if r := whorl(t, "", nil, "join", c.arg); r.code != exitUsage || !strings.Contains(r.err, c.want) {
+			t.Errorf("%s: exit code %d, %s", c.arg, r.code, r.err)
+		}
+	}
+}

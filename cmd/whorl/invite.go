@@ -3,14 +3,18 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/spf13/cobra"
 
 	"whorl/api"
+	"whorl/internal/atomicfile"
 	"whorl/swarm"
 	"whorl/swarm/invite"
 	"whorl/swarm/p2p"
@@ -20,10 +24,14 @@ import (
 // accept takes an invitation in place of MODEL: it fills in what no flag says. It returns the
 // arguments that are left, MODEL among them if the invitation or the guest names one.
 func (f *swarmFlags) accept(from sources, m *modelFlags, args []string) ([]string, error) {
-	if len(args) == 0 || !invite.Looks(args[0]) {
+	if len(args) == 0 || !isInvitation(args[0]) {
 		return args, nil
 	}
-	i, err := invite.Decode(args[0])
+	word, err := invitationIn(args[0])
+	if err != nil {
+		return nil, err
+	}
+	i, err := invite.Decode(word)
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -50,6 +58,50 @@ func (f *swarmFlags) accept(from sources, m *modelFlags, args []string) ([]strin
 		return rest, nil
 	}
 	return []string{i.Model}, nil
+}
+
+// isInvitation tells an invitation, or @FILE of one, from a MODEL.
+func isInvitation(arg string) bool { return invite.Looks(arg) || strings.HasPrefix(arg, "@") }
+
+// maxInvitation is more than any invitation has, in bytes.
+const maxInvitation = 64 << 10
+
+// invitationIn is the word itself, or what the file of @FILE holds.
+func invitationIn(arg string) (string, error) {
+	path, ok := strings.CutPrefix(arg, "@")
+	if !ok {
+		return arg, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", usagef("no invitation in a file: %w: a node writes one with --invitation-file FILE once it is usable", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxInvitation))
+	if err != nil {
+		return "", usagef("no invitation in a file: %w", err)
+	}
+	word := strings.TrimSpace(string(b))
+	if !invite.Looks(word) {
+		return "", usagef("%s holds no invitation: that is a word that begins with %s", path, invite.Prefix)
+	}
+	return word, nil
+}
+
+// writeInvitation puts an invitation into a file, for the other nodes of one operator.
+func (n *node) writeInvitation(path string) error {
+	i, err := n.Invite()
+	if err != nil {
+		return fmt.Errorf("--invitation-file: %w", err)
+	}
+	mode := os.FileMode(0o644)
+	if i.Secret {
+		mode = 0o600
+	}
+	if err := atomicfile.Write(path, []byte(i.Word+"\n"), mode); err != nil {
+		return fmt.Errorf("--invitation-file: %w", err)
+	}
+	return nil
 }
 
 // maxInvitePeers is how many addresses an invitation names: enough that one is there.

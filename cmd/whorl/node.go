@@ -34,6 +34,7 @@ type node struct {
 	swarm         string
 	flags         *swarmFlags // for invitations
 	readyFile     string
+	inviteFile    string
 	started       time.Time
 	registry      *prometheus.Registry
 	public, admin *listener
@@ -65,7 +66,7 @@ var errStarting = errors.New("starting")
 // tells from the start how far the node is. The returned context ends with the node.
 func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags) (context.Context, *node, error) {
 	n := &node{
-		roles: roles, swarm: nf.swarm, flags: &nf.swarmFlags, readyFile: nf.readyFile, started: time.Now(),
+		roles: roles, swarm: nf.swarm, flags: &nf.swarmFlags, readyFile: nf.readyFile, inviteFile: nf.inviteFile, started: time.Now(),
 		registry: prometheus.NewRegistry(), checks: map[string]error{"swarm": errStarting},
 		settings: settingsOf(ctx), events: journal.New(eventLines, eventBytes),
 	}
@@ -160,6 +161,11 @@ func (n *node) check(part string, err error) {
 // usable says that the node can be used: in the log and in the ready file.
 func (n *node) usable() error {
 	slog.Info("ready", "http", n.public.url(), "admin", n.admin.url())
+	if n.inviteFile != "" {
+		if err := n.writeInvitation(n.inviteFile); err != nil {
+			return err
+		}
+	}
 	if n.readyFile == "" {
 		return nil
 	}

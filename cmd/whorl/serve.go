@@ -97,7 +97,7 @@ blocks: whorl serve, with the swarm, its addresses, its key and the model taken 
 invitation. Flags win over what it says. The blocks come from other nodes, or from the hub; MODEL is
 the path of the model's files, for a machine that has them.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || !invite.Looks(args[0]) {
+			if len(args) == 0 || !isInvitation(args[0]) {
 				return errors.New("no INVITATION given: it is a word that begins with " + invite.Prefix + ", as `whorl invite` prints it on a node of the swarm")
 			}
 			return oneModel(nil, args)

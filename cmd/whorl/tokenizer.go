@@ -14,7 +14,6 @@ import (
 	"whorl/model"
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
-	"whorl/swarm/invite"
 )
 
 // oneModel is the argument check of commands that need a MODEL and nothing else.
@@ -25,7 +24,7 @@ func oneModel(_ *cobra.Command, args []string) error {
 	case 1:
 		return nil
 	case 2:
-		if invite.Looks(args[0]) { // which may be followed by the path of the model
+		if isInvitation(args[0]) { // which may be followed by the path of the model
 			return nil
 		}
 		fallthrough

@@ -94,10 +94,16 @@ func start(t *testing.T, args ...string) *node {
 func launch(t *testing.T, args ...string) *node {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "ready.json")
+	return launchIn(t, append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(dir, "cache"), "WHORL_DATA_DIR="+filepath.Join(dir, "data")), args...)
+}
+
+// launchIn runs a node with this environment and nothing else of ours.
+func launchIn(t *testing.T, env []string, args ...string) *node {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ready.json")
 	args = append(args, "--ready-file", file)
 	cmd := exec.Command(whorl, args...)
-	cmd.Env = append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(dir, "cache"), "WHORL_DATA_DIR="+filepath.Join(dir, "data"))
+	cmd.Env = env
 	n := &node{cmd: cmd, file: file, done: make(chan struct{}), log: &logBuffer{}}
 	cmd.Stdout, cmd.Stderr = n.log, n.log
 	if err := cmd.Start(); err != nil {
