@@ -120,8 +120,13 @@ func launchIn(t *testing.T, env []string, args ...string) *node {
 		case <-n.done:
 		case <-time.After(15 * time.Second):
 			t.Errorf("whorl %s did not end within 15 s of SIGTERM", args[0])
-			cmd.Process.Kill()
-			<-n.done
+			n.signal(syscall.SIGQUIT) // its log then says what every goroutine waits for
+			select {
+			case <-n.done:
+			case <-time.After(5 * time.Second):
+				cmd.Process.Kill()
+				<-n.done
+			}
 		}
 		if n.err != nil && !n.killed {
 			t.Errorf("whorl %s ended with %v", args[0], n.err)

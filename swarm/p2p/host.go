@@ -51,6 +51,8 @@ type Host struct {
 	flights     singleflight.Group // dials and pings that several wait for
 	dialTimeout time.Duration
 
+	relayTurn sync.Mutex // held while the relay starts or ends
+
 	mu       sync.Mutex // guards all below
 	closed   bool
 	members  map[peer.ID]time.Time // of the swarm: when it was last said

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -272,4 +273,39 @@ func TestGateAtRelays(t *testing.T) {
 	if relayOf(ma.StringCast("/p2p-circuit")) != "" || relayOf(a) != id {
 		t.Error("who relays")
 	}
+}
+
+// A relay starts and ends while peers come and go: each waits for the other's locks.
+func TestRelayStartsAmongNewcomers(t *testing.T) {
+	limits := DefaultRelayLimits()
+	h := newHost(t, Config{Relay: &limits})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 2000 {
+			h.mu.Lock()
+			h.reach.State = []swarm.ReachState{swarm.ReachYes, swarm.ReachNo}[i%2]
+			h.mu.Unlock()
+			h.relayAsNeeded()
+		}
+	}()
+	var guests sync.WaitGroup
+	for range 4 {
+		guest := newHost(t, Config{})
+		guests.Go(func() {
+			for ctx.Err() == nil {
+				guest.h.Connect(ctx, peer.AddrInfo{ID: h.h.ID(), Addrs: h.h.Addrs()})
+				guest.h.Network().ClosePeer(h.h.ID())
+			}
+		})
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Error("the host stands still")
+	}
+	cancel()
+	guests.Wait()
 }

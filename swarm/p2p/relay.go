@@ -97,20 +97,33 @@ func (h *Host) relayAsNeeded() {
 	if h.relaying == nil {
 		return
 	}
+	h.relayTurn.Lock() // and not h.mu: libp2p's notifications wait for that, and a relay is notified too
+	defer h.relayTurn.Unlock()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	state := h.reach.State
+	state, running, closed := h.reach.State, h.relay, h.closed
+	h.mu.Unlock()
 	should := state == swarm.ReachYes || h.relaying.limits.Unasked && state != swarm.ReachNo
-	switch {
-	case h.closed || should == (h.relay != nil):
-	case should:
+	if closed || should == (running != nil) {
+		return
+	}
+	var next *relay.Relay
+	if should {
 		var err error
-		if h.relay, err = h.relaying.start(h.h); err != nil {
+		if next, err = h.relaying.start(h.h); err != nil {
 			h.log.Warn("this node cannot relay", "reason", err)
+			return
 		}
-	default:
-		h.relay.Close()
-		h.relay = nil
+	}
+	h.mu.Lock()
+	if closed = h.closed; !closed {
+		h.relay = next
+	}
+	h.mu.Unlock()
+	switch {
+	case closed && next != nil:
+		next.Close()
+	case !closed && running != nil:
+		running.Close()
 	}
 }
 

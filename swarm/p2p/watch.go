@@ -37,7 +37,14 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 		more, _ := ask(seen)
 		answers = append(answers, more...)
 	}
-	r := judge(answers, append(slices.Clone(first), seen...), h.autoNAT())
+	ours = append(slices.Clone(first), seen...)
+	r := judge(answers, ours, h.autoNAT())
+	if r.State == swarm.ReachNo && h.Reach().State != swarm.ReachNo && len(first) > 0 {
+		// News so bad is asked for twice: an attempt fails for want of time as well, where
+		// machines are busy, and a node that can be dialled would do without that.
+		again, _ := ask(first)
+		r = judge(append(answers, again...), ours, h.autoNAT())
+	}
 	h.mu.Lock()
 	if r.State != swarm.ReachUnknown || h.reach.State == "" {
 		h.reach = r
