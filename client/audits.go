@@ -50,6 +50,7 @@ type evidence struct {
 	outputs  []content.Hash
 	cases    []givenRows
 	bytes    int64
+	urgent   bool // somebody waits for it
 }
 
 // givenRows are the rows that one server gave, and how many in front of its span are known.

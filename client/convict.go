@@ -91,6 +91,7 @@ func (s *Session) convict(ctx context.Context) []swarm.PeerID {
 	if ev == nil {
 		return nil
 	}
+	ev.urgent = true
 	var out []swarm.PeerID
 	for i := range ev.cases {
 		v := s.e.auditCase(ctx, ev, &ev.cases[i])

@@ -89,7 +89,7 @@ func (e *Engine) openReplay(ctx context.Context, ev *evidence, h swarm.Hop) (*re
 	rand.Read(l.id[:])
 	open := wire.Open{
 		Version: wire.Version, Features: wire.Features &^ wire.FeatureHandover, Session: l.id, UID: ev.uid, Mode: ev.mode, Span: h.Span, MaxLength: ev.opt.MaxLength,
-		Activations: ev.opt.Activations.String(), Adapter: ev.adapter, Route: wire.Route{Epoch: 1, Journal: -1},
+		Activations: ev.opt.Activations.String(), Adapter: ev.adapter, Background: !ev.urgent, Route: wire.Route{Epoch: 1, Journal: -1},
 	}
 	l.buf = wire.AppendJSON(l.buf[:0], wire.TypeOpen, open)
 	err = l.write()

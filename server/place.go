@@ -87,6 +87,9 @@ func (x *session) grantedLocked(now time.Time) {
 	x.phase, x.expires = leased, now.Add(s.cfg.Timeouts.Lease+max(0, min(x.wait, s.cfg.Timeouts.Cache)))
 	x.home.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode)})
 	x.home.queue.Ready(x.key, false)
+	if x.background {
+		x.home.queue.Background(x.key)
+	}
 	x.out.reportLocked(true)
 	s.changed.wake()
 	poke(s.publish)

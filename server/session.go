@@ -41,10 +41,12 @@ type session struct {
 	maxLength int          // positions of each sequence
 	sequences int
 	hands     bool // its client can be told to go elsewhere
-	opened    time.Time
-	control   wire.Stream
-	out       *outbox
-	tasks     sync.WaitGroup // writers; the reader of the control stream waits for them
+	// Nobody waits for its results.
+	background bool
+	opened     time.Time
+	control    wire.Stream
+	out        *outbox
+	tasks      sync.WaitGroup // writers; the reader of the control stream waits for them
 
 	phase   phase
 	wait    time.Duration // for cache, as asked

@@ -34,11 +34,12 @@ var lies = map[string]func(r *rand.Rand) func(rows []float32, hidden int){
 		}
 	},
 	"off by one row": func(r *rand.Rand) func([]float32, int) {
-		last := make([]float32, 4) // its own, or two liars would agree about the first row
-		for i := range last {
-			last[i] = float32(r.NormFloat64())
+		own := make([]float32, 4) // in front of every step: two such liars would tell one lie else
+		for i := range own {
+			own[i] = float32(r.NormFloat64())
 		}
 		return func(rows []float32, hidden int) {
+			last := own
 			for i := 0; i < len(rows); i += hidden {
 				next := slices.Clone(rows[i : i+hidden])
 				copy(rows[i:], last)

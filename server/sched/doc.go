@@ -26,5 +26,7 @@
 //     no session starves.
 //   - Inside a class the peer that has received the least goes first, its oldest session
 //     first: many sessions of one peer do not push out the one of another.
+//   - Background sessions, for which nobody waits, have their turn while nothing else is ready,
+//     a few rows at a time, and else after a wait of seconds.
 //   - Sessions that are not ready, because their successor or client is slow, are passed by.
 package sched

@@ -43,9 +43,19 @@ const quantum = 64
 // are sure of.
 const keep = 8
 
+const (
+	// backgroundRows is the most rows that an iteration of background work takes: whoever comes
+	// meanwhile waits for about as long as for one row.
+	backgroundRows = 8
+	// overdue is how long background work waits for a moment in which nobody else is ready. Then
+	// it has its turn like any other.
+	overdue = 5 * time.Second
+)
+
 type item struct {
 	id    uint64
-	order uint64 // of arrival
+	at    time.Duration // of arrival
+	order uint64        // likewise
 	class Class
 	left  int // rows not yet granted
 }
@@ -55,6 +65,7 @@ type session struct {
 	peer    *peer
 	lane    *lane
 	stopped bool // not ready
+	behind  bool // background
 	items   []item
 	rows    int // of its last decode
 	pace    pace
@@ -75,7 +86,8 @@ type Queue struct {
 	peers    map[string]*peer
 	order    uint64
 	turn     uint64
-	level    int64 // service level of the peer that was last chosen
+	now      time.Duration // of the present Next
+	level    int64         // service level of the peer that was last chosen
 	items    int
 	rows     int
 	grants   []Grant
@@ -113,6 +125,10 @@ func (q *Queue) Open(id Session, peerName string, k Key) {
 	l.sessions++
 	q.sessions[id] = &session{id: id, peer: p, lane: l}
 }
+
+// Background says that nobody waits for a session: it is computed while nothing else is ready, a
+// few rows at a time, and what it gets is not counted against its peer.
+func (q *Queue) Background(id Session) { q.sessions[id].behind = true }
 
 // lane finds what is known of a key.
 func (q *Queue) lane(k Key) *lane {
@@ -185,7 +201,7 @@ func (q *Queue) Push(now time.Duration, id Session, itemID uint64, rows int, cla
 		}
 	}
 	q.order++
-	s.items = append(s.items, item{id: itemID, order: q.order, class: class, left: rows})
+	s.items = append(s.items, item{id: itemID, at: now, order: q.order, class: class, left: rows})
 	q.items++
 	q.rows += rows
 }
@@ -197,11 +213,15 @@ func (q *Queue) Push(now time.Duration, id Session, itemID uint64, rows int, cla
 // it calls again, and says so with Computed.
 func (q *Queue) Next(now time.Duration, budget int) ([]Grant, time.Duration) {
 	q.turn++
+	q.now = now
 	q.grants = q.grants[:0]
-	waiting, alone := q.candidates()
+	waiting, alone := q.candidates(now)
 	if len(waiting) == 0 {
 		q.waits = false
 		return nil, 0
+	}
+	if waiting[0].behind && !slices.ContainsFunc(waiting, func(s *session) bool { return !s.behind }) {
+		budget = min(budget, backgroundRows)
 	}
 	p := q.plan(now, waiting, alone, budget)
 	if p.wait > 0 {
@@ -279,8 +299,9 @@ func (q *Queue) Computed(now, took time.Duration) {
 func (q *Queue) Waited() time.Duration { return q.waited }
 
 // candidates lists the ready sessions whose key is that of the oldest ready item; alone
-// says that there are no others.
-func (q *Queue) candidates() (ready []*session, alone bool) {
+// says that there are no others. Background work is no candidate beside others, unless it has
+// waited for long.
+func (q *Queue) candidates(now time.Duration) (ready []*session, alone bool) {
 	q.ready = q.ready[:0]
 	for _, s := range q.sessions {
 		if !s.stopped && len(s.items) > 0 {
@@ -289,6 +310,9 @@ func (q *Queue) candidates() (ready []*session, alone bool) {
 	}
 	if len(q.ready) == 0 {
 		return nil, true
+	}
+	if slices.ContainsFunc(q.ready, func(s *session) bool { return !s.behind }) {
+		q.ready = slices.DeleteFunc(q.ready, func(s *session) bool { return s.behind && now-s.items[0].at < overdue })
 	}
 	n, l := len(q.ready), oldestOf(q.ready).lane
 	q.ready = slices.DeleteFunc(q.ready, func(s *session) bool { return s.lane != l })
@@ -351,6 +375,10 @@ func (q *Queue) take(s *session, n int) {
 	g.Rows += n
 	g.Last = it.left == 0
 	q.rows -= n
+	if s.behind {
+		it.at = q.now // what is left of it waits anew
+		return
+	}
 	q.level = max(q.level, s.peer.served)
 	s.peer.served += int64(n)
 }

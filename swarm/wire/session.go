@@ -37,6 +37,9 @@ type Open struct {
 	// Receipts asks for receipts of the rows, which carry this: 32 bytes that the client chose.
 	// Zero asks for none, and costs the stage nothing.
 	Receipts content.Hash `json:"receipts,omitzero"`
+	// Background says that nobody waits for the results, such as those of an audit: the stage
+	// computes other sessions first.
+	Background bool `json:"background,omitempty"`
 }
 
 // SessionMode is all of the frame that alters what stages compute.
