@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"whorl/swarm"
 	"whorl/swarm/budget"
 	"whorl/swarm/wire"
@@ -16,6 +18,14 @@ import (
 // readBuffer is the size of a stream's read buffer: some decode frames, a small part of a
 // prefill frame.
 const readBuffer = 32 << 10
+
+// A client may send so many frames without rows in a second, after a burst: they cost it a few
+// bytes and the server an answer. An honest client sends a few in a second while it looks for a
+// server that is lost.
+const (
+	controlRate  = 64
+	controlBurst = 256
+)
 
 // ServeSession answers a control stream that a client opened (wire.ProtoSession). It
 // returns when the session is over and everything it held is freed; the stream is then
@@ -124,8 +134,12 @@ func frameError(err error) *swarm.Error {
 // or Linger is over: a reset would take the last frame from the client.
 func (x *session) read(ctx context.Context, r *wire.Reader) {
 	r.AskRows(x.takesRows)
+	pace := rate.NewLimiter(controlRate, controlBurst)
 	for {
 		t, p, err := r.Next()
+		if err == nil && t != wire.TypeRows && !pace.Allow() {
+			err = fmt.Errorf("%w: more than %d frames without rows in a second", wire.ErrFrame, controlRate)
+		}
 		if err == nil {
 			err = x.handle(ctx, t, p)
 		}

@@ -380,3 +380,35 @@ func TestEndWithinALargeFrame(t *testing.T) {
 		n.idle(t)
 	})
 }
+
+// Frames without rows are bounded in time: who sends more loses the session, and who asks now and
+// then does not.
+func TestControlFrames(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.serve("a", middle, nil)
+		p := w.opened(n, "client", middle, nil)
+		ask := wire.AppendFrame(nil, wire.TypeAsk)
+		for range 1000 { // for longer than the burst lasts
+			p.write(ask)
+			<-time.After(time.Second / controlRate)
+		}
+		p.rows(input(1, 10), 0, 10, 10)
+		p.position(10)
+		p.close()
+		n.idle(t)
+
+		p = w.opened(n, "client", middle, nil)
+		p.write(slices.Repeat(ask, 2*controlBurst))
+		for {
+			h := p.next()
+			if h.t == wire.TypeFail {
+				if h.fail.Code != swarm.CodeBadFrame {
+					t.Errorf("%v", h)
+				}
+				break
+			}
+		}
+		p.close()
+		n.idle(t)
+	})
+}
