@@ -60,13 +60,16 @@ func middle(v swarm.View) float64 {
 // all windows the one whose sorted throughputs are lexicographically least, so that the
 // worst block counts first, then the next; the leftmost on a tie. n is at most len(t).
 func BestStart(t []float64, n int) int {
-	var best []float64
+	var best, w []float64
 	at := 0
 	for i := 0; i+n <= len(t); i++ {
-		w := slices.Clone(t[i : i+n])
+		if best != nil && slices.Min(t[i:i+n]) > best[0] { // most windows need no sorting
+			continue
+		}
+		w = append(w[:0], t[i:i+n]...)
 		slices.Sort(w)
 		if best == nil || slices.Compare(w, best) < 0 {
-			best, at = w, i
+			best, w, at = w, best, i
 		}
 	}
 	return at

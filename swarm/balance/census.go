@@ -192,8 +192,38 @@ func (c *Census) without(p swarm.PeerID) (*Census, *member) {
 	return out, &c.members[i]
 }
 
-// Level is what an even spread would give each block, in tokens per second, and Worst what
-// the worst-served block has, and its number.
+// telling is a census that counts a server as it is now: its record there may be older than
+// its last word, or may not be there yet.
+func (c *Census) telling(me *Self, intent *swarm.Intent) *Census {
+	i, known := c.find(me.Peer)
+	switch {
+	case known && me.Span != nil && c.members[i].state == swarm.Online && c.members[i].span == *me.Span && same(c.members[i].next, intent):
+		return c
+	case known && me.Span == nil && c.members[i].state == swarm.Joining && same(c.members[i].next, intent):
+		return c
+	case !known && intent == nil: // it has announced nothing
+		return c
+	}
+	r := swarm.Record{Peer: me.Peer, State: swarm.Joining, Next: intent, Span: swarm.Span{End: min(max(1, me.Most), len(c.rate))}}
+	if me.Span != nil {
+		r.State, r.Span = swarm.Online, *me.Span
+	}
+	unsteady := false
+	if known {
+		unsteady = !c.members[i].steady
+	}
+	out := c.clone()
+	out.members = slices.Clone(c.members)
+	if r.Throughput = me.offer(c, r.Span.Len()); known && c.members[i].span.Len() == r.Span.Len() {
+		r.Throughput = c.members[i].rate
+	}
+	out.Put(&r, false, unsteady)
+	return out
+}
+
+func same(a, b *swarm.Intent) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// Level is what an even spread would give each block, in tokens per second.
 func (c *Census) Level() float64 {
 	sum := 0.0
 	for _, r := range c.rate {
@@ -202,15 +232,25 @@ func (c *Census) Level() float64 {
 	return sum / float64(max(1, len(c.rate)))
 }
 
-// Worst is the worst-served block and what it has, in tokens per second.
-func (c *Census) Worst() (block int, rate float64) {
+// quality is the worst-served block, and its share of an even spread.
+func (c *Census) quality() (block int, share float64) {
 	for b, r := range c.rate {
 		if r < c.rate[block] {
 			block = b
 		}
 	}
-	if len(c.rate) > 0 {
-		rate = c.rate[block]
+	if level := c.Level(); level > 0 {
+		return block, c.rate[block] / level
 	}
-	return block, rate
+	return block, 1
+}
+
+// alarmed tells whether there are alarms.
+func (c *Census) alarmed() bool {
+	for _, h := range c.holders {
+		if h < sureHolder {
+			return true
+		}
+	}
+	return false
 }

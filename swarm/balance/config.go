@@ -14,7 +14,10 @@ type Config struct {
 	// Gain is how many times as much a server must be worth elsewhere, beyond 1: the dead
 	// band that keeps equal places from being exchanged.
 	Gain float64
-	// Looks is how many checks in a row must want a move for throughput before it is made.
+	// Eager is the gain from which on a move is made after Looks checks in a row that want it
+	// for throughput. What gains less waits for as many times as long: much churn asks for few
+	// moves, and calm swarms have the time.
+	Eager float64
 	Looks int
 	// Cooldown is how long a server stays after it has loaded blocks; an alarm waits for no
 	// more than one Check.
@@ -34,15 +37,15 @@ type Config struct {
 // DefaultConfig is what the simulator found to be calm and near the optimum (docs/sim.md).
 func DefaultConfig() Config {
 	return Config{
-		Quality: 0.95, Gain: 0.3, Looks: 2, Cooldown: 5 * time.Minute, Check: time.Minute, Settle: 6 * time.Second,
+		Quality: 0.98, Gain: 0.5, Eager: 30, Looks: 2, Cooldown: 5 * time.Minute, Check: time.Minute, Settle: 6 * time.Second,
 		Moving: 0.02, Shorter: 0.2,
 	}
 }
 
 // Validate refuses what makes no sense.
 func (c Config) Validate() error {
-	if !(c.Quality >= 0) || !(c.Gain > 0) || c.Looks < 1 || c.Cooldown < 0 || c.Check <= 0 || c.Settle < 0 || !(c.Moving >= 0 && c.Moving <= 1) || !(c.Shorter >= 0) {
-		return errors.New("balance: Quality, Cooldown, Settle and Shorter must not be negative, Gain and Check must be positive, Looks at least 1 and Moving a share")
+	if !(c.Quality >= 0) || !(c.Gain > 0) || !(c.Eager >= 0) || c.Looks < 1 || c.Cooldown < 0 || c.Check <= 0 || c.Settle < 0 || !(c.Moving >= 0 && c.Moving <= 1) || !(c.Shorter >= 0) {
+		return errors.New("balance: Quality, Cooldown, Settle, Eager and Shorter must not be negative, Gain and Check must be positive, Looks at least 1 and Moving a share")
 	}
 	return nil
 }

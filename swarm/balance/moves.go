@@ -22,9 +22,10 @@ func (c *Census) move(cfg Config, me *Self, weight float64) (*place, string) {
 		}
 		return nil, fmt.Sprintf("it is worth most where it is, at %v", *me.Span)
 	}
-	to.worth = gain(c.worth(s, *me.Span, me.offer(c, me.Span.Len()), weight), to.worth)
-	if to.worth < cfg.Gain {
-		return nil, fmt.Sprintf("%v would be worth %s more than %v, and %s is asked", to.span, percent(to.worth), *me.Span, percent(cfg.Gain))
+	here := c.worth(s, *me.Span, me.offer(c, me.Span.Len()), weight)
+	to.gain, to.lift = gain(here, to.worth), to.worth-here
+	if to.gain < cfg.Gain {
+		return nil, fmt.Sprintf("%v would be worth %s more than %v, and %s is asked", to.span, percent(to.gain), *me.Span, percent(cfg.Gain))
 	}
 	return &to, ""
 }
@@ -130,7 +131,7 @@ func (c *Census) join(cfg Config, x *chooser) *place {
 		return nil
 	}
 	rate := x.offer(c, span.Len())
-	p := place{span, c.worth(s, span, rate, x.weight)}
+	p := place{span: span, worth: c.worth(s, span, rate, x.weight)}
 	if p.worth < nearly*c.best(s, &x.Self, x.weight, cfg.Shorter, swarm.Span{}).worth {
 		return nil
 	}
@@ -146,8 +147,8 @@ func (c *Census) leave(cfg Config, x *chooser) *place {
 	c.hold(old, here, x.weight, -1)
 	c.stay(x.member, -1)
 	s := c.scale(here * float64(old.Len()))
-	p := place{span, gain(c.worth(s, old, here, x.weight), c.worth(s, span, there, x.weight))}
-	if keep := c.needed(old); p.worth < cfg.Gain*nearly || keep.Len() > 0 && !span.Contains(keep) {
+	p := place{span: span, gain: gain(c.worth(s, old, here, x.weight), c.worth(s, span, there, x.weight))}
+	if keep := c.needed(old); p.gain < cfg.Gain*nearly || keep.Len() > 0 && !span.Contains(keep) {
 		c.hold(old, here, x.weight, 1)
 		c.stay(x.member, 1)
 		return nil
@@ -183,7 +184,7 @@ func (c *Census) gainMore(cfg Config, self swarm.PeerID, mine float64, alarms []
 		if to == nil || alarm && !slices.ContainsFunc(alarms, func(a swarm.Span) bool { return overlap(a, to.span) && !m.span.Contains(a) }) {
 			continue
 		}
-		if to.worth > mine*(1+tie) || to.worth >= mine*(1-tie) && m.peer < self {
+		if to.lift > mine*(1+tie) || to.lift >= mine*(1-tie) && m.peer < self {
 			if more++; more*step >= slots {
 				continue
 			}

@@ -52,6 +52,7 @@ type Mover struct {
 	since  time.Time     // when the present intent was made, or changed
 	why    Decision      // of the present intent
 	loaded time.Time     // when blocks were last loaded, or could not be
+	target swarm.Span    // of a move that is wanted
 	wanted int           // checks in a row that wanted a move for throughput
 	passed int           // checks in a row that let others go first
 }
@@ -63,8 +64,8 @@ func (m *Mover) Loaded(now time.Time) { *m = Mover{loaded: now} }
 // Intent is what the server announces beside its span; nil if it stays.
 func (m *Mover) Intent() *swarm.Intent { return m.intent }
 
-// Next decides for one server at one time: newcomers and those that serve alike. The
-// census must count the server's own record as it was announced.
+// Next decides for one server at one time: newcomers and those that serve alike. What the
+// census says of the server itself may be old.
 func (m *Mover) Next(c Config, full *Census, me Self, now time.Time) Decision {
 	if len(full.rate) == 0 {
 		return Decision{Reason: "nothing is known of the model", Again: c.Check}
@@ -77,6 +78,12 @@ func (m *Mover) Next(c Config, full *Census, me Self, now time.Time) Decision {
 	if me.Pinned && me.Span != nil {
 		return Decision{Span: *me.Span, Reason: "the operator chose the blocks", Again: c.Check}
 	}
+	if m.intent == nil && me.Span != nil {
+		if d, calm := m.calm(c, full, &me); calm {
+			return d
+		}
+	}
+	full = full.telling(&me, m.intent)
 	agreed := full
 	var p *place
 	if full.choosing > 0 {
@@ -145,27 +152,31 @@ func (m *Mover) confirm(c Config, me *Self, agreed *place, now time.Time) Decisi
 	return m.settle(m.why, c.Settle, c, now)
 }
 
+// calm tells whether there is no reason to look for another place, and says why.
+func (m *Mover) calm(c Config, full *Census, me *Self) (Decision, bool) {
+	if c.Quality == 0 {
+		return m.rest(c, me, "moves are turned off"), true
+	}
+	block, quality := full.quality()
+	if quality < c.Quality || full.alarmed() {
+		return Decision{}, false
+	}
+	return m.rest(c, me, fmt.Sprintf("the worst-served block, %d, has %s of an even spread", block, percent(quality))), true
+}
+
+// rest is a check that wants nothing.
+func (m *Mover) rest(c Config, me *Self, why string) Decision {
+	m.wanted, m.passed = 0, 0
+	return Decision{Span: *me.Span, Reason: why, Again: c.Check}
+}
+
 // consider decides whether a server that has announced nothing wants to move.
 func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decision {
-	stay := func(again time.Duration, format string, a ...any) Decision {
-		return Decision{Span: *me.Span, Reason: fmt.Sprintf(format, a...), Again: again}
-	}
-	calm := func(format string, a ...any) Decision {
-		m.wanted, m.passed = 0, 0
-		return stay(c.Check, format, a...)
-	}
-	if c.Quality == 0 {
-		return calm("moves are turned off")
+	if d, calm := m.calm(c, full, me); calm { // by what others intend
+		return d
 	}
 	alarms := full.alarms()
-	block, worst := full.Worst()
-	quality := 1.0
-	if level := full.Level(); level > 0 {
-		quality = worst / level
-	}
-	if len(alarms) == 0 && quality >= c.Quality {
-		return calm("the worst-served block, %d, has %s of an even spread", block, percent(quality))
-	}
+	block, quality := full.quality()
 	rest, mine := full.without(me.Peer)
 	weight := float64(sureHolder)
 	if mine != nil {
@@ -173,11 +184,10 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 	}
 	move, why := rest.move(c, me, weight)
 	if move == nil {
-		return calm("%s", why)
+		return m.rest(c, me, why)
 	}
 	alarm := slices.ContainsFunc(alarms, func(s swarm.Span) bool { return overlap(s, move.span) && !me.Span.Contains(s) })
-	d := stay(c.Check, "")
-	d.Gain, d.Alarm = min(move.worth, MaxGain), alarm
+	d := Decision{Span: *me.Span, Gain: move.gain, Alarm: alarm, Again: c.Check}
 	if alarm {
 		why = fmt.Sprintf("%s %s: %v is worth %s more than %v", health.Blocks(alarms), lacking(full, alarms), move.span, percent(d.Gain), *me.Span)
 	} else {
@@ -191,8 +201,16 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 		d.Reason, d.Again = why+fmt.Sprintf("; but it loaded blocks a short time ago and stays for %v", left.Round(time.Second)), min(left, c.Check)
 		return d
 	}
-	if m.wanted++; !alarm && m.wanted < c.Looks {
-		d.Reason = why + fmt.Sprintf("; it waits whether %d more checks say so", c.Looks-m.wanted)
+	if m.wanted > 0 && !overlap(m.target, move.span) { // another reason
+		m.wanted = 0
+	}
+	m.target = move.span
+	looks := c.Looks
+	if d.Gain < c.Eager {
+		looks = int(min(float64(c.Looks)*c.Eager/d.Gain, maxLooks))
+	}
+	if m.wanted++; !alarm && m.wanted < looks {
+		d.Reason = why + fmt.Sprintf("; it waits whether %d more checks say so", looks-m.wanted)
 		return d
 	}
 	slots := max(1, int(c.Moving*float64(len(full.members)))) - full.moving
@@ -203,7 +221,7 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 		d.Reason = why + fmt.Sprintf("; but %d servers are moving", full.moving)
 		return d
 	}
-	if first := full.gainMore(c, me.Peer, move.worth, alarms, alarm, slots<<min(m.passed, 16)); first > 0 {
+	if first := full.gainMore(c, me.Peer, move.lift, alarms, alarm, slots<<min(m.passed, 16)); first > 0 {
 		m.passed++
 		d.Reason = why + fmt.Sprintf("; but %d servers gain more and go first", first)
 		return d
@@ -214,6 +232,9 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 	m.why = d
 	return m.settle(d, c.Settle, c, now)
 }
+
+// maxLooks bounds how many checks a small gain waits for.
+const maxLooks = 1000
 
 // Preview is what a server would do if nothing held it back: neither a pause after its last
 // move nor others that gain more. Nothing is remembered.

@@ -40,22 +40,36 @@ func (s *Self) offer(c *Census, n int) float64 {
 // What a block is worth to the swarm, by its share of an even spread and its holders. The
 // figures are pure numbers; only their ratios count.
 const (
-	// bare keeps the value of a block without any server finite.
-	bare = 0.05
+	// steep is how fast the value of a block falls with its share, as a power of it: a tenth
+	// less than another counts twelve times as much. Less of it leaves the worst block behind
+	// (docs/sim.md); with more of it hardly any block but the worst counts.
+	steep = 24
+	// bare is the share below which the value falls no faster.
+	bare = 0.5
 	// hole weighs that a block has no holder at all: above all else.
-	hole = 1e5
+	hole = 1e10
 	// lone weighs that a block depends on one unsteady server, spare that it has no second.
-	lone  = 40
+	lone  = 1e9
 	spare = 0.2
 )
+
+// power is x to the power of -steep.
+func power(x float64) float64 {
+	x2 := x * x
+	x4 := x2 * x2
+	x8 := x4 * x4
+	return 1 / (x8 * x8 * x8)
+}
 
 // value of a block that has so much of an even spread, and so many holders: it falls
 // steeply where little is left, so that the worst-served block counts most, and flattens
 // where there is plenty. What a server adds to a block is a difference of two values. Every
 // move raises the sum over all blocks, which is why moves end.
 func value(share, holders float64) float64 {
-	x := share + bare
-	v := -1 / (x * x * x)
+	v := -power(max(share, bare))
+	if share < bare {
+		v *= 1 + steep*(1-share/bare)
+	}
 	if holders < unsureHolder {
 		v -= hole * (1 - holders/unsureHolder)
 	}
@@ -118,10 +132,11 @@ func (c *Census) gains(s scale, rate, weight float64, into []float64) []float64 
 	return sum
 }
 
-// place is a span and what a server is worth there.
+// place is a span and what a server is worth there; of a move also what it gains, and by
+// how much the swarm does.
 type place struct {
-	span  swarm.Span
-	worth float64
+	span              swarm.Span
+	worth, gain, lift float64
 }
 
 // best is where a server that the census does not count is worth most: the leftmost on a
@@ -145,7 +160,7 @@ func (c *Census) best(s scale, me *Self, weight, shorter float64, keep swarm.Spa
 				continue
 			}
 			if worth > at.worth*(1+tie) {
-				at = place{span, worth}
+				at = place{span: span, worth: worth}
 			}
 		}
 		needs := best.worth

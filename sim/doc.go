@@ -1,0 +1,9 @@
+// Package sim plays swarms in virtual time with the product's own policy: balance decides
+// where servers go, route how sessions run, and health who is steady. What a scenario says of
+// machines, churn, links and load is drawn from its seed, alike for every policy, so that
+// policies are compared on the same traces.
+//
+// It does not run models, nodes or networks. Records spread as in a directory that asks
+// three tellers every three seconds and tells a new state to eight peers at once; above
+// maxViews servers one delayed view is shared by all (gossip.go).
+package sim
