@@ -139,9 +139,9 @@ func (w *world) sample() {
 const maxLines = 1000
 
 // trace notes a move.
-func (w *world) trace(s *server, old swarm.Span, d balance.Decision) {
+func (w *world) trace(s *server, d balance.Decision) {
 	if len(w.lines) < maxLines && d.Reason != "" {
-		w.lines = append(w.lines, fmt.Sprintf("%8.1fs %s %v -> %v: %s", w.now.Seconds(), s.Peer, old, d.Span, d.Reason))
+		w.lines = append(w.lines, fmt.Sprintf("%8.1fs %s: %s", w.now.Seconds(), s.Peer, d.Reason))
 	}
 }
 

@@ -25,9 +25,9 @@ type server struct {
 	pace    float64       // share of its rate that it computes at now
 	load    time.Duration // of a block
 	beside  bool
-	night   float64 // hour of the day at which it leaves; NaN if it does not
-	rng     *rand.Rand
-	life    int // counts its stays: what was planned in an earlier one is void
+	night   float64    // hour of the day at which it leaves; NaN if it does not
+	rng     *rand.Rand // for what befalls it; see draws
+	life    int        // counts its stays: what was planned in an earlier one is void
 	up      bool
 	since   time.Duration // when it came
 	loading bool
@@ -49,6 +49,7 @@ type world struct {
 	servers []*server
 	views   views
 	past    health.Past
+	seen    []swarm.Record // what it saw last, for its memory
 	measure
 }
 
@@ -189,7 +190,7 @@ func (w *world) leave(s *server, polite bool, back time.Duration) {
 		s.record.Seq++
 		w.views.tell(s)
 	} else {
-		w.views.lose(s, expiration-time.Duration(s.rng.Float64()*float64(renewal)))
+		w.views.lose(s, expiration-time.Duration(s.draws(w).Float64()*float64(renewal)))
 	}
 	w.after(back, func() { w.come(s) })
 }
@@ -262,7 +263,7 @@ func (w *world) move(s *server, d balance.Decision) {
 			var kept *swarm.Span
 			w.serve(s, kept)
 		}
-		w.trace(s, *old, d)
+		w.trace(s, d)
 	}
 	w.measure.bytes += float64(lacks) * w.sc.BlockBytes
 	w.during(s, time.Duration(lacks)*s.load, func() {
@@ -270,19 +271,19 @@ func (w *world) move(s *server, d balance.Decision) {
 		s.pilot.loaded(w)
 		w.serve(s, &d.Span)
 		w.announce(s, swarm.Online, d.Span, nil)
-		w.during(s, time.Duration(s.rng.Float64()*float64(2*w.rule.check())), func() { w.look(s) })
+		w.during(s, time.Duration(s.draws(w).Float64()*float64(2*w.rule.check())), func() { w.look(s) })
 	})
 }
 
 // remember lets the memory of who came and went see the swarm.
 func (w *world) remember() {
-	var all []swarm.Record
+	w.seen = w.seen[:0]
 	for _, s := range w.servers {
 		if s.up && s.record.Seq > 0 {
-			all = append(all, s.record)
+			w.seen = append(w.seen, s.record)
 		}
 	}
-	w.past.See(swarm.NewView(swarm.Manifest{Blocks: w.sc.Blocks}, w.clock(), all), w.clock())
+	w.past.See(swarm.View{Servers: w.seen}, w.clock()) // it asks for no order
 	w.after(renewal, w.remember)
 }
 

@@ -68,7 +68,7 @@ var arrows = []arrow{
 
 	{"store", []string{"swarm", "swarm/health", "migrations"}, "history of what the swarm said"},
 	{"bench", []string{"model", "model/nn", "tensor", "tensor/quant"}, "drives a model's blocks on any device beside a ceiling that it is handed"},
-	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
+	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "swarm/health", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
 	{"web", []string{"web/view", "store", "swarm", "swarm/health"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
 	{"api", []string{"api/gen", "client", "client/sample", "internal/journal", "swarm", "swarm/budget", "swarm/health", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
 	{"api/openai", []string{"api", "api/gen", "client", "client/sample"}, "a dialect: its JSON to and from api.Ask and its events"},

@@ -21,6 +21,19 @@ type Census struct {
 	middle   float64  // what a server without a figure counts for
 	moving   int      // online servers with an intent
 	choosing int
+	version  int // counts changes
+	memo     memo
+}
+
+// memo is what was worked out of a census and holds until it changes: many servers ask one
+// census in a simulation, and one server asks it again.
+type memo struct {
+	agreed   *Census // what comes of all open intents
+	agreedAt int
+	rank     *ranking
+	rest     *Census // sums to work in
+	s        scale
+	sum      []float64
 }
 
 // member is one server of a census.
@@ -64,6 +77,7 @@ func Count(v swarm.View, unsteady func(swarm.PeerID) bool) *Census {
 
 // Put brings a census up to date with one record; a server that leaves is taken out.
 func (c *Census) Put(r *swarm.Record, hearsay, unsteady bool) {
+	c.version++
 	i, known := c.find(r.Peer)
 	if known {
 		c.sum(&c.members[i], -1)
@@ -117,8 +131,25 @@ func (c *Census) clip(s swarm.Span) swarm.Span {
 	return swarm.Span{Start: max(0, min(s.Start, len(c.rate))), End: max(0, min(s.End, len(c.rate)))}
 }
 
-// sum adds a member to the sums, or takes it out of them.
+// sum adds a member to all sums, or takes it out of them.
 func (c *Census) sum(m *member, sign float64) {
+	c.count(m, sign)
+	if m.state == swarm.Online && m.next != nil {
+		c.moving += int(sign)
+	}
+	if m.next != nil && m.next.Open {
+		c.choosing += int(sign)
+	}
+	if m.state == swarm.Online && !math.IsNaN(m.load) {
+		for b := m.span.Start; b < m.span.End; b++ {
+			c.busy[b] = rest(c.busy[b] + sign*m.rate*m.load)
+			c.told[b] = rest(c.told[b] + sign*m.rate)
+		}
+	}
+}
+
+// count adds a member to those that will hold its blocks, and to those that do.
+func (c *Census) count(m *member, sign float64) {
 	future := m.span
 	switch {
 	case m.next != nil && !m.next.Open:
@@ -129,18 +160,6 @@ func (c *Census) sum(m *member, sign float64) {
 	c.hold(future, m.rate, m.weight, sign)
 	if m.state == swarm.Online {
 		c.stay(m, sign)
-		if m.next != nil {
-			c.moving += int(sign)
-		}
-		if !math.IsNaN(m.load) {
-			for b := m.span.Start; b < m.span.End; b++ {
-				c.busy[b] = rest(c.busy[b] + sign*m.rate*m.load)
-				c.told[b] = rest(c.told[b] + sign*m.rate)
-			}
-		}
-	}
-	if m.next != nil && m.next.Open {
-		c.choosing += int(sign)
 	}
 }
 
@@ -172,24 +191,37 @@ func rest(x float64) float64 {
 	return x
 }
 
-// clone copies the sums; the members are shared.
+// clone copies the sums that moves change; the members and loads are shared.
 func (c *Census) clone() *Census {
 	out := *c
-	for _, s := range []*[]float64{&out.rate, &out.holders, &out.present, &out.busy, &out.told} {
-		*s = slices.Clone(*s)
-	}
+	out.memo = memo{}
+	out.rate, out.holders, out.present = slices.Clone(c.rate), slices.Clone(c.holders), slices.Clone(c.present)
 	return &out
 }
 
 // without is a census that does not count a server, whose member it returns if it has one.
+// It is good until the next call.
 func (c *Census) without(p swarm.PeerID) (*Census, *member) {
 	i, ok := c.find(p)
 	if !ok {
 		return c, nil
 	}
-	out := c.clone()
-	out.sum(&c.members[i], -1)
-	return out, &c.members[i]
+	return c.less(&c.members[i]), &c.members[i]
+}
+
+// less is the census without one of its members, good until the next call.
+func (c *Census) less(m *member) *Census {
+	out := c.memo.rest
+	if out == nil {
+		out = c.clone()
+		c.memo.rest = out
+	}
+	copy(out.rate, c.rate)
+	copy(out.holders, c.holders)
+	copy(out.present, c.present)
+	out.members, out.busy, out.told, out.middle, out.moving, out.choosing = c.members, c.busy, c.told, c.middle, c.moving, c.choosing
+	out.count(m, -1)
+	return out
 }
 
 // telling is a census that counts a server as it is now: its record there may be older than
@@ -213,7 +245,7 @@ func (c *Census) telling(me *Self, intent *swarm.Intent) *Census {
 		unsteady = !c.members[i].steady
 	}
 	out := c.clone()
-	out.members = slices.Clone(c.members)
+	out.members, out.busy, out.told = slices.Clone(c.members), slices.Clone(c.busy), slices.Clone(c.told)
 	if r.Throughput = me.offer(c, r.Span.Len()); known && c.members[i].span.Len() == r.Span.Len() {
 		r.Throughput = c.members[i].rate
 	}

@@ -25,9 +25,24 @@ func (c *Census) move(cfg Config, me *Self, weight float64) (*place, string) {
 	here := c.worth(s, *me.Span, me.offer(c, me.Span.Len()), weight)
 	to.gain, to.lift = gain(here, to.worth), to.worth-here
 	if to.gain < cfg.Gain {
-		return nil, fmt.Sprintf("%v would be worth %s more than %v, and %s is asked", to.span, percent(to.gain), *me.Span, percent(cfg.Gain))
+		return nil, fmt.Sprintf("it would be worth little more at %v than at %v", to.span, *me.Span)
 	}
 	return &to, ""
+}
+
+// lifts is the block of a span that needs a server most, without those that it holds already,
+// and its share of an even spread before and after. The census does not count the server.
+func (c *Census) lifts(to, from swarm.Span, rate float64) (block int, before, after float64) {
+	level := c.Level() + rate*float64(to.Len())/float64(max(1, len(c.rate)))
+	if block = to.Start; from.Holds(block) && from.End < to.End {
+		block = from.End
+	}
+	for b := to.Start; b < to.End; b++ {
+		if !from.Holds(b) && c.rate[b] < c.rate[block] {
+			block = b
+		}
+	}
+	return block, c.rate[block] / level, (c.rate[block] + rate) / level
 }
 
 // gain is how many times as much one worth is as another, beyond 1.
@@ -93,28 +108,35 @@ func (c *Census) choosers() (all []*chooser) {
 }
 
 // agree goes through all that choose at this time, as everybody with the same view does,
-// and changes the census to what comes of it. In their order each keeps the place that it
-// has announced if that is still nearly the best; a newcomer that cannot keep it chooses
-// again, around all the others, when all have been asked, and who serves stays where it is.
-// It ends at the server that asks: the result is its place, or its gain; nil if it has
-// announced none, or lost it.
+// and changes the census to what comes of it. In their order newcomers keep the place that
+// they have announced, servers that serve go where they have announced if they still gain by
+// it, and then newcomers that have no place yet take the best one around all the others. It
+// ends at the server that asks: the result is its place, or its gain; nil if it has
+// announced none, or lost it. A newcomer whose place is needed less by then chooses again.
 func (c *Census) agree(cfg Config, self swarm.PeerID) *place {
+	s := slices.Clone(c.scale(0))
 	var again []*chooser
 	for _, x := range c.choosers() {
-		claim := c.join
-		if x.Span != nil {
-			claim = c.leave
-		}
-		p := claim(cfg, x)
-		if x.Peer == self && (p != nil || x.Span != nil) {
-			return p
-		}
-		if p == nil && x.Span == nil {
+		mine := x.Peer == self
+		switch span := x.next.Span; {
+		case x.Span != nil:
+			if p := c.leave(cfg, s, x); mine {
+				return p
+			}
+		case span.Len() == 0:
 			again = append(again, x)
+		case mine:
+			p := place{span: span, worth: c.worth(s, span, x.offer(c, span.Len()), x.weight)}
+			if p.worth >= nearly*c.best(s, &x.Self, x.weight, cfg.Shorter, swarm.Span{}).worth {
+				return &p
+			}
+			again = append(again, x)
+		default:
+			c.hold(span, x.offer(c, span.Len()), x.weight, 1)
 		}
 	}
 	for _, x := range again {
-		p := c.best(c.scale(0), &x.Self, x.weight, cfg.Shorter, swarm.Span{})
+		p := c.best(s, &x.Self, x.weight, cfg.Shorter, swarm.Span{})
 		if x.Peer == self {
 			return &p
 		}
@@ -123,30 +145,13 @@ func (c *Census) agree(cfg Config, self swarm.PeerID) *place {
 	return nil
 }
 
-// join lets a newcomer keep what it announced; nil if it has announced no place, or is
-// needed less there by now.
-func (c *Census) join(cfg Config, x *chooser) *place {
-	s, span := c.scale(0), x.next.Span
-	if span.Len() == 0 { // it has none yet
-		return nil
-	}
-	rate := x.offer(c, span.Len())
-	p := place{span: span, worth: c.worth(s, span, rate, x.weight)}
-	if p.worth < nearly*c.best(s, &x.Self, x.weight, cfg.Shorter, swarm.Span{}).worth {
-		return nil
-	}
-	c.hold(span, rate, x.weight, 1)
-	return &p
-}
-
 // leave lets a server that serves go where it announced, and gives its gain; nil if it is
 // needed where it is.
-func (c *Census) leave(cfg Config, x *chooser) *place {
+func (c *Census) leave(cfg Config, s scale, x *chooser) *place {
 	old, span := *x.Span, x.next.Span
 	here, there := x.offer(c, old.Len()), x.offer(c, span.Len())
 	c.hold(old, here, x.weight, -1)
 	c.stay(x.member, -1)
-	s := c.scale(here * float64(old.Len()))
 	p := place{span: span, gain: gain(c.worth(s, old, here, x.weight), c.worth(s, span, there, x.weight))}
 	if keep := c.needed(old); p.gain < cfg.Gain*nearly || keep.Len() > 0 && !span.Contains(keep) {
 		c.hold(old, here, x.weight, 1)
@@ -164,45 +169,74 @@ func (c *Census) leave(cfg Config, x *chooser) *place {
 // was announced.
 const nearly = 0.9
 
-// sampled is how many others are asked at most whether they gain more.
+// settled is the census once all open intents are settled; the census itself if there are
+// none.
+func (c *Census) settled(cfg Config) *Census {
+	if c.choosing == 0 {
+		return c
+	}
+	if m := &c.memo; m.agreed == nil || m.agreedAt != c.version {
+		m.agreed, m.agreedAt = c.clone(), c.version
+		m.agreed.agree(cfg, "")
+	}
+	return c.memo.agreed
+}
+
+// sampled is how many others are asked at most whether they gain more, in a large swarm.
 const sampled = 512
 
-// gainMore counts the servers that gain more by a move than this one, those among equals
-// whose peers come first included; 0 if they are fewer than slots. In a large swarm a
-// sample is asked.
-func (c *Census) gainMore(cfg Config, self swarm.PeerID, mine float64, alarms []swarm.Span, alarm bool, slots int) int {
-	step := max(1, len(c.members)/sampled)
-	more := 0
-	for i := int(hash(self) % uint64(step)); i < len(c.members); i += step {
+// ranking is what others would lift the swarm by.
+type ranking struct {
+	version, step int
+	moves         []ranked
+}
+
+type ranked struct {
+	place
+	peer swarm.PeerID
+	from swarm.Span
+}
+
+// rank works out what others would do. In a large swarm a sample is asked, and a ranking
+// holds until a hundredth of the servers have changed.
+func (c *Census) rank(cfg Config, settled *Census) *ranking {
+	if r := c.memo.rank; r != nil && c.version-r.version <= len(c.members)/100 {
+		return r
+	}
+	r := &ranking{version: c.version, step: max(1, len(c.members)/sampled)}
+	for i := 0; i < len(c.members); i += r.step {
 		m := &c.members[i]
-		if m.peer == self || m.state != swarm.Online || m.next != nil || !m.here {
+		if m.state != swarm.Online || m.next != nil || !m.here {
 			continue
 		}
-		rest, _ := c.without(m.peer)
 		s := m.self()
-		to, _ := rest.move(cfg, &s, m.weight)
-		if to == nil || alarm && !slices.ContainsFunc(alarms, func(a swarm.Span) bool { return overlap(a, to.span) && !m.span.Contains(a) }) {
-			continue
-		}
-		if to.lift > mine*(1+tie) || to.lift >= mine*(1-tie) && m.peer < self {
-			if more++; more*step >= slots {
-				continue
-			}
+		if to, _ := settled.less(m).move(cfg, &s, m.weight); to != nil {
+			r.moves = append(r.moves, ranked{*to, m.peer, m.span})
 		}
 	}
-	if more *= step; more < slots {
+	c.memo.rank = r
+	return r
+}
+
+// gainMore counts the servers whose move lifts the swarm by more than that of the one that
+// asks, those among equals whose peers come first included; 0 if they are fewer than slots.
+// After an alarm only moves that end it count.
+func (c *Census) gainMore(cfg Config, settled *Census, self swarm.PeerID, lift float64, alarms []swarm.Span, alarm bool, slots int) int {
+	r := c.rank(cfg, settled)
+	more := 0
+	for i := range r.moves {
+		m := &r.moves[i]
+		switch {
+		case m.peer == self:
+		case alarm && !slices.ContainsFunc(alarms, func(a swarm.Span) bool { return overlap(a, m.span) && !m.from.Contains(a) }):
+		case m.lift > lift*(1+tie) || m.lift >= lift*(1-tie) && m.peer < self:
+			more += r.step
+		}
+	}
+	if more < slots {
 		return 0
 	}
 	return more
-}
-
-// hash spreads peers evenly, the same everywhere (FNV-1a).
-func hash(p swarm.PeerID) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(p) {
-		h = (h ^ uint64(p[i])) * 1099511628211
-	}
-	return h
 }
 
 func overlap(a, b swarm.Span) bool { return a.Start < b.End && b.Start < a.End }

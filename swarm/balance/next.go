@@ -31,8 +31,8 @@ func (a Action) String() string { return actions[a] }
 type Decision struct {
 	Do   Action
 	Span swarm.Span // to hold: where it stays, or goes
-	// Gain is how many times as much the server is worth there, beyond 1, at most MaxGain. A
-	// newcomer has none.
+	// Gain is the share by which the block that needs it most gets more, at most MaxGain: 0.5
+	// is half as much again. A newcomer tells none.
 	Gain float64
 	// Alarm says that a hole or a lone unsteady server is the reason.
 	Alarm  bool
@@ -42,7 +42,7 @@ type Decision struct {
 	Again time.Duration
 }
 
-// MaxGain bounds a gain: a server that is worth nothing where it is gains without end.
+// MaxGain bounds a gain: a block that has nothing gains without end.
 const MaxGain = 1000
 
 // Mover is a server's memory of its own choices, from its first one as a newcomer. The zero
@@ -84,19 +84,15 @@ func (m *Mover) Next(c Config, full *Census, me Self, now time.Time) Decision {
 		}
 	}
 	full = full.telling(&me, m.intent)
-	agreed := full
-	var p *place
-	if full.choosing > 0 {
-		agreed = full.clone()
-		p = agreed.agree(c, me.Peer)
+	if me.Span != nil && m.intent == nil {
+		return m.consider(c, full, &me, now)
 	}
-	switch {
-	case me.Span == nil:
-		return m.join(c, agreed, &me, p, now)
-	case m.intent != nil:
+	agreed := full.clone()
+	p := agreed.agree(c, me.Peer)
+	if me.Span != nil {
 		return m.confirm(c, &me, p, now)
 	}
-	return m.consider(c, agreed, &me, now)
+	return m.join(c, agreed, &me, p, now)
 }
 
 // join is a newcomer's choice.
@@ -172,11 +168,17 @@ func (m *Mover) rest(c Config, me *Self, why string) Decision {
 
 // consider decides whether a server that has announced nothing wants to move.
 func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decision {
-	if d, calm := m.calm(c, full, me); calm { // by what others intend
-		return d
+	raw := full
+	if full = raw.settled(c); full != raw {
+		if d, calm := m.calm(c, full, me); calm { // by what others intend
+			return d
+		}
 	}
 	alarms := full.alarms()
-	block, quality := full.quality()
+	if left := c.Cooldown - now.Sub(m.loaded); len(alarms) == 0 && !m.loaded.IsZero() && left > 0 {
+		return m.rest(c, me, fmt.Sprintf("it loaded blocks a short time ago and stays for %v", left.Round(time.Second)))
+	}
+
 	rest, mine := full.without(me.Peer)
 	weight := float64(sureHolder)
 	if mine != nil {
@@ -187,11 +189,16 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 		return m.rest(c, me, why)
 	}
 	alarm := slices.ContainsFunc(alarms, func(s swarm.Span) bool { return overlap(s, move.span) && !me.Span.Contains(s) })
-	d := Decision{Span: *me.Span, Gain: move.gain, Alarm: alarm, Again: c.Check}
+	d := Decision{Span: *me.Span, Alarm: alarm, Again: c.Check}
+	block, before, after := rest.lifts(move.span, *me.Span, me.offer(full, move.span.Len()))
+	d.Gain = MaxGain
+	if before > 0 {
+		d.Gain = min(after/before-1, MaxGain)
+	}
 	if alarm {
-		why = fmt.Sprintf("%s %s: %v is worth %s more than %v", health.Blocks(alarms), lacking(full, alarms), move.span, percent(d.Gain), *me.Span)
+		why = fmt.Sprintf("%s %s: %v instead of %v", health.Blocks(alarms), lacking(full, alarms), move.span, *me.Span)
 	} else {
-		why = fmt.Sprintf("block %d has %s of an even spread: %v is worth %s more than %v", block, percent(quality), move.span, percent(d.Gain), *me.Span)
+		why = fmt.Sprintf("%v instead of %v: block %d has %s of an even spread and would have %s", move.span, *me.Span, block, percent(before), percent(after))
 	}
 	rested := c.Cooldown
 	if alarm {
@@ -206,8 +213,8 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 	}
 	m.target = move.span
 	looks := c.Looks
-	if d.Gain < c.Eager {
-		looks = int(min(float64(c.Looks)*c.Eager/d.Gain, maxLooks))
+	if move.gain < c.Eager {
+		looks = int(min(float64(c.Looks)*c.Eager/move.gain, maxLooks))
 	}
 	if m.wanted++; !alarm && m.wanted < looks {
 		d.Reason = why + fmt.Sprintf("; it waits whether %d more checks say so", looks-m.wanted)
@@ -221,7 +228,7 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 		d.Reason = why + fmt.Sprintf("; but %d servers are moving", full.moving)
 		return d
 	}
-	if first := full.gainMore(c, me.Peer, move.lift, alarms, alarm, slots<<min(m.passed, 16)); first > 0 {
+	if first := raw.gainMore(c, full, me.Peer, move.lift, alarms, alarm, slots<<min(m.passed, 16)); first > 0 {
 		m.passed++
 		d.Reason = why + fmt.Sprintf("; but %d servers gain more and go first", first)
 		return d

@@ -124,7 +124,7 @@ func TestStays(t *testing.T) {
 	}{
 		{cfg, pinned, Mover{}, "the operator chose the blocks"},
 		{off, me, Mover{}, "moves are turned off"},
-		{cfg, me, Mover{loaded: now.Add(-time.Second)}, "blocks 4-7 have no holder: 4:8 is worth 100000 % more than 0:4; but it loaded blocks a short time ago and stays for 59s"},
+		{cfg, me, Mover{loaded: now.Add(-time.Second)}, "blocks 4-7 have no holder: 4:8 instead of 0:4; but it loaded blocks a short time ago and stays for 59s"},
 	} {
 		if d := c.m.Next(c.cfg, Count(v, nil), c.me, now); d.Do != Stay || d.Reason != c.want {
 			t.Errorf("%v %q, want %q", d.Do, d.Reason, c.want)

@@ -88,7 +88,7 @@ type scale []float64
 // scale takes a server's own contribution into account, and load where it is told: every
 // token goes through every block, so a block whose holders are busier than what they
 // offer explains is worse served than they say. Half or twice is believed at most, and
-// less while the swarm has little to do.
+// less while the swarm has little to do. The result is good until the next call.
 func (c *Census) scale(own float64) scale {
 	const busyEnough, most = 0.5, 2.0
 	n := len(c.rate)
@@ -96,7 +96,10 @@ func (c *Census) scale(own float64) scale {
 	if level <= 0 {
 		level = 1
 	}
-	s := make(scale, n)
+	if len(c.memo.s) != n {
+		c.memo.s = make(scale, n)
+	}
+	s := c.memo.s
 	for b := range s {
 		s[b] = 1 / level
 	}
@@ -150,7 +153,8 @@ func (c *Census) best(s scale, me *Self, weight, shorter float64, keep swarm.Spa
 		least = min(me.Least, most)
 	}
 	best := place{worth: math.Inf(-1)}
-	var buf []float64
+	buf := c.memo.sum
+	defer func() { c.memo.sum = buf }()
 	for length := most; length >= least; length-- {
 		buf = c.gains(s, me.offer(c, length), weight, buf)
 		at := place{worth: math.Inf(-1)}

@@ -36,6 +36,14 @@ type Params struct {
 	NoCache time.Duration
 	// Apart is charged for a link that is to be kept out of chains.
 	Apart time.Duration
+	// MaxQueue is how many times its own work a token waits at most where a server is busy.
+	MaxQueue float64
+	// SessionShare is the share of a server's time that a session takes, where its record
+	// tells of none.
+	SessionShare float64
+	// Spread is the share by which a draw makes servers dearer at most: holders whose prices
+	// are nearer to each other than this share the sessions.
+	Spread float64
 	// Banned is charged for a server that failed lately, on top of being considered only
 	// where nobody else holds a block: a chain enters as few of them as it can.
 	Banned time.Duration
@@ -54,6 +62,9 @@ func DefaultParams() Params {
 		MinRPS:        0.001,                  // a block in a quarter of an hour is no server
 		NoCache:       10 * time.Second,       // Petals' figure
 		Apart:         time.Minute,            // above any chain of other links
+		MaxQueue:      8,                      // a step of eight rows takes about as long as two of one
+		SessionShare:  0.1,                    // ten sessions keep a server of a short chain busy
+		Spread:        0.25,                   // docs/sim.md
 		Banned:        time.Hour,              // above any chain of healthy servers
 	}
 }
@@ -61,7 +72,7 @@ func DefaultParams() Params {
 // Validate refuses parameters that make no sense.
 func (p Params) Validate() error {
 	if p.HopOverhead < 0 || p.UnknownRTT < 0 || p.MaxDelay <= 0 || p.DefaultRPS <= 0 || p.MinRPS <= 0 || p.NoCache < 0 || p.Banned < 0 ||
-		p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 {
+		!(p.MaxQueue >= 0) || !(p.SessionShare >= 0) || !(p.Spread >= 0) || p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 {
 		return errors.New("route: parameters must not be negative, and MaxDelay, the rates and ObservedTimes must be positive")
 	}
 	return nil

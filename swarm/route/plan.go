@@ -28,7 +28,16 @@ type Query struct {
 	// Observed is the rate at which the client saw a server compute, in tokens per second
 	// through one block, false if it did not; nil saw none.
 	Observed func(swarm.PeerID) (float64, bool)
-	Params   Params
+	// Mine is how many sessions the client opened at a server beyond those that its record
+	// counts, or is about to take away (below 0); nil is none.
+	Mine func(swarm.PeerID) int
+	// Most asks for the chain that has the most time left, instead of the one that answers
+	// soonest: for training and scoring, where many sequences are under way at once.
+	Most bool
+	// Draw spreads clients over servers that serve about as well: a number of each session's
+	// own. 0 takes the best of all.
+	Draw   uint64
+	Params Params
 }
 
 // Chain is the answer: hops in order, and what a token through them is expected to cost.
@@ -37,6 +46,8 @@ type Chain struct {
 	Legs []Leg         // per hop
 	Back time.Duration // the message from the last hop to the client or to Query.To
 	Cost time.Duration // sum of all legs and of Back
+	// Spare is how many tokens per second the busiest of its servers has time for.
+	Spare float64
 }
 
 // Leg is the price of one hop.
@@ -44,7 +55,10 @@ type Leg struct {
 	Link    time.Duration // the message to the server
 	Enter   time.Duration // its overhead, and penalties for its state
 	Compute time.Duration // its blocks
+	Queue   time.Duration // until it comes to compute them
 }
+
+func (l *Leg) total() time.Duration { return l.Link + l.Enter + l.Compute + l.Queue }
 
 // String is the chain for logs: "0:40 via …abc123 => 40:80 via …def456".
 func (c Chain) String() string {
