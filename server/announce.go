@@ -12,10 +12,11 @@ import (
 
 // recordLocked is what the server says of itself now.
 func (s *Server) recordLocked() swarm.Record {
+	rates, offered := s.pacedLocked()
 	r := swarm.Record{
 		Protocol: wire.Version, Peer: s.deps.Self, UID: s.uid, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
 		PublicName: s.cfg.PublicName, Version: s.cfg.Version,
-		Rates: s.rates, Throughput: s.offered, Adapters: s.adapters,
+		Rates: rates, Throughput: offered, Adapters: s.adapters,
 	}
 	if s.deps.Addrs != nil {
 		r.Addrs = s.deps.Addrs()

@@ -152,6 +152,7 @@ type Deps struct {
 	Signer    Signer                // nil: sessions that ask for receipts are refused
 	Addrs     func() []string       // multiaddrs to announce, without /p2p
 	Relayed   func() bool           // others reach this node through relays alone; nil: they do not
+	Left      func() float64        // part of the processor that other programs leave, 0 to 1; nil: all of it
 	Metrics   prometheus.Registerer // nil: not registered
 	Log       *slog.Logger          // nil: slog.Default
 }

@@ -167,6 +167,9 @@ func (s *Server) measure(ctx context.Context, e Engine, span swarm.Span) error {
 	offered := r.Forward / (float64(span.Len()+1) / 2)
 	s.mu.Lock()
 	s.rates.InferenceRPS, s.rates.ForwardRPS, s.offered = &r.Inference, &r.Forward, offered
+	if s.deps.Left != nil {
+		s.leftMeasured = s.deps.Left()
+	}
 	s.mu.Unlock()
 	s.log.Info("throughput", "inference_tok_s_per_block", r.Inference, "forward_tok_s_per_block", r.Forward, "network", "not measured", "offered_tok_s", offered)
 	if s.cfg.Measuring == MeasureDryRun {

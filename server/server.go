@@ -61,10 +61,12 @@ type holdings struct {
 	left       []*container // those that are left
 	loading    map[int]swarm.BlockStatus
 	rates      swarm.Rates
-	offered    float64 // throughput as announced
-	nextRTT    map[swarm.PeerID]float64
-	next       *swarm.Intent // where it means to go; nil: it stays
-	room       MemoryPlan    // as it was when the present container was loaded
+	offered    float64 // throughput as measured or declared
+	// leftMeasured is what other programs left of the processor when the rates were measured.
+	leftMeasured float64
+	nextRTT      map[swarm.PeerID]float64
+	next         *swarm.Intent // where it means to go; nil: it stays
+	room         MemoryPlan    // as it was when the present container was loaded
 }
 
 // roster are its sessions.

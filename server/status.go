@@ -13,9 +13,10 @@ func (s *Server) Status() swarm.NodeStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.cfg.Manifest
+	rates, offered := s.pacedLocked()
 	return swarm.NodeStatus{
 		Peer: s.deps.Self, Version: s.cfg.Version, Started: s.started, Manifest: &m, UID: s.uid,
-		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: s.rates, Throughput: s.offered,
+		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: rates, Throughput: offered,
 		Cache: s.cacheStatusLocked(), Sessions: len(s.byKey), Steps: s.batch.steps, Batch: s.batch.status(), Device: s.cfg.Device,
 	}
 }

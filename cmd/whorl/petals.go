@@ -17,6 +17,8 @@ func petalsNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "dtype"
 	case "quant-type":
 		name = "quant"
+	case "max-memory":
+		name = "memory"
 	case "use-auth-token":
 		name = "token"
 	}

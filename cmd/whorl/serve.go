@@ -46,6 +46,8 @@ type serveFlags struct {
 	publicName   string
 	adapters     []string
 	compression  choice
+	yield        choice
+	left         func() float64 // what other programs leave of the processor; nil: all of it
 	noAutoRelay  bool
 	skipReach    bool
 	mayShare     bool
@@ -82,6 +84,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
 	fs.BoolVar(&f.asJSON, "json", false, "with --dry-run: print a JSON object")
 	fs.StringVar(&f.publicName, "public-name", "", fmt.Sprintf("`NAME` shown on dashboards, which cut it after %d characters", view.MaxName))
+	choiceVar(fs, &f.yield, "yield", "auto", []string{"auto", "on", "off"}, "give way to other programs of this machine; auto: where somebody works at it")
 	choiceVar(fs, &f.compression, "compression", "none", []string{"none"}, "how activations travel")
 	addInert(fs, serverFlags)
 }
@@ -263,6 +266,9 @@ func (f *serveFlags) roles() []string {
 func (f *serveFlags) run(cmd *cobra.Command) error {
 	f.model.hub.cache, f.model.trees = f.node.cacheDir, f.node.treeCache(cmd.Context())
 	f.node.source = f.model.place
+	left, undo := f.giveWay(cmd)
+	defer undo()
+	f.left = left
 	var m *openModel
 	defer func() { // after the node's end, and it may be opened late
 		if m != nil {
@@ -405,7 +411,7 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 	}
 	srv, err := server.New(cfg, server.Deps{
 		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
-		Addrs: n.net.host.ListenAddrs, Relayed: n.net.host.Relayed, Metrics: n.registry, Log: slog.Default(),
+		Addrs: n.net.host.ListenAddrs, Left: f.left, Relayed: n.net.host.Relayed, Metrics: n.registry, Log: slog.Default(),
 	})
 	if err != nil {
 		return nil, usage(err)

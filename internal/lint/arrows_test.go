@@ -81,6 +81,8 @@ var arrows = []arrow{
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},
 	{"internal/journal", nil, "the last lines of something, for whoever tells of it"},
+	{"internal/courtesy", nil, "gives way to other programs, for whoever computes"},
+	{"internal/service", nil, "texts that have systems start programs: pure"},
 	{"internal/sharedfile", nil, "opens and locks files of several processes, for whoever has some"},
 	{"internal/sysmem", nil, "what the system has free, for whoever plans memory"},
 	{"internal/swarmtest", []string{"content", "client", "client/sample", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
