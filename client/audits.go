@@ -202,7 +202,7 @@ func (s *Session) given() []givenRows {
 
 // keepOutputs names outputs of the last stage from a row on, which no journal has; mu is held.
 func (s *Session) keepOutputs(from int, rows []float32) {
-	if !s.audited && s.group == nil {
+	if !s.audited && s.group == nil && !s.opt.Audit {
 		return
 	}
 	hidden := s.e.cfg.Manifest.Hidden

@@ -27,6 +27,8 @@ type SessionOptions struct {
 	// Receipts asks every stage for receipts of what it computes (Session.Receipts). Stages
 	// that make none take part all the same.
 	Receipts bool
+	// Audit keeps what Session.Audit needs beside the journal.
+	Audit bool
 	// Verify has every step computed by so many chains that share no server, at most
 	// MaxVerify, and compared bit by bit before anything is chosen from it. 0 and 1: one chain
 	// computes and nothing is compared.

@@ -29,6 +29,7 @@ type askFlags struct {
 	chunk       int
 	receipts    bool // only where a command offers it
 	verify      int  // likewise
+	audit       bool // likewise
 	stepTime    time.Duration
 }
 
@@ -47,6 +48,7 @@ func (f *askFlags) add(fs *pflag.FlagSet) {
 // addVerify adds the flag of commands that can have their answers computed several times.
 func (f *askFlags) addVerify(fs *pflag.FlagSet) {
 	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3; with 2 and 3 no token is shown before all gave the same bits")
+	fs.BoolVar(&f.audit, "audit", false, "have other servers compute the answer again once it is there, and say whether their bits are the same")
 }
 
 func errVerify(n int) error {
@@ -76,6 +78,8 @@ func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations,
 		return 0, usagef("--verify %d compares what several servers compute, and with --local there are none: give --initial-peers ADDR", f.verify)
 	case f.verify < 0 || f.verify > client.MaxVerify:
 		return 0, errVerify(f.verify)
+	case f.local && f.audit:
+		return 0, usagef("--audit has other servers compute the answer again, and with --local there are none: give --initial-peers ADDR")
 	case f.chunk < 0:
 		return 0, usagef("--prefill-chunk %d: want 0 or more", f.chunk)
 	case f.stepTime <= 0:
@@ -189,7 +193,7 @@ func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*cl
 	if err := f.connect(ctx, cmd, a, length, beams); err != nil {
 		return nil, err
 	}
-	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Receipts: f.receipts, Verify: f.verify})
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Receipts: f.receipts, Verify: f.verify, Audit: f.audit})
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}

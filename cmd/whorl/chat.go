@@ -59,7 +59,11 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 				return err
 			}
 			c := conversation{w: w, tok: a.tok, session: s, request: r, system: system, show: isTerminal(w.in)}
-			return c.run(cmd.Context())
+			if err := c.run(cmd.Context()); err != nil || !ask.audit {
+				return err
+			}
+			_, wrong := auditsOf(cmd.Context(), w, s)
+			return wrong
 		},
 	}
 	ask.add(cmd.Flags())

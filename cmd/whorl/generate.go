@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -60,7 +61,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 				return err
 			}
 			req.Hash = trace
-			return generate(cmd.Context(), w, s, req, asJSON, ask.receipts)
+			return generate(cmd.Context(), w, s, req, asJSON, ask.receipts, ask.audit)
 		},
 	}
 	ask.add(cmd.Flags())
@@ -75,7 +76,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 }
 
 // generate runs one turn and prints it.
-func generate(ctx context.Context, w *world, s *client.Session, r client.Request, asJSON, signed bool) error {
+func generate(ctx context.Context, w *world, s *client.Session, r client.Request, asJSON, signed, audited bool) error {
 	res, err := s.Generate(ctx, r, func(d client.Delta) error {
 		_, err := io.WriteString(w.out, d.Text)
 		return err
@@ -92,18 +93,24 @@ func generate(ctx context.Context, w *world, s *client.Session, r client.Request
 	for _, a := range res.Answers[min(1, len(res.Answers)):] {
 		fmt.Fprintln(w.out, a.Text)
 	}
+	var audits []auditJSON
+	var wrong error
+	if audited {
+		audits, wrong = auditsOf(ctx, w, s)
+	}
 	if asJSON {
 		o := answerJSON(res)
+		o.Audits = audits
 		if signed {
 			var owed error
 			if o.Receipts, owed = receipts(ctx, s); owed != nil {
 				fmt.Fprintf(w.err, "not all receipts are here: %v\n", owed)
 			}
 		}
-		return printJSON(w.out, o)
+		return errors.Join(printJSON(w.out, o), wrong)
 	}
 	fmt.Fprintf(w.err, "%s\n", summary(res))
-	return nil
+	return wrong
 }
 
 // answerObject is what --json prints.
@@ -123,7 +130,9 @@ type answerObject struct {
 	LogitsHash string `json:"logits_hash,omitempty"`
 	// Receipts are those of --receipts, by the first block.
 	Receipts []receiptJSON `json:"receipts,omitempty"`
-	Timings  struct {
+	// Audits are those of --audit, a server after the other.
+	Audits  []auditJSON `json:"audits,omitempty"`
+	Timings struct {
 		PrefillMS       float64 `json:"prefill_ms"`
 		DecodeMS        float64 `json:"decode_ms"`
 		TokensPerSecond float64 `json:"tokens_per_second"`

@@ -130,6 +130,28 @@ func TestLyingProcesses(t *testing.T) {
 					t.Errorf("verified by %d", got.Verified)
 				}
 			}
+			for i := range 4 { // an answer that an audit finds right is right
+				r := all[i]
+				res := run(t, "", "generate", toy, "--ids", idList(r.PromptIDs), "--max-new-tokens", "12", "--ignore-eos", "--temperature", "0", "--json", "--audit", "--initial-peers", s.peers())
+				var got struct {
+					IDs    []int32
+					Audits []struct{ Peer, Result string }
+				}
+				lines := strings.Split(strings.TrimSpace(res.stdout), "\n")
+				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil || len(got.Audits) != 2 {
+					t.Fatalf("%v in %s\n%s", err, res.stdout, res.stderr)
+				}
+				lied := false
+				for _, a := range got.Audits {
+					lied = lied || liars[a.Peer]
+					if a.Result == "agreed" && liars[a.Peer] {
+						t.Errorf("an audit found the rows of a liar right: %+v", got.Audits)
+					}
+				}
+				if lied != (res.code != 0) || !lied && fmt.Sprint(got.IDs) != fmt.Sprint(r.IDs[:12]) {
+					t.Errorf("exit code %d, %+v, ids %v, want %v: %s", res.code, got.Audits, got.IDs, r.IDs[:12], res.stderr)
+				}
+			}
 			wrong, sessions := 0, 0
 			found := func() bool {
 				n := 0

@@ -356,3 +356,36 @@ func TestLeaveTheBanned(t *testing.T) {
 		})
 	}
 }
+
+// A session can be audited at once, each of its servers: what liars gave is judged, all else
+// agrees; also on all chains of a verified session.
+func TestAuditsOfOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudited(t, 1, lies["one bit of each row"], nil)
+		judged := 0
+		for i := range 8 {
+			s, err := a.e.Open(t.Context(), client.SessionOptions{MaxLength: 200, Audit: true, Verify: 1 + i%2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn(t, s, prompt(20, i), 4, nil)
+			list, err := s.Audit(t.Context())
+			if err != nil || len(list) < 2*(1+i%2) {
+				t.Errorf("%v of %v: %v", list, s.Route(), err)
+			}
+			for _, st := range list {
+				liar := strings.HasPrefix(string(st.Hop.Peer), "liar")
+				switch {
+				case liar && st.Result == audit.Judged && slices.Contains(st.Liars, st.Hop.Peer):
+					judged++
+				case liar || st.Result == audit.Judged && slices.Contains(st.Liars, st.Hop.Peer):
+					t.Errorf("%v: %v", st.Hop, st.Verdict)
+				}
+			}
+			s.Close()
+		}
+		if judged == 0 {
+			t.Error("no liar was on a route")
+		}
+	})
+}
