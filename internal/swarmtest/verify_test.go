@@ -1,6 +1,7 @@
 package swarmtest
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -286,4 +287,56 @@ func TestVerifiedTooFew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A verified session ends like any other: a caller who leaves finds it as it was, and one that is
+// killed or closed leaves nothing behind, neither here nor on a server. It is one to operators.
+func TestVerifiedEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		want := undisturbed(t, prompt(20, 1), 30)
+		w, e, seen := scene(t, 6, quick, nil, "a 0:3", "b 0:3", "c 3:6", "d 3:6")
+		s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 100, Verify: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := e.Sessions()
+		if len(list) != 1 || list[0].ID != s.ID() || len(list[0].Route) != 4 || list[0].Epoch == 0 {
+			t.Errorf("sessions %+v", list)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, err := s.Generate(ctx, client.Request{Prompt: prompt(20, 1), MaxNewTokens: 30, TopLogprobs: -1}, func(d client.Delta) error {
+			if d.IDs[0] == want.IDs[4] {
+				cancel()
+			}
+			return nil
+		})
+		cancel()
+		if err != nil || first.Finish != client.FinishCancelled {
+			t.Fatalf("%v, %v", first.Finish, err)
+		}
+		n := 0
+		rest, err := s.Generate(t.Context(), client.Request{MaxNewTokens: 10, TopLogprobs: -1}, func(client.Delta) error {
+			if n++; n == 3 && !e.Kill(s.ID()) {
+				t.Error("nobody knows the session")
+			}
+			return nil
+		})
+		if swarm.CodeOf(err) != swarm.CodeNoSession {
+			t.Errorf("a session that was killed: %v", err)
+		}
+		if ids := append(first.IDs, rest.IDs...); !slices.Equal(ids, want.IDs[:len(ids)]) || len(ids) < len(first.IDs)+3 {
+			t.Errorf("%v, want %v", ids, want.IDs)
+		}
+		s.Close()
+		s.Close()
+		<-time.After(5 * time.Second)
+		for _, id := range []swarm.PeerID{"a", "b", "c", "d"} {
+			if n := len(w.Server(id).Sessions()); n > 0 {
+				t.Errorf("server %s holds %d sessions", id, n)
+			}
+		}
+		if n := len(e.Sessions()); n > 0 || seen.of() != "" {
+			t.Errorf("%d sessions are left; observed %q", n, seen.of())
+		}
+	})
 }

@@ -1,0 +1,153 @@
+package hostile
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"whorl/internal/swarmtest"
+	"whorl/swarm"
+	"whorl/swarm/p2p"
+	"whorl/swarm/wire"
+)
+
+// besides is what runs beside honest users, in a process of its own that has one core: a busy
+// loop, or attackers of the targets as fast as that core lets them.
+type besides struct {
+	Kind    string // "busy" or "attack"
+	Targets []target
+}
+
+type target struct {
+	Peer  swarm.PeerID
+	Addrs []string
+	Span  swarm.Span
+}
+
+const besidesEnv = "WHORL_BESIDES"
+
+// TestBesides is that process; without its orders it is no test.
+func TestBesides(t *testing.T) {
+	var b besides
+	text := os.Getenv(besidesEnv)
+	if text == "" {
+		return
+	}
+	if err := json.Unmarshal([]byte(text), &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Kind == "busy" {
+		for { // the process is ended
+		}
+	}
+	var all sync.WaitGroup
+	for _, to := range b.Targets {
+		for kind := range 4 * len(protocols) {
+			all.Go(func() { to.attack(t, kind%len(protocols)) })
+		}
+	}
+	all.Wait()
+}
+
+// attack opens streams of a protocol and sends what is broken, half, or no end of small frames, one
+// identity after the other.
+func (to *target) attack(t *testing.T, kind int) {
+	rng := newRand(kind, 1)
+	o := wire.Open{
+		Version: wire.Version, UID: swarmtest.FakeManifest.UID(), Span: to.Span, MaxLength: 8, Activations: "f32", Route: wire.Route{Epoch: 1, Journal: -1},
+	}
+	o.Mode = o.SessionMode().Hash()
+	for {
+		h, err := p2p.New(p2p.Config{HostMaddrs: []string{"/ip4/127.0.0.1/tcp/0"}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.AddAddrs(to.Peer, to.Addrs)
+		for range 1000 {
+			s, err := h.Dial(t.Context(), to.Peer, protocols[kind].id)
+			if err != nil {
+				break
+			}
+			s.SetDeadline(time.Now().Add(time.Second))
+			o.Session = wire.SessionID{byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32())}
+			first := map[wire.Type]any{
+				wire.TypeOpen: o, wire.TypeHello: wire.Hello{Version: wire.Version, Session: o.Session, Epoch: 1},
+				wire.TypePull: wire.Pull{Version: wire.Version, Swarm: "main", Most: wire.MaxOffered},
+			}[protocols[kind].first]
+			b := wire.AppendJSON(nil, protocols[kind].first, first)
+			switch rng.IntN(3) {
+			case 0: // noise
+				for range 4 {
+					b[rng.IntN(len(b))] = byte(rng.Uint32())
+				}
+				s.Write(b)
+			case 1: // a good beginning, and questions without end
+				b = wire.AppendFrame(b, wire.TypeCommit)
+				for range 500 {
+					b = wire.AppendFrame(b, wire.TypeAsk)
+				}
+				s.Write(b)
+				io.CopyN(io.Discard, s, 256)
+			case 2: // an answer that is read
+				s.Write(b)
+				io.CopyN(io.Discard, s, 64)
+			}
+			s.Reset()
+		}
+		h.Close()
+	}
+}
+
+// BenchmarkHonestBesideAttackers measures honest answers beside attackers that have one core to
+// themselves, and beside a busy loop on that core, in turns. The share of the first in the second
+// should be 0.7 or more.
+func BenchmarkHonestBesideAttackers(b *testing.B) {
+	taskset, err := exec.LookPath("taskset")
+	if err != nil {
+		b.Skip("taskset, which gives a process one core, is not here")
+	}
+	w := New(b, Options{})
+	targets := []target{}
+	for _, n := range w.Servers {
+		targets = append(targets, target{n.Host.ID(), n.Host.ListenAddrs(), *n.Server.Status().Span})
+	}
+	const long = 2 * time.Second
+	speed := func(kind string) float64 {
+		orders, _ := json.Marshal(besides{kind, targets})
+		cmd := exec.Command(taskset, "-c", "0", os.Args[0], "-test.run", "^TestBesides$")
+		cmd.Env = append(os.Environ(), besidesEnv+"="+string(orders))
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		defer func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}()
+		<-time.After(500 * time.Millisecond) // until it is at work
+		tokens, begin := 0, time.Now()
+		for time.Since(begin) < long {
+			if err := w.Ask([]int32{1, 7, 3, 11}, 100); err != nil {
+				b.Fatalf("beside %s: %v", kind, err)
+			}
+			tokens += 100
+		}
+		return float64(tokens) / time.Since(begin).Seconds()
+	}
+	var busy, attack []float64
+	for b.Loop() {
+		for range 5 {
+			busy = append(busy, speed("busy"))
+			attack = append(attack, speed("attack"))
+		}
+	}
+	middle := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
+	b.ReportMetric(middle(busy), "tok/s-beside-busy-loop")
+	b.ReportMetric(middle(attack), "tok/s-beside-attackers")
+	b.ReportMetric(middle(attack)/middle(busy), "share")
+}
