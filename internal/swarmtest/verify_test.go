@@ -321,7 +321,7 @@ func TestVerifiedEnds(t *testing.T) {
 			}
 			return nil
 		})
-		if swarm.CodeOf(err) != swarm.CodeNoSession {
+		if swarm.CodeOf(err) != swarm.CodeCancelled {
 			t.Errorf("a session that was killed: %v", err)
 		}
 		if ids := append(first.IDs, rest.IDs...); !slices.Equal(ids, want.IDs[:len(ids)]) || len(ids) < len(first.IDs)+3 {
