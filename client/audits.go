@@ -25,6 +25,8 @@ const maxAudits = 32
 type AuditCounts struct {
 	Results [audit.NumResults]uint64
 	Skipped uint64
+	// Differences are the steps of verified sessions that their chains gave different rows for.
+	Differences uint64
 }
 
 // audits is what an engine knows of audits.

@@ -21,6 +21,10 @@ import (
 // settle finds out who is to blame for a row, of the chains that are odd, and leaves them. The
 // error says that too few servers are left.
 func (g *group) settle(ctx context.Context, row int, odd []int) error {
+	a := &g.lead.e.audits
+	a.mu.Lock()
+	a.counts.Differences++
+	a.mu.Unlock()
 	members := g.list()
 	var guilty, suspects []swarm.PeerID
 	on := map[swarm.PeerID]bool{} // before any of them is left

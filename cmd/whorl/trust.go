@@ -124,12 +124,14 @@ type trustMetrics struct{ n *node }
 var (
 	avoidedDesc = prometheus.NewDesc("whorl_peers_avoided", "Peers that this node avoids, by why: those that failed are asked where nobody else holds a block, liars never.", []string{"kind"}, nil)
 	auditsDesc  = prometheus.NewDesc("whorl_audits_total", "Audits of what servers gave in users' sessions, by result; skipped were those for which others left no room.", []string{"result"}, nil)
+	differDesc  = prometheus.NewDesc("whorl_verify_differences_total", "Steps of verified answers that chains of servers gave different rows for; none of them was shown.", nil, nil)
 )
 
 // Describe names what Collect gives.
 func (m trustMetrics) Describe(out chan<- *prometheus.Desc) {
 	out <- avoidedDesc
 	out <- auditsDesc
+	out <- differDesc
 }
 
 // Collect reads the book and the engines.
@@ -148,6 +150,7 @@ func (m trustMetrics) Collect(out chan<- prometheus.Metric) {
 	for _, e := range engines {
 		c := e.Audits()
 		sum.Skipped += c.Skipped
+		sum.Differences += c.Differences
 		for i, n := range c.Results {
 			sum.Results[i] += n
 		}
@@ -156,4 +159,5 @@ func (m trustMetrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(auditsDesc, prometheus.CounterValue, float64(n), audit.Result(i).String())
 	}
 	out <- prometheus.MustNewConstMetric(auditsDesc, prometheus.CounterValue, float64(sum.Skipped), "skipped")
+	out <- prometheus.MustNewConstMetric(differDesc, prometheus.CounterValue, float64(sum.Differences))
 }
