@@ -193,6 +193,9 @@ type Device interface {
 	// Scale is dst = dst*factor on n rows, and then, if softcap is not 0,
 	// dst = softcap*tanh(dst/softcap).
 	Scale(dst Buffer, n int, factor, softcap float32)
+	// Round rounds n rows of dst to bfloat16: to nearest, ties to even. What is beyond its
+	// largest number becomes infinite, and a NaN stays one.
+	Round(dst Buffer, n int)
 	// MatMul runs products that share one Act; no product may read another's Dst, and the
 	// rows of the Act are nobody's Dst.
 	MatMul(a Act, products []Product)

@@ -64,6 +64,8 @@
 //     p is divided by the sum of the chosen p, added from 0 in the order of experts. With y
 //     made by the rules of products, acc = 0 and for the chosen in the order of experts
 //     acc = fma(y, p, acc); dst = dst + acc, or dst + acc*Scale.
+//   - Round: to the nearest bfloat16, ties to even, held as a float32; half a step beyond the
+//     largest one and more is infinite; a NaN keeps its upper half and becomes quiet.
 //   - An epilogue's steps (bias, activation, gate, scale, residual) and the ops Add, Activate
 //     and Scale are rounded one by one: a fused product has the bits of its parts.
 //   - exp, silu, gelu, tanh, sin and cos are the project's own polynomials (package cpu,

@@ -65,6 +65,7 @@ var avx2 = kernels{
 	softcap: func(x []float32, limit float32) { avx2Softcap(&x[0], len(x), limit) },
 	blend:   func(o, p []float32, a, b float32) { avx2Blend(&o[0], &p[0], len(o), a, b) },
 	scale:   func(dst, src []float32, f float32) { avx2Scale(&dst[0], &src[0], len(dst), f) },
+	round:   func(x []float32) { avx2Round(&x[0], len(x)) },
 
 	add:      func(dst, a, b []float32) { avx2Add(&dst[0], &a[0], &b[0], len(dst)) },
 	mul:      func(dst, a, b []float32) { avx2Mul(&dst[0], &a[0], &b[0], len(dst)) },

@@ -967,6 +967,103 @@ loopDone:
 	VZEROUPPER
 	RET
 
+// func avx2Round(x *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·avx2Round(SB), NOSPLIT, $0-16
+	MOVQ         x+0(FP), AX
+	MOVL         $0x7fffffff, CX
+	VMOVD        CX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x7f800000, CX
+	VMOVD        CX, X1
+	VPBROADCASTD X1, Y1
+	MOVL         $0x00007fff, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Y2
+	MOVL         $0x00000001, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x00400000, CX
+	VMOVD        CX, X4
+	VPBROADCASTD X4, Y4
+	MOVL         $0xffff0000, CX
+	VMOVD        CX, X5
+	VPBROADCASTD X5, Y5
+	XORQ         CX, CX
+	MOVQ         n+8(FP), DX
+	SUBQ         $0x10, DX
+	JLT          loopTail
+
+loop:
+	VMOVUPS (AX)(CX*1), Y6
+	VANDPS  Y0, Y6, Y7
+	VPSUBD  Y7, Y1, Y7
+	VPSRAD  $0x1f, Y7, Y7
+	VPSRLD  $0x10, Y6, Y8
+	VANDPS  Y3, Y8, Y8
+	VPADDD  Y2, Y8, Y8
+	VANDNPS Y8, Y7, Y8
+	VANDPS  Y4, Y7, Y7
+	VPADDD  Y8, Y6, Y6
+	VORPS   Y7, Y6, Y6
+	VANDPS  Y5, Y6, Y6
+	VMOVUPS Y6, (AX)(CX*1)
+	VMOVUPS 32(AX)(CX*1), Y6
+	VANDPS  Y0, Y6, Y7
+	VPSUBD  Y7, Y1, Y7
+	VPSRAD  $0x1f, Y7, Y7
+	VPSRLD  $0x10, Y6, Y8
+	VANDPS  Y3, Y8, Y8
+	VPADDD  Y2, Y8, Y8
+	VANDNPS Y8, Y7, Y8
+	VANDPS  Y4, Y7, Y7
+	VPADDD  Y8, Y6, Y6
+	VORPS   Y7, Y6, Y6
+	VANDPS  Y5, Y6, Y6
+	VMOVUPS Y6, 32(AX)(CX*1)
+	ADDQ    $0x40, CX
+	SUBQ    $0x10, DX
+	JGE     loop
+
+loopTail:
+	ADDQ       $0x10, DX
+	JE         loopDone
+	LEAQ       avx2_tail<>+0(SB), BX
+	NEGQ       DX
+	LEAQ       64(BX)(DX*4), BX
+	VMOVDQU    (BX), Y6
+	VMASKMOVPS (AX)(CX*1), Y6, Y7
+	VANDPS     Y0, Y7, Y8
+	VPSUBD     Y8, Y1, Y8
+	VPSRAD     $0x1f, Y8, Y8
+	VPSRLD     $0x10, Y7, Y9
+	VANDPS     Y3, Y9, Y9
+	VPADDD     Y2, Y9, Y9
+	VANDNPS    Y9, Y8, Y9
+	VANDPS     Y4, Y8, Y8
+	VPADDD     Y9, Y7, Y7
+	VORPS      Y8, Y7, Y7
+	VANDPS     Y5, Y7, Y7
+	VMASKMOVPS Y7, Y6, (AX)(CX*1)
+	VMOVDQU    32(BX), Y6
+	VMASKMOVPS 32(AX)(CX*1), Y6, Y7
+	VANDPS     Y0, Y7, Y0
+	VPSUBD     Y0, Y1, Y0
+	VPSRAD     $0x1f, Y0, Y0
+	VPSRLD     $0x10, Y7, Y1
+	VANDPS     Y3, Y1, Y1
+	VPADDD     Y2, Y1, Y1
+	VANDNPS    Y1, Y0, Y1
+	VANDPS     Y4, Y0, Y0
+	VPADDD     Y1, Y7, Y7
+	VORPS      Y0, Y7, Y7
+	VANDPS     Y5, Y7, Y7
+	VMASKMOVPS Y7, Y6, 32(AX)(CX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
 // func avx2Blend(o *float32, p *float32, n int, a float32, b float32)
 // Requires: AVX, FMA3
 TEXT ·avx2Blend(SB), NOSPLIT, $0-32

@@ -434,6 +434,11 @@ func avx2Mul(dst *float32, a *float32, b *float32, n int)
 //go:noescape
 func avx2Scale(dst *float32, src *float32, n int, f float32)
 
+// avx2Round works on n elements in place.
+//
+//go:noescape
+func avx2Round(x *float32, n int)
+
 // avx2Blend is o = fma(o, a, p*b) for n elements.
 //
 //go:noescape

@@ -726,6 +726,76 @@ loopDone:
 	VZEROUPPER
 	RET
 
+// func avx512Round(x *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·avx512Round(SB), NOSPLIT, $0-16
+	MOVQ         x+0(FP), AX
+	MOVL         $0x7fffffff, CX
+	VMOVD        CX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x7f800000, CX
+	VMOVD        CX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x00007fff, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x00000001, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x00400000, CX
+	VMOVD        CX, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0xffff0000, CX
+	VMOVD        CX, X5
+	VPBROADCASTD X5, Z5
+	XORQ         CX, CX
+	MOVQ         n+8(FP), DX
+	SUBQ         $0x10, DX
+	JLT          loopTail
+
+loop:
+	VMOVUPS (AX)(CX*1), Z6
+	VANDPS  Z0, Z6, Z7
+	VPSUBD  Z7, Z1, Z7
+	VPSRAD  $0x1f, Z7, Z7
+	VPSRLD  $0x10, Z6, Z8
+	VANDPS  Z3, Z8, Z8
+	VPADDD  Z2, Z8, Z8
+	VANDNPS Z8, Z7, Z8
+	VANDPS  Z4, Z7, Z7
+	VPADDD  Z8, Z6, Z6
+	VORPS   Z7, Z6, Z6
+	VANDPS  Z5, Z6, Z6
+	VMOVUPS Z6, (AX)(CX*1)
+	ADDQ    $0x40, CX
+	SUBQ    $0x10, DX
+	JGE     loop
+
+loopTail:
+	ADDQ      $0x10, DX
+	JE        loopDone
+	MOVQ      $0x00000001, BX
+	SHLXQ     DX, BX, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (AX)(CX*1), K1, Z6
+	VANDPS    Z0, Z6, Z0
+	VPSUBD    Z0, Z1, Z0
+	VPSRAD    $0x1f, Z0, Z0
+	VPSRLD    $0x10, Z6, Z1
+	VANDPS    Z3, Z1, Z1
+	VPADDD    Z2, Z1, Z1
+	VANDNPS   Z1, Z0, Z1
+	VANDPS    Z4, Z0, Z0
+	VPADDD    Z1, Z6, Z6
+	VORPS     Z0, Z6, Z6
+	VANDPS    Z5, Z6, Z6
+	VMOVUPS   Z6, K1, (AX)(CX*1)
+
+loopDone:
+	VZEROUPPER
+	RET
+
 // func avx512Blend(o *float32, p *float32, n int, a float32, b float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·avx512Blend(SB), NOSPLIT, $0-32

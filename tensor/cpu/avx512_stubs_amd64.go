@@ -1189,6 +1189,11 @@ func avx512Mul(dst *float32, a *float32, b *float32, n int)
 //go:noescape
 func avx512Scale(dst *float32, src *float32, n int, f float32)
 
+// avx512Round works on n elements in place.
+//
+//go:noescape
+func avx512Round(x *float32, n int)
+
 // avx512Blend is o = fma(o, a, p*b) for n elements.
 //
 //go:noescape

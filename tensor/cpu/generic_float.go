@@ -31,6 +31,7 @@ var generic = kernels{
 	softcap:   genericSoftcap,
 	blend:     genericBlend,
 	scale:     genericScale,
+	round:     genericRound,
 	add:       genericAdd,
 	mul:       genericMul,
 	silu:      genericSiLU,

@@ -78,6 +78,12 @@ func genericScale(dst, src []float32, f float32) {
 	}
 }
 
+func genericRound(x []float32) {
+	for i, v := range x {
+		x[i] = roundBF16(v)
+	}
+}
+
 func genericAdd(dst, a, b []float32) {
 	for i := range dst {
 		dst[i] = a[i] + b[i]

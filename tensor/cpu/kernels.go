@@ -57,6 +57,8 @@ type kernels struct {
 	blend func(o, p []float32, a, b float32)
 	// scale is dst = src*f.
 	scale func(dst, src []float32, f float32)
+	// round rounds to bfloat16, in place.
+	round func(x []float32)
 
 	// add is dst = a+b, mul is dst = a*b; dst may be a or b.
 	add, mul func(dst, a, b []float32)

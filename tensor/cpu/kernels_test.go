@@ -133,6 +133,7 @@ func TestPointwiseKernels(t *testing.T) {
 		twins(t, "add"+name, func(k *kernels, mem func(int) []float32) { k.add(mem(n), in, other) })
 		twins(t, "mul"+name, func(k *kernels, mem func(int) []float32) { k.mul(mem(n), in, other) })
 		twins(t, "scale"+name, func(k *kernels, mem func(int) []float32) { k.scale(mem(n), in, 0.3) })
+		twins(t, "round"+name, func(k *kernels, mem func(int) []float32) { k.round(set(mem)) })
 		twins(t, "blend"+name, func(k *kernels, mem func(int) []float32) { k.blend(set(mem), other, 0.7, 1.3) })
 		twins(t, "softmax"+name, func(k *kernels, mem func(int) []float32) {
 			s, r := set(mem), mem(2)

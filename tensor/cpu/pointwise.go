@@ -2,7 +2,7 @@ package cpu
 
 import "whorl/tensor"
 
-// pointOp is the task of Add, Activate and Scale; tile i is row i.
+// pointOp is the task of Add, Activate, Scale and Round; tile i is row i.
 type pointOp struct {
 	d        *Device
 	kind     pointKind
@@ -19,6 +19,7 @@ const (
 	pointAdd pointKind = iota
 	pointActivate
 	pointScale
+	pointRound
 )
 
 // Add adds scaled rows.
@@ -65,6 +66,17 @@ func (d *Device) Scale(to tensor.Buffer, n int, factor, softcap float32) {
 	d.pointwise(pointOp{kind: pointScale, dst: dst, factor: factor, softcap: softcap}, n)
 }
 
+// Round rounds to bfloat16.
+func (d *Device) Round(to tensor.Buffer, n int) {
+	d.begin()
+	defer d.end()
+	dst := to.(*buffer)
+	if !(n <= dst.rows) {
+		bug("round %d rows of %d", n, dst.rows)
+	}
+	d.pointwise(pointOp{kind: pointRound, dst: dst}, n)
+}
+
 func (d *Device) pointwise(op pointOp, n int) {
 	op.d = d
 	d.point = op
@@ -88,6 +100,8 @@ func (op *pointOp) Tile(worker, i int) {
 			return
 		}
 		op.gate(&op.d.scratch[worker], y, op.src.row(i))
+	case pointRound:
+		k.round(op.dst.row(i))
 	case pointScale:
 		y := op.dst.row(i)
 		if op.factor != 1 {

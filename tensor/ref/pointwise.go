@@ -38,6 +38,18 @@ func (d *Device) Activate(dst, gate tensor.Buffer, n int, act tensor.Activation)
 	}
 }
 
+// Round rounds to bfloat16.
+func (d *Device) Round(dst tensor.Buffer, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range n {
+		y := dst.(*buffer).row(i)
+		for j, v := range y {
+			y[j] = float32(bf16(float64(v)))
+		}
+	}
+}
+
 // Scale multiplies and caps.
 func (d *Device) Scale(dst tensor.Buffer, n int, factor, softcap float32) {
 	d.mu.Lock()

@@ -48,6 +48,7 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("guards", func(t *testing.T) { guards(t, d) })
 	t.Run("poison", func(t *testing.T) { poison(t, d) })
 	t.Run("outliers", func(t *testing.T) { outliers(t, d) })
+	t.Run("rounds", func(t *testing.T) { rounds(t, d) })
 	t.Run("concurrent", func(t *testing.T) { concurrent(t, d) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
 	if d.Info().Arithmetic == "exact1" {

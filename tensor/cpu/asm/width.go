@@ -46,6 +46,8 @@ func (w width) elementwise() {
 		e.store(v, dst)
 	})
 
+	w.roundKernel()
+
 	name = w.tier + "Blend"
 	kernel(name, NOSPLIT, "func(o, p *float32, n int, a, b float32)")
 	Doc(name + " is o = fma(o, a, p*b) for n elements.")
@@ -58,6 +60,40 @@ func (w width) elementwise() {
 		VMULPS(b, u, u)
 		VFMADD213PS(u, a, v)
 		e.store(v, o)
+	})
+}
+
+// bits is a vector of the same 32 bits in each lane.
+func (w width) bits(v uint32) reg.VecVirtual {
+	g, x, all := GP32(), XMM(), w.vector()
+	MOVL(U32(v), g)
+	VMOVD(g, x)
+	VPBROADCASTD(x, all)
+	return all
+}
+
+// roundKernel rounds to bfloat16, to nearest, ties to even, and keeps the float32: half of what is
+// cut off is added, one less where the last bit that stays is even. A carry reaches infinity where it
+// must. It must not reach the bits of a NaN, which becomes quiet instead.
+func (w width) roundKernel() {
+	w.inPlace("Round", func() func(x reg.VecVirtual) reg.VecVirtual {
+		magnitude, infinity, half, one := w.bits(0x7fffffff), w.bits(0x7f800000), w.bits(0x7fff), w.bits(1)
+		quiet, kept := w.bits(0x00400000), w.bits(0xffff0000)
+		return func(x reg.VecVirtual) reg.VecVirtual {
+			nan, odd := w.vector(), w.vector()
+			VANDPS(magnitude, x, nan)
+			VPSUBD(nan, infinity, nan)
+			VPSRAD(U8(31), nan, nan) // all ones where the magnitude is beyond infinity
+			VPSRLD(U8(16), x, odd)
+			VANDPS(one, odd, odd)
+			VPADDD(half, odd, odd)
+			VANDNPS(odd, nan, odd) // nothing is added to a NaN
+			VANDPS(quiet, nan, nan)
+			VPADDD(odd, x, x)
+			VORPS(nan, x, x)
+			VANDPS(kept, x, x)
+			return x
+		}
 	})
 }
 
