@@ -95,19 +95,26 @@ func (r *runner) step() error {
 		// What matters is that steps differ as little as real ones.
 		r.ids[i] = int32((int(row.Pos)*31 + int(row.Seq)*7 + 1) % r.Config.Vocab)
 	}
-	return r.forward(tensor.Act8)
+	return r.forward(tensor.Mode{})
 }
 
 // forward computes the batch in r.batch with r.ids, and leaves its rows in r.rows.
-func (r *runner) forward(mode tensor.Activations) error {
+func (r *runner) forward(mode tensor.Mode) error {
 	n := len(r.batch.Rows)
 	rows := r.rows[:n*r.Config.Hidden]
 	if err := r.Head.Embed(rows, r.ids[:n]); err != nil {
 		return err
 	}
 	r.dev.Upload(r.ws.X, 0, rows)
+	round := func() {
+		if mode.Residual == tensor.ResidualBF16 {
+			r.dev.Round(r.ws.X, n)
+		}
+	}
+	round()
 	for i, b := range r.Blocks {
-		b.Forward(r.ws, &r.batch, r.ws.X, r.kv, i, mode)
+		b.Forward(r.ws, &r.batch, r.ws.X, r.kv, i, mode.Act)
+		round()
 	}
 	r.dev.Download(rows, r.ws.X, 0)
 	return r.dev.Sync()

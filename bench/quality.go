@@ -33,7 +33,7 @@ func Windows(begin, ids []int32, size int) [][]int32 {
 
 // Score gives the natural logarithm of p(id | ids before it in its window), for each id of
 // each window but the first.
-func Score(ctx context.Context, dev tensor.Device, m *Model, windows [][]int32, mode tensor.Activations) ([]float64, error) {
+func Score(ctx context.Context, dev tensor.Device, m *Model, windows [][]int32, mode tensor.Mode) ([]float64, error) {
 	longest := 0
 	for _, w := range windows {
 		longest = max(longest, len(w))
@@ -58,7 +58,7 @@ func Score(ctx context.Context, dev tensor.Device, m *Model, windows [][]int32, 
 const scoreRows = 16
 
 // score appends what the model thinks of a window.
-func (r *runner) score(ctx context.Context, out []float64, ids []int32, mode tensor.Activations) ([]float64, error) {
+func (r *runner) score(ctx context.Context, out []float64, ids []int32, mode tensor.Mode) ([]float64, error) {
 	h, vocab := r.Config.Hidden, r.Config.Vocab
 	logits := make([]float32, scoreRows*vocab)
 	for at := 0; at < len(ids)-1; at += r.ws.MaxRows {
@@ -76,7 +76,7 @@ func (r *runner) score(ctx context.Context, out []float64, ids []int32, mode ten
 				return nil, err
 			}
 			rows := min(scoreRows, n-i)
-			if err := r.Head.Logits(logits[:rows*vocab], r.rows[i*h:(i+rows)*h], rows, mode); err != nil {
+			if err := r.Head.Logits(logits[:rows*vocab], r.rows[i*h:(i+rows)*h], rows, mode.Act); err != nil {
 				return nil, err
 			}
 			for j := range rows {
@@ -122,6 +122,7 @@ type Quality struct {
 	// blocks are made from the file's weights as floats, and the head stays in floats.
 	Stored      bool    `json:"stored"`
 	Activations string  `json:"activations"` // "auto" or "f32"
+	Residual    string  `json:"residual"`    // how rows are held between blocks: "f32" or "bf16"
 	MeanLogprob float64 `json:"mean_logprob"`
 	Perplexity  float64 `json:"perplexity"`
 	// Delta is MeanLogprob less that of the same weights in f32: what format and arithmetic
@@ -133,6 +134,10 @@ type Quality struct {
 	// nobody asked.
 	ActivationsDelta  *float64 `json:"activations_delta"`
 	ActivationsStdErr *float64 `json:"activations_std_err"`
+	// ResidualDelta is MeanLogprob less that of the very same weights and activations with rows
+	// in f32: what half the bytes on the way cost. Nil for rows in f32.
+	ResidualDelta  *float64 `json:"residual_delta"`
+	ResidualStdErr *float64 `json:"residual_std_err"`
 }
 
 // Skipped is a format that the model cannot be had in.
@@ -156,16 +161,22 @@ type QualityOptions struct {
 	Windows [][]int32
 	// Activations: quantised weights meet float rows too. That is slow.
 	Activations bool
+	// Residual: rows are rounded to bfloat16 between blocks too.
+	Residual bool
 }
 
 // MeasureQuality scores the text with the file's weights in f32 and then in each format; the
 // device holds one form at a time. emit sees results as they come, that of f32 first.
 func MeasureQuality(ctx context.Context, dev tensor.Device, ck *model.Checkpoint, o QualityOptions, emit func(Quality)) ([]Skipped, error) {
-	base, err := scoreAs(ctx, dev, ck, o.Windows, model.LoadOptions{Dequantise: true}, tensor.Act8)
+	modes := []tensor.Mode{{}}
+	if o.Residual {
+		modes = append(modes, tensor.Mode{Residual: tensor.ResidualBF16})
+	}
+	base, err := scoreAs(ctx, dev, ck, o.Windows, model.LoadOptions{Dequantise: true}, modes...)
 	if err != nil {
 		return nil, err
 	}
-	emit(newQuality(tensor.F32.String(), tensor.Act8, base[0], base[0]))
+	emitAll(emit, tensor.F32.String(), false, modes, base, base[0])
 	var skipped []Skipped
 	for _, format := range o.Formats {
 		load := qualityLoad(format)
@@ -174,9 +185,9 @@ func MeasureQuality(ctx context.Context, dev tensor.Device, ck *model.Checkpoint
 			skipped = append(skipped, Skipped{format, err.Error()})
 			continue
 		}
-		modes := []tensor.Activations{tensor.Act8}
+		modes := modes
 		if o.Activations && (class.Quant != "none" || format == Stored && ck.Quantised()) {
-			modes = append(modes, tensor.ActF32)
+			modes = append(slices.Clone(modes), tensor.Mode{Act: tensor.ActF32})
 		}
 		scores, err := scoreAs(ctx, dev, ck, o.Windows, load, modes...)
 		if err != nil {
@@ -186,17 +197,27 @@ func MeasureQuality(ctx context.Context, dev tensor.Device, ck *model.Checkpoint
 		if name == "none" {
 			name = class.DType
 		}
-		for i, mode := range modes {
-			q := newQuality(name, mode, scores[i], base[0])
-			q.Stored = format == Stored
-			if mode == tensor.Act8 && len(modes) > 1 {
-				mean, stdErr := Compare(scores[0], scores[1])
-				q.ActivationsDelta, q.ActivationsStdErr = &mean, &stdErr
-			}
-			emit(q)
-		}
+		emitAll(emit, name, format == Stored, modes, scores, base[0])
 	}
 	return skipped, nil
+}
+
+// emitAll tells what one form of the weights makes of the text in each mode, the default first.
+func emitAll(emit func(Quality), name string, stored bool, modes []tensor.Mode, scores [][]float64, base []float64) {
+	float := slices.Index(modes, tensor.Mode{Act: tensor.ActF32})
+	for i, mode := range modes {
+		q := newQuality(name, mode, scores[i], base)
+		q.Stored = stored
+		if mode == (tensor.Mode{}) && float >= 0 {
+			mean, stdErr := Compare(scores[i], scores[float])
+			q.ActivationsDelta, q.ActivationsStdErr = &mean, &stdErr
+		}
+		if mode.Residual != tensor.ResidualF32 {
+			mean, stdErr := Compare(scores[i], scores[0])
+			q.ResidualDelta, q.ResidualStdErr = &mean, &stdErr
+		}
+		emit(q)
+	}
 }
 
 func qualityLoad(format string) model.LoadOptions {
@@ -210,7 +231,7 @@ func qualityLoad(format string) model.LoadOptions {
 }
 
 // scoreAs loads the weights in one form and scores the text in each mode.
-func scoreAs(ctx context.Context, dev tensor.Device, ck *model.Checkpoint, windows [][]int32, load model.LoadOptions, modes ...tensor.Activations) ([][]float64, error) {
+func scoreAs(ctx context.Context, dev tensor.Device, ck *model.Checkpoint, windows [][]int32, load model.LoadOptions, modes ...tensor.Mode) ([][]float64, error) {
 	// The device's memory goes with its owners, and the collector does not see how large
 	// it is: without this call the forms would pile up.
 	runtime.GC()
@@ -229,12 +250,12 @@ func scoreAs(ctx context.Context, dev tensor.Device, ck *model.Checkpoint, windo
 	return out, nil
 }
 
-func newQuality(format string, mode tensor.Activations, scores, base []float64) Quality {
+func newQuality(format string, mode tensor.Mode, scores, base []float64) Quality {
 	mean := 0.0
 	for _, v := range scores {
 		mean += v / float64(len(scores))
 	}
-	q := Quality{Format: format, Activations: mode.String(), MeanLogprob: mean, Perplexity: math.Exp(-mean)}
+	q := Quality{Format: format, Activations: mode.Act.String(), Residual: mode.Residual.String(), MeanLogprob: mean, Perplexity: math.Exp(-mean)}
 	q.Delta, q.DeltaStdErr = Compare(scores, base)
 	return q
 }

@@ -66,7 +66,7 @@ func TestScoreOfWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	score := func(w ...[]int32) []float64 {
-		s, err := Score(t.Context(), dev, m, w, tensor.Act8)
+		s, err := Score(t.Context(), dev, m, w, tensor.Mode{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,12 +88,12 @@ func TestScoreOfWindows(t *testing.T) {
 			t.Fatalf("a logarithm of a probability is %v", v)
 		}
 	}
-	if _, err := Score(t.Context(), dev, m, [][]int32{append(long, 1)}, tensor.Act8); err == nil || !strings.Contains(err.Error(), "552") {
+	if _, err := Score(t.Context(), dev, m, [][]int32{append(long, 1)}, tensor.Mode{}); err == nil || !strings.Contains(err.Error(), "552") {
 		t.Errorf("a window longer than the context: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Score(ctx, dev, m, [][]int32{long}, tensor.Act8); !errors.Is(err, context.Canceled) {
+	if _, err := Score(ctx, dev, m, [][]int32{long}, tensor.Mode{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"whorl/model/tokenizer"
 	"whorl/swarm"
 	"whorl/swarm/budget"
+	"whorl/swarm/codec"
 	"whorl/swarm/health"
 	"whorl/swarm/proof"
 	"whorl/swarm/route"
@@ -97,6 +98,9 @@ type Config struct {
 	Draw     func() float64
 	Chunks   plan.ChunkParams
 	Timeouts Timeouts
+	// Residual is how rows of all sessions are held between blocks. Bfloat16 takes half the bytes
+	// on every way, and gives other numbers than float32: the same ones in every layout.
+	Residual tensor.Residual
 	// Verify checks signatures of peers; nil: no session may ask for receipts.
 	Verify proof.Verify
 	// JournalBytes is the memory a session may spend on rows for fail-over; 0 keeps
@@ -153,6 +157,29 @@ func New(cfg Config) (*Engine, error) {
 
 // readingBytes is what large frames of all servers may take while they are read.
 const readingBytes = 64 << 20
+
+// residual is the mode as it stands in an Open, where the default is not said.
+func (e *Engine) residual() string {
+	if e.cfg.Residual == tensor.ResidualF32 {
+		return ""
+	}
+	return e.cfg.Residual.String()
+}
+
+// codec is that of the rows of all sessions.
+func (e *Engine) codec() uint8 { return codec.Of(e.cfg.Residual) }
+
+// embed writes the rows of ids as the first block takes them.
+func (e *Engine) embed(dst []float32, ids []int32) error {
+	if err := e.cfg.Head.Embed(dst, ids); err != nil || e.cfg.Residual != tensor.ResidualBF16 {
+		return err
+	}
+	codec.Round(dst)
+	if !codec.Finite(dst) {
+		return errors.New("an embedding is beyond what bfloat16 holds: this model needs sessions with f32 rows")
+	}
+	return nil
+}
 
 // Model says what is served.
 func (e *Engine) Model() Model {

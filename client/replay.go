@@ -38,7 +38,7 @@ func (e *Engine) replay(ctx context.Context, ev *evidence, hops []swarm.Hop, row
 	for from := 0; from < rows; from += replayRows {
 		to := min(from+replayRows, rows)
 		var err error
-		if feed, err = ev.inputs(e.cfg.Head, feed[:0], hops[0].Span.Start, from, to, hidden); err != nil {
+		if feed, err = ev.inputs(e, feed[:0], hops[0].Span.Start, from, to, hidden); err != nil {
 			return nil, err
 		}
 		for _, l := range links {
@@ -54,12 +54,12 @@ func (e *Engine) replay(ctx context.Context, ev *evidence, hops []swarm.Hop, row
 }
 
 // inputs appends the rows in front of a block.
-func (ev *evidence) inputs(head Head, dst []float32, block, from, to, hidden int) ([]float32, error) {
+func (ev *evidence) inputs(e *Engine, dst []float32, block, from, to, hidden int) ([]float32, error) {
 	if block > 0 {
 		return ev.journals[block].rows(dst, from, to), nil
 	}
 	dst = slices.Grow(dst, (to-from)*hidden)[:(to-from)*hidden]
-	return dst, head.Embed(dst, ev.ids[from:to])
+	return dst, e.embed(dst, ev.ids[from:to])
 }
 
 // replayLink is a session of one stage.
@@ -89,7 +89,7 @@ func (e *Engine) openReplay(ctx context.Context, ev *evidence, h swarm.Hop) (*re
 	rand.Read(l.id[:])
 	open := wire.Open{
 		Version: wire.Version, Features: wire.Features &^ wire.FeatureHandover, Session: l.id, UID: ev.uid, Mode: ev.mode, Span: h.Span, MaxLength: ev.opt.MaxLength,
-		Activations: ev.opt.Activations.String(), Adapter: ev.adapter, Background: !ev.urgent, Route: wire.Route{Epoch: 1, Journal: -1},
+		Activations: ev.opt.Activations.String(), Residual: e.residual(), Adapter: ev.adapter, Background: !ev.urgent, Route: wire.Route{Epoch: 1, Journal: -1},
 	}
 	l.buf = wire.AppendJSON(l.buf[:0], wire.TypeOpen, open)
 	err = l.write()
@@ -153,9 +153,9 @@ func (l *replayLink) accepted(mode content.Hash) error {
 func (l *replayLink) through(feed []float32, from, to int) ([]float32, error) {
 	hidden := l.e.cfg.Manifest.Hidden
 	l.step++
-	h := wire.RowsHeader{Session: l.id, Epoch: 1, Step: l.step, Start: uint32(from), Count: uint32(to - from), Want: uint32(from), Codec: codec.F32}
-	l.buf = wire.BeginRows(l.buf[:0], wire.TypeRows, &h, codec.Size(codec.F32, len(feed)))
-	l.buf = codec.Append(l.buf, codec.F32, feed)
+	h := wire.RowsHeader{Session: l.id, Epoch: 1, Step: l.step, Start: uint32(from), Count: uint32(to - from), Want: uint32(from), Codec: l.e.codec()}
+	l.buf = wire.BeginRows(l.buf[:0], wire.TypeRows, &h, codec.Size(h.Codec, len(feed)))
+	l.buf = codec.Append(l.buf, h.Codec, feed)
 	if err := l.write(); err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (l *replayLink) through(feed []float32, from, to int) ([]float32, error) {
 			return nil, err
 		}
 		n := int(h.Count) * hidden
-		if h.Session != l.id || int(h.Start) != from+len(feed)/hidden || h.End() > to || len(data) != codec.Size(h.Codec, n) {
+		if h.Session != l.id || int(h.Start) != from+len(feed)/hidden || h.End() > to || h.Codec != l.e.codec() || len(data) != codec.Size(h.Codec, n) {
 			return nil, fmt.Errorf("%w: %d rows from %d in an audit", wire.ErrFrame, h.Count, h.Start)
 		}
 		have := len(feed)

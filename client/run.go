@@ -214,7 +214,7 @@ func (s *Session) tell(a *chain.Action, st *stage) chain.Event {
 func (s *Session) opening() wire.Open {
 	return wire.Open{
 		Version: wire.Version, Features: wire.Features, Session: s.id, UID: s.e.uid, Mode: s.mode, MaxLength: s.opt.MaxLength, Sequences: s.opt.Beams,
-		Activations: s.opt.Activations.String(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter, Receipts: s.nonce,
+		Activations: s.opt.Activations.String(), Residual: s.e.residual(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter, Receipts: s.nonce,
 	}
 }
 
@@ -246,7 +246,7 @@ func (s *Session) send(st *stage, a *chain.Action) (embedded, sent error) {
 	s.mu.Unlock()
 	if ids != nil {
 		s.feed = slices.Grow(s.feed[:0], len(ids)*hidden)[:len(ids)*hidden]
-		if err := s.e.cfg.Head.Embed(s.feed, ids); err != nil {
+		if err := s.e.embed(s.feed, ids); err != nil {
 			return err, nil
 		}
 	}

@@ -111,10 +111,10 @@ func (st *stage) sendRows(start, want int, beams wire.Beams, rows []float32) err
 	hidden := st.s.e.cfg.Manifest.Hidden
 	h := wire.RowsHeader{
 		Session: st.s.id, Epoch: st.epoch, Step: st.s.step,
-		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: codec.F32, Beams: beams,
+		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: st.s.e.codec(), Beams: beams,
 	}
-	st.buf = wire.BeginRows(st.buf[:0], wire.TypeRows, &h, codec.Size(codec.F32, len(rows)))
-	st.buf = codec.Append(st.buf, codec.F32, rows)
+	st.buf = wire.BeginRows(st.buf[:0], wire.TypeRows, &h, codec.Size(h.Codec, len(rows)))
+	st.buf = codec.Append(st.buf, h.Codec, rows)
 	return st.write()
 }
 
@@ -192,7 +192,7 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 			return rows, err
 		}
 		n := int(h.Count) * st.s.e.cfg.Manifest.Hidden
-		if h.Session != st.s.id || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.maxRows() {
+		if h.Session != st.s.id || h.Codec != st.s.e.codec() || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.maxRows() {
 			return rows, fmt.Errorf("%w: %d rows from %d in %d bytes", wire.ErrFrame, h.Count, h.Start, len(data))
 		}
 		if rows, err = codec.Decode(rows[:0], h.Codec, data); err != nil || !codec.Finite(rows) {

@@ -24,7 +24,7 @@ type nullEngine struct {
 	work int // additions on each core
 }
 
-func (e *nullEngine) Step(*tensor.Batch, []int, int, int, tensor.Activations, []float32, []float32) error {
+func (e *nullEngine) Step(*tensor.Batch, []int, int, int, tensor.Mode, []float32, []float32) error {
 	if e.work == 0 {
 		return nil
 	}

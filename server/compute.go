@@ -240,19 +240,19 @@ func (c *computer) encode() {
 		}
 		if j.route.Next == "" {
 			if from := max(j.first, j.f.want); from < j.first+j.rows {
-				j.out = c.packet(j, wire.TypeRows, from, j.first+j.rows)
+				j.out = c.packet(j, wire.TypeRows, wayClient, from, j.first+j.rows)
 			}
 			continue
 		}
 		if from := max(j.first, j.route.Skip); from < j.first+j.rows {
-			j.out = c.packet(j, wire.TypeRows, from, j.first+j.rows)
+			j.out = c.packet(j, wire.TypeRows, wayNext, from, j.first+j.rows)
 		}
 		if j.route.Journal < 0 {
 			continue
 		}
-		piece := max(1, journalPiece/(4*c.hidden))
+		piece := max(1, journalPiece/codec.Size(j.x.codec, c.hidden))
 		for from := max(j.first, j.route.Journal); from < j.first+j.rows; from += piece {
-			j.journal = append(j.journal, c.packet(j, wire.TypeJournal, from, min(from+piece, j.first+j.rows)))
+			j.journal = append(j.journal, c.packet(j, wire.TypeJournal, wayJournal, from, min(from+piece, j.first+j.rows)))
 		}
 	}
 }
@@ -262,12 +262,14 @@ func (c *computer) rows(j *job, from int) []float32 {
 	return c.out[(j.at+from-j.first)*c.hidden : (j.at+j.rows)*c.hidden]
 }
 
-func (c *computer) packet(j *job, t wire.Type, from, to int) *packet {
+func (c *computer) packet(j *job, t wire.Type, way string, from, to int) *packet {
 	h := wire.RowsHeader{
 		Session: j.x.id, Epoch: j.route.Epoch, Step: j.f.step,
 		Start: uint32(from), Count: uint32(to - from), Want: uint32(j.f.want), Beams: j.f.beams,
 	}
-	return c.s.rowsPacket(t, h, c.rows(j, from)[:(to-from)*c.hidden])
+	p := c.s.rowsPacket(t, h, j.x.codec, c.rows(j, from)[:(to-from)*c.hidden])
+	c.s.metrics.sent(way, to-from, len(p.buf))
+	return p
 }
 
 // deliverLocked ends a job: if its epoch still stands the session advances and the outputs go

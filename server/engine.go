@@ -40,7 +40,7 @@ type Engine interface {
 	// Step runs rows through blocks [from, to), which lie in the span: in and out are
 	// [len(b.Rows)][hidden] and may be the same. use says which of the Loader's adapters
 	// each of b.Seqs has: -1 for none; nil: none has any. Not for concurrent use.
-	Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activations, in, out []float32) error
+	Step(b *tensor.Batch, use []int, from, to int, mode tensor.Mode, in, out []float32) error
 	// CopyPages copies KV pages, all layers of them: src[i] to dst[i]. Not concurrently
 	// with Step.
 	CopyPages(dst, src []int32) error

@@ -65,7 +65,7 @@ func newFakeEngine(start, end, pages int) *fakeEngine {
 	return e
 }
 
-func (e *fakeEngine) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activations, in, out []float32) error {
+func (e *fakeEngine) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Mode, in, out []float32) error {
 	if e.began != nil {
 		e.began <- len(b.Rows)
 	}
@@ -93,7 +93,7 @@ func (e *fakeEngine) Step(b *tensor.Batch, use []int, from, to int, mode tensor.
 				mix = mix*0.5 + *slot(p)
 			}
 			for c := range row {
-				row[c] = row[(c+1)%hidden]*0.5 + mix*0.25 + float32(block)*0.125 + float32(mode)
+				row[c] = row[(c+1)%hidden]*0.5 + mix*0.25 + float32(block)*0.125 + float32(mode.Act)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func reference(rows []float32, from, to int) []float32 {
 		b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
 	}
 	out := make([]float32, len(rows))
-	e.Step(b, nil, from, to, 0, rows, out)
+	e.Step(b, nil, from, to, tensor.Mode{}, rows, out)
 	return out
 }
 

@@ -19,12 +19,43 @@ type metrics struct {
 	parked         prometheus.Counter
 	receipts       prometheus.Counter
 	failures       *prometheus.CounterVec
+	sentRows       *prometheus.CounterVec
+	sentBytes      *prometheus.CounterVec
+	takenRows      *prometheus.CounterVec
+	takenBytes     *prometheus.CounterVec
+}
+
+// Where frames of rows go and come from, as metrics name it.
+const (
+	wayNext    = "next"    // pushed to the stage behind
+	wayClient  = "client"  // results to the client, or rows from it
+	wayJournal = "journal" // copies of what was pushed, to the client
+	wayPrev    = "prev"    // from the stage before
+)
+
+// sent counts a frame of rows that was made.
+func (m *metrics) sent(way string, rows, bytes int) {
+	m.sentRows.WithLabelValues(way).Add(float64(rows))
+	m.sentBytes.WithLabelValues(way).Add(float64(bytes))
+}
+
+// taken counts a frame of rows that came.
+func (m *metrics) taken(src source, rows, bytes int) {
+	way := wayClient
+	if src == fromPrev {
+		way = wayPrev
+	}
+	m.takenRows.WithLabelValues(way).Add(float64(rows))
+	m.takenBytes.WithLabelValues(way).Add(float64(bytes))
 }
 
 // newMetrics makes the collectors, and registers them if there is a registry.
 func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "whorl", Subsystem: "server", Name: name, Help: help})
+	}
+	by := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "whorl", Subsystem: "server", Name: name, Help: help}, []string{label})
 	}
 	m := &metrics{
 		steps: counter("steps_total", "Iterations computed."),
@@ -40,14 +71,16 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		journalDropped: counter("journal_dropped_rows_total", "Journal rows that found no room."),
 		parked:         counter("parked_sessions_total", "Sessions parked because others needed their cache."),
 		receipts:       counter("receipts_total", "Receipts signed for clients that asked for them."),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "whorl", Subsystem: "server", Name: "failures_total", Help: "Failures told to clients, by code.",
-		}, []string{"code"}),
+		failures:       by("failures_total", "Failures told to clients, by code.", "code"),
+		sentRows:       by("rows_sent_total", "Rows sent: to the next stage, as results to the client, and as its journal.", "to"),
+		sentBytes:      by("rows_sent_bytes_total", "Bytes of frames of rows sent; divided by rows these are the bytes per token of a hop.", "to"),
+		takenRows:      by("rows_received_total", "Rows received, from the client or the stage before.", "from"),
+		takenBytes:     by("rows_received_bytes_total", "Bytes of frames of rows received.", "from"),
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.receipts, m.failures) {
+	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.receipts, m.failures, m.sentRows, m.sentBytes, m.takenRows, m.takenBytes) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"whorl/server/admission"
 	"whorl/swarm"
+	"whorl/swarm/codec"
 	"whorl/swarm/wire"
 	"whorl/tensor"
 )
@@ -56,7 +57,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	s.keys = key
 	s.parkLocked(park)
 	x := &session{
-		srv: s, home: s.container, key: key, id: o.Session, client: from, span: o.Span, mode: mode, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences), hands: o.Features&wire.FeatureHandover != 0, background: o.Background,
+		srv: s, home: s.container, key: key, id: o.Session, client: from, span: o.Span, mode: mode, codec: codec.Of(mode.Residual), modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences), hands: o.Features&wire.FeatureHandover != 0, background: o.Background,
 		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope}, ledger: book,
 	}
 	x.out = newOutbox(x)
@@ -91,23 +92,25 @@ func (s *Server) rope(from swarm.PeerID, o *wire.Open, claim admission.Claim) (t
 }
 
 // checkOpen checks what needs no lock: the frame itself.
-func (s *Server) checkOpen(o *wire.Open) (tensor.Activations, error) {
+func (s *Server) checkOpen(o *wire.Open) (mode tensor.Mode, err error) {
 	if o.UID != s.uid {
-		return 0, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s serves %s (%s), not model %q", s.deps.Self.Short(), s.cfg.Manifest.Name, s.uid, o.UID)
+		return mode, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "server %s serves %s (%s), not model %q", s.deps.Self.Short(), s.cfg.Manifest.Name, s.uid, o.UID)
 	}
-	mode, err := tensor.ParseActivations(o.Activations)
+	if mode.Act, err = tensor.ParseActivations(o.Activations); err == nil {
+		mode.Residual, err = tensor.ParseResidual(o.Residual)
+	}
 	if err != nil {
-		return 0, swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "%w", err)
+		return mode, swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "%w", err)
 	}
 	if want := o.SessionMode().Hash(); o.Mode != want {
-		return 0, swarm.Errorf(swarm.CodeUnsupported, swarm.Elsewhere, "the client names the session's mode %s, and server %s makes %s of the same frame: it does not know all that the session asks for, or the client errs",
+		return mode, swarm.Errorf(swarm.CodeUnsupported, swarm.Elsewhere, "the client names the session's mode %s, and server %s makes %s of the same frame: it does not know all that the session asks for, or the client errs",
 			o.Mode.Short(), s.deps.Self.Short(), want.Short())
 	}
 	if err := checkSequences(o); err != nil {
-		return 0, err
+		return mode, err
 	}
 	if o.WaitMillis < 0 {
-		return 0, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "wait_ms %d: want 0 or more", o.WaitMillis)
+		return mode, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "wait_ms %d: want 0 or more", o.WaitMillis)
 	}
 	return mode, checkRoute(&o.Route, s.deps.Self)
 }

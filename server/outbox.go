@@ -17,8 +17,8 @@ type packet struct {
 func (p *packet) bytes() int { return cap(p.buf) }
 
 // rowsPacket encodes rows as a frame.
-func (s *Server) rowsPacket(t wire.Type, h wire.RowsHeader, rows []float32) *packet {
-	h.Codec = codec.F32
+func (s *Server) rowsPacket(t wire.Type, h wire.RowsHeader, as uint8, rows []float32) *packet {
+	h.Codec = as
 	n := codec.Size(h.Codec, len(rows))
 	p := s.packets.get(wire.RowsFrameSize(&h, n))
 	p.head = h

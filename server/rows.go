@@ -28,6 +28,7 @@ func (x *session) takeRows(ctx context.Context, src source, sender swarm.PeerID,
 	if !ok {
 		return err
 	}
+	s.metrics.taken(src, int(h.Count), wire.HeadSize+len(p))
 	f, bad := x.decode(&h, data, src, sender)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,6 +87,8 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 	case size < 0:
 		_, err := codec.Decode(nil, h.Codec, nil)
 		return blame(swarm.CodeUnsupported, "%w", err)
+	case h.Codec != x.codec:
+		return blame(swarm.CodeUnsupported, "rows from %s in codec %d in a session whose rows are in codec %d", sender.Short(), h.Codec, x.codec)
 	case size != len(data):
 		return blame(swarm.CodeBadOutput, "%d rows from %s in %d bytes, want %d", h.Count, sender.Short(), len(data), size)
 	}

@@ -34,7 +34,8 @@ type session struct {
 	id        wire.SessionID
 	client    swarm.PeerID
 	span      swarm.Span
-	mode      tensor.Activations
+	mode      tensor.Mode
+	codec     uint8        // of its rows, by the mode
 	modeHash  content.Hash // of all that alters results: proof.Mode
 	adapter   int          // -1 for none
 	ledger    *ledger      // for receipts; nil if none were asked for

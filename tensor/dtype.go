@@ -85,6 +85,43 @@ func ParseActivations(s string) (Activations, error) {
 	return 0, fmt.Errorf("unknown activation mode %q: use auto or f32", s)
 }
 
+// Residual says how rows are held between blocks: the residual stream. It is a parameter of a
+// session, on every device the same.
+type Residual uint8
+
+const (
+	// ResidualF32 leaves rows as blocks make them.
+	ResidualF32 Residual = iota
+	// ResidualBF16 rounds them (Device.Round) before the first block and after every block, the
+	// last one included, wherever the next one is computed. Inside a block all is float32.
+	ResidualBF16
+)
+
+// String is the name used by the --residual flag and on the wire.
+func (r Residual) String() string {
+	if r == ResidualBF16 {
+		return "bf16"
+	}
+	return "f32"
+}
+
+// ParseResidual reads "f32" or "bf16"; "" is "f32".
+func ParseResidual(s string) (Residual, error) {
+	switch s {
+	case "", "f32", "float32":
+		return ResidualF32, nil
+	case "bf16", "bfloat16":
+		return ResidualBF16, nil
+	}
+	return 0, fmt.Errorf("unknown residual mode %q: use f32 or bf16", s)
+}
+
+// Mode is all of a session that alters how a block computes. The zero value is the default.
+type Mode struct {
+	Act      Activations
+	Residual Residual
+}
+
 // Matrix is a weight as it lies in a file: Rows output features of Cols input features,
 // row-major, each row in the block layout of DType.
 type Matrix struct {

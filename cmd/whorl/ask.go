@@ -26,6 +26,7 @@ type askFlags struct {
 	local       bool
 	adapter     string
 	activations string
+	residual    string
 	chunk       int
 	receipts    bool // only where a command offers it
 	verify      int  // likewise
@@ -40,6 +41,7 @@ func (f *askFlags) add(fs *pflag.FlagSet) {
 	f.compute.add(fs)
 	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold, or a folder with --local")
 	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
+	addResidual(fs, &f.residual)
 	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
 	f.stepTime = client.DefaultTimeouts().Step
 	secondsVar(fs, &f.stepTime, "step-deadline", "a server without progress for this long is replaced")
@@ -60,6 +62,9 @@ func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations,
 	mode, err := tensor.ParseActivations(f.activations)
 	if err != nil {
 		return 0, usagef("--activations: %w", err)
+	}
+	if _, err := tensor.ParseResidual(f.residual); err != nil {
+		return 0, usagef("--residual: %w", err)
 	}
 	if args, err = f.swarm.accept(sourcesOf(cmd), &f.model, args); err != nil {
 		return 0, err
@@ -233,6 +238,7 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 		cfg.Directory, cfg.Dialer, cfg.RTT, cfg.Trust, cfg.Prefix = n.dir, n.host, n.host.RTT, a.book, n.prefix
 	}
 	var err error
+	cfg.Residual, _ = tensor.ParseResidual(f.residual) // check has read it
 	a.engine, err = a.model.engine(ctx, a.tok, cfg)
 	return err
 }

@@ -21,6 +21,7 @@ type qualityFlags struct {
 	compute        computeFlags
 	formats        []string
 	activations    []string
+	residual       []string
 	text           string
 	window, tokens int
 	json           bool
@@ -52,6 +53,7 @@ of a token less that of f32, with its standard error over the tokens.`,
 	f.compute.add(fs)
 	fs.StringSliceVar(&f.formats, "format", all, "`FORMAT`[,FORMAT...] to compare")
 	fs.StringSliceVar(&f.activations, "activations", []string{"auto", "f32"}, "what meets quantised weights: auto, or auto,f32 to tell what it costs")
+	fs.StringSliceVar(&f.residual, "residual", []string{"f32"}, "rows between blocks: f32, or f32,bf16 to tell what half the bytes on the network cost")
 	fs.StringVar(&f.text, "text", "", "`FILE` with another text")
 	fs.IntVar(&f.window, "window", defaultWindow, "tokens that are scored in one context; the default is less where the model has less room")
 	fs.IntVar(&f.tokens, "tokens", 0, "tokens of the text to score; 0: all")
@@ -75,7 +77,18 @@ func (f *qualityFlags) check(args []string) (bench.QualityOptions, error) {
 		auto = auto || mode == tensor.Act8
 		o.Activations = o.Activations || mode == tensor.ActF32
 	}
+	plain := false
+	for _, name := range f.residual {
+		mode, err := tensor.ParseResidual(name)
+		if err != nil {
+			return o, usagef("--residual: %w", err)
+		}
+		plain = plain || mode == tensor.ResidualF32
+		o.Residual = o.Residual || mode == tensor.ResidualBF16
+	}
 	switch {
+	case !plain:
+		return o, usagef("--residual %s: want f32, or f32,bf16", strings.Join(f.residual, ","))
 	case !auto:
 		return o, usagef("--activations %s: want auto, or auto,f32", strings.Join(f.activations, ","))
 	case f.window < 2:
@@ -136,7 +149,7 @@ func (f *qualityFlags) run(cmd *cobra.Command, w *world, o bench.QualityOptions)
 func (f *qualityFlags) measure(ctx context.Context, w *world, m *openModel, o bench.QualityOptions, out qualityObject) error {
 	if !f.json {
 		fmt.Fprintf(w.out, "%s, %d tokens in windows of %d\n", out.Model, out.Tokens, out.Window)
-		fmt.Fprintf(w.out, "%-8s  %-11s  %-8s  %-10s  %-18s  %s\n", "format", "activations", "mean", "perplexity", "less f32", "less f32 activations")
+		fmt.Fprintf(w.out, "%-8s  %-11s  %-5s  %-8s  %-10s  %-18s  %-20s  %s\n", "format", "activations", "rows", "mean", "perplexity", "less f32", "less f32 activations", "less f32 rows")
 	}
 	skipped, err := bench.MeasureQuality(ctx, m.dev, m.ck, o, func(q bench.Quality) {
 		out.Formats = append(out.Formats, q)
@@ -161,14 +174,17 @@ func (f *qualityFlags) measure(ctx context.Context, w *world, m *openModel, o be
 }
 
 func printQuality(out io.Writer, q bench.Quality) {
-	name, activations := q.Format, "-"
+	name, activations, residual := q.Format, "-", "-"
 	if q.Stored {
 		name += "*"
 	}
 	if q.ActivationsDelta != nil {
 		activations = difference(*q.ActivationsDelta, *q.ActivationsStdErr)
 	}
-	fmt.Fprintf(out, "%-8s  %-11s  %-8.4f  %-10.3f  %-18s  %s\n", name, q.Activations, q.MeanLogprob, q.Perplexity, difference(q.Delta, q.DeltaStdErr), activations)
+	if q.ResidualDelta != nil {
+		residual = difference(*q.ResidualDelta, *q.ResidualStdErr)
+	}
+	fmt.Fprintf(out, "%-8s  %-11s  %-5s  %-8.4f  %-10.3f  %-18s  %-20s  %s\n", name, q.Activations, q.Residual, q.MeanLogprob, q.Perplexity, difference(q.Delta, q.DeltaStdErr), activations, residual)
 }
 
 func difference(mean, stdErr float64) string { return fmt.Sprintf("%+.5f ±%.5f", mean, stdErr) }

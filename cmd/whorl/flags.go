@@ -211,6 +211,7 @@ type httpFlags struct {
 	answers               int
 	audit                 float64
 	verify                int
+	residual              string
 	ollama                bool
 	adminBusy             bool // --admin was not given: where its port is in use, a free one does
 }
@@ -235,13 +236,22 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 
-// addChecks is for nodes that generate.
-func (f *httpFlags) addChecks(fs *pflag.FlagSet) {
+// addSessions is for nodes that generate.
+func (f *httpFlags) addSessions(fs *pflag.FlagSet) {
+	addResidual(fs, &f.residual)
 	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3, and are compared before it is shown; requests may say (whorl_verify)")
 	fs.Float64Var(&f.audit, "audit", f.audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
 }
 
+// addResidual is for whoever opens sessions.
+func addResidual(fs *pflag.FlagSet, residual *string) {
+	fs.StringVar(residual, "residual", "f32", "rows between blocks as f32, or rounded to bf16: half the bytes on the network, and answers that differ a little")
+}
+
 func (f *httpFlags) check(cmd *cobra.Command) error {
+	if _, err := tensor.ParseResidual(f.residual); err != nil {
+		return usagef("--residual: %w", err)
+	}
 	if !(f.audit >= 0 && f.audit <= 1) {
 		return usagef("--audit %v: want 0 to 1, such as 0.01 for one session in a hundred", f.audit)
 	}

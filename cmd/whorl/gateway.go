@@ -10,6 +10,7 @@ import (
 
 	"whorl/client"
 	"whorl/swarm"
+	"whorl/tensor"
 )
 
 // Default addresses of the HTTP listeners.
@@ -53,7 +54,7 @@ Without, it shows the swarm.`,
 	nf.add(cmd.Flags())
 	sf.add(cmd.Flags())
 	hf.add(cmd.Flags(), defaultHTTP, defaultAdmin)
-	hf.addChecks(cmd.Flags())
+	hf.addSessions(cmd.Flags())
 	mf.add(cmd.Flags())
 	cf.add(cmd.Flags())
 	return cmd
@@ -114,7 +115,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, sf shareFlags, hf *httpFlags,
 			return ended(ctx, err)
 		}
 		n.gives(ctx, m)
-		if err := n.generateWith(ctx, m, hf.audit); err != nil {
+		if err := n.generateWith(ctx, m, hf); err != nil {
 			return ended(ctx, err)
 		}
 	}
@@ -152,16 +153,17 @@ func (f *modelFlags) choosable(cmd *cobra.Command) bool {
 	return !from.given("dtype") && !from.given("quant") && !from.given("kv-dtype")
 }
 
-// generateWith makes the node generate with a model through the swarm, and audit that share of
-// the sessions.
-func (n *node) generateWith(ctx context.Context, m *openModel, audit float64) error {
+// generateWith makes the node generate with a model through the swarm, and audit the share of
+// the sessions that its flags say.
+func (n *node) generateWith(ctx context.Context, m *openModel, f *httpFlags) error {
 	tok, err := m.tokenizer()
 	if err != nil {
 		slog.Warn("requests can give token ids only, because the tokenizer cannot be used", "reason", err)
 	}
 	cfg := client.DefaultConfig()
 	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.EOS = n.net.dir, n.dial, n.rtt, m.ck.EOS()
-	cfg.Trust, cfg.Prefix, cfg.Self, cfg.Audits.Steady = n.trust, n.prefix, n.dial.self, audit
+	cfg.Trust, cfg.Prefix, cfg.Self, cfg.Audits.Steady = n.trust, n.prefix, n.dial.self, f.audit
+	cfg.Residual, _ = tensor.ParseResidual(f.residual) // check has read it
 	e, err := m.engine(ctx, tok, cfg)
 	if err != nil {
 		return err
@@ -170,7 +172,7 @@ func (n *node) generateWith(ctx context.Context, m *openModel, audit float64) er
 		return err
 	}
 	n.addEngine(e)
-	if audit > 0 {
+	if f.audit > 0 {
 		n.background.Go(func() { e.Audit(ctx) }) // ends with ctx, which is all that it says
 	}
 	n.check("engine", nil)

@@ -60,7 +60,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	f.share.add(fs)
 	fs.BoolVar(&f.mayShare, "share-weights", true, "of a model that this node founds: nodes may pass its files on; false by default for gated and private models of a hub")
 	f.http.add(fs, defaultHTTP, defaultAdmin)
-	f.http.addChecks(fs)
+	f.http.addSessions(fs)
 	f.model.add(fs)
 	f.compute.add(fs)
 	def := server.DefaultConfig()
@@ -374,7 +374,7 @@ func (f *serveFlags) online(ctx context.Context, n *node, m *openModel, srv *ser
 	err := func() error {
 		if f.http.http != off {
 			n.check("engine", errStarting)
-			if err := n.generateWith(ctx, m, f.http.audit); err != nil {
+			if err := n.generateWith(ctx, m, &f.http); err != nil {
 				return err
 			}
 		}

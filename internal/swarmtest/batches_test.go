@@ -27,7 +27,7 @@ func (l slowLoader) Load(ctx context.Context, start, end, pages int, keep server
 	return slowSpan{e}, err
 }
 
-func (s slowSpan) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activations, in, out []float32) error {
+func (s slowSpan) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Mode, in, out []float32) error {
 	time.Sleep(10*time.Millisecond + time.Duration(len(b.Rows))*500*time.Microsecond)
 	return s.Engine.Step(b, use, from, to, mode, in, out)
 }

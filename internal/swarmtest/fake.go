@@ -10,6 +10,7 @@ import (
 	"whorl/server"
 	"whorl/server/blocks"
 	"whorl/swarm"
+	"whorl/swarm/codec"
 	"whorl/tensor"
 )
 
@@ -68,7 +69,7 @@ type fakeEngine struct {
 // Strip lets go of what was seen: nothing of it is shared.
 func (e *fakeEngine) Strip(int, int) { e.seen = nil }
 
-func (e *fakeEngine) Step(b *tensor.Batch, _ []int, from, to int, _ tensor.Activations, in, out []float32) error {
+func (e *fakeEngine) Step(b *tensor.Batch, _ []int, from, to int, mode tensor.Mode, in, out []float32) error {
 	if e.delay > 0 {
 		<-time.After(e.delay)
 	}
@@ -92,6 +93,9 @@ func (e *fakeEngine) Step(b *tensor.Batch, _ []int, from, to int, _ tensor.Activ
 			}
 			for c := range row {
 				row[c] = row[c]*0.75 + sum[(c+1)%fakeHidden]/float32(r.Pos+1)*0.5 + float32(block%3)*0.125
+			}
+			if mode.Residual == tensor.ResidualBF16 {
+				codec.Round(row[:])
 			}
 		}
 	}
@@ -158,7 +162,7 @@ func (FakeHead) Logits(dst, rows []float32, n int, _ tensor.Activations) error {
 }
 
 // fakeLogits computes all positions of a sequence in one place and scores the last one.
-func fakeLogits(ids []int32) []float32 {
+func fakeLogits(ids []int32, residual tensor.Residual) []float32 {
 	pages := len(ids)/tensor.PageTokens + 1
 	e, _ := FakeLoader{}.Load(context.Background(), 0, FakeBlocks, pages, nil, func(blocks.Info) {})
 	b := &tensor.Batch{Seqs: make([]tensor.KVView, 1)}
@@ -170,16 +174,21 @@ func fakeLogits(ids []int32) []float32 {
 	for p := range ids {
 		b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
 	}
-	e.Step(b, nil, 0, FakeBlocks, 0, rows, rows)
+	if residual == tensor.ResidualBF16 {
+		codec.Round(rows)
+	}
+	e.Step(b, nil, 0, FakeBlocks, tensor.Mode{Residual: residual}, rows, rows)
 	FakeHead{}.Logits(logits, rows[(len(ids)-1)*fakeHidden:], 1, 0)
 	return logits
 }
 
 // FakeGreedy is the reference: n greedy ids after a prompt, computed in one place.
-func FakeGreedy(prompt []int32, n int) []int32 {
+func FakeGreedy(prompt []int32, n int) []int32 { return fakeGreedy(prompt, n, tensor.ResidualF32) }
+
+func fakeGreedy(prompt []int32, n int, residual tensor.Residual) []int32 {
 	ids := append([]int32(nil), prompt...)
 	for range n {
-		best, logits := 0, fakeLogits(ids)
+		best, logits := 0, fakeLogits(ids, residual)
 		for v := range logits {
 			if logits[v] > logits[best] {
 				best = v
@@ -206,7 +215,7 @@ func FakeBeams(prompt []int32, n int, b sample.BeamParams, p sample.Params, end 
 		seqs = next
 		var logits []float32
 		for _, s := range seqs {
-			logits = append(logits, fakeLogits(s)...)
+			logits = append(logits, fakeLogits(s, tensor.ResidualF32)...)
 		}
 		if err := search.Step(logits); err != nil {
 			panic(err)

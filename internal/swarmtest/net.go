@@ -23,6 +23,7 @@ type Net struct {
 	mu     sync.Mutex // guards all below
 	nodes  map[swarm.PeerID]*Node
 	counts map[Count]int
+	sizes  map[Count]int // bytes, the heads of frames included
 	dials  []Dialled
 	delay  func(from, to swarm.PeerID) time.Duration // nil for none
 }
@@ -40,7 +41,9 @@ type Dialled struct {
 }
 
 // NewNet makes an empty network.
-func NewNet() *Net { return &Net{nodes: map[swarm.PeerID]*Node{}, counts: map[Count]int{}} }
+func NewNet() *Net {
+	return &Net{nodes: map[swarm.PeerID]*Node{}, counts: map[Count]int{}, sizes: map[Count]int{}}
+}
 
 // Counts returns and clears the number of frames sent.
 func (n *Net) Counts() map[Count]int {
@@ -48,6 +51,15 @@ func (n *Net) Counts() map[Count]int {
 	defer n.mu.Unlock()
 	c := n.counts
 	n.counts = map[Count]int{}
+	return c
+}
+
+// Sizes returns and clears the bytes of frames sent.
+func (n *Net) Sizes() map[Count]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.sizes
+	n.sizes = map[Count]int{}
 	return c
 }
 
@@ -318,6 +330,7 @@ func (l *link) count(p []byte) {
 			l.left = int(left)
 			l.node.net.mu.Lock()
 			l.node.net.counts[Count{l.node.id, l.to, t}]++
+			l.node.net.sizes[Count{l.node.id, l.to, t}] += wire.HeadSize + l.left
 			l.node.net.mu.Unlock()
 			l.head = l.head[:0]
 		}

@@ -28,6 +28,8 @@ type real struct {
 	t  *testing.T
 	ck *model.Checkpoint
 	kv tensor.DType // of the servers' KV caches
+
+	residual tensor.Residual // of sessions
 }
 
 func openModel(t *testing.T, path string) *real {
@@ -55,7 +57,9 @@ func (r *real) engine(n, threads int) (*World, *client.Engine) {
 	r.t.Helper()
 	w := r.world(n, 1, threads)
 	head := r.head(threads)
-	return w, w.Engine(head, head.Vocab(), func(c *client.Config) { c.MaxLength = r.ck.Config.LongestSession() })
+	return w, w.Engine(head, head.Vocab(), func(c *client.Config) {
+		c.MaxLength, c.Residual = r.ck.Config.LongestSession(), r.residual
+	})
 }
 
 func (r *real) head(threads int) *model.Head {
@@ -150,7 +154,10 @@ func TestToyEqualsReference(t *testing.T) {
 // The bits of all logits do not depend on layout, threads, chunks or company.
 func TestToyBits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bits(t, openModel(t, toy), []int{1, 3, 8}, []int{1, 7, 32, 100}, 100, 12)
+		r := openModel(t, toy)
+		bits(t, r, []int{1, 3, 8}, []int{1, 7, 32, 100}, 100, 12)
+		r.residual = tensor.ResidualBF16
+		bits(t, r, []int{1, 8}, []int{7, 100}, 100, 12)
 	})
 }
 
@@ -207,7 +214,23 @@ func TestSmolLM2Bits(t *testing.T) {
 		if testing.Short() {
 			t.Skip("-short: bit equality of layouts of the real model was not proven")
 		}
-		bits(t, openModel(t, path), []int{1, 3, 30}, []int{0, 16}, 60, 8)
+		r := openModel(t, path)
+		bits(t, r, []int{1, 3, 30}, []int{0, 16}, 60, 8)
+		ask := prompt(40, 5)
+		_, e := r.engine(1, 2)
+		_, full := r.run(e, client.SessionOptions{}, ask, 4)
+		r.residual = tensor.ResidualBF16
+		want := ""
+		for _, servers := range []int{1, 3, 30} {
+			_, e := r.engine(servers, 2)
+			_, h := r.run(e, client.SessionOptions{}, ask, 4)
+			if want == "" {
+				want = h
+			}
+			if h != want || h == full || h == "" {
+				t.Errorf("%d servers, rows of bfloat16: logits hash %s, want %s; with float32 %s", servers, h, want, full)
+			}
+		}
 	})
 }
 

@@ -71,11 +71,11 @@ func TestStepMixesAdapters(t *testing.T) {
 		}
 	}
 	out := make([]float32, len(in))
-	if err := span.Step(b, []int{1, -1, 0}, 1, 4, tensor.Act8, in, out); err != nil {
+	if err := span.Step(b, []int{1, -1, 0}, 1, 4, tensor.Mode{}, in, out); err != nil {
 		t.Fatal(err)
 	}
 	want := make([]float32, len(in))
-	if err := load(t, plain, 1, 4).Step(b, nil, 1, 4, tensor.Act8, in, want); err != nil {
+	if err := load(t, plain, 1, 4).Step(b, nil, 1, 4, tensor.Mode{}, in, want); err != nil {
 		t.Fatal(err)
 	}
 	part := func(rows []float32, s int) []float32 { return rows[s*n*hidden : (s+1)*n*hidden] }
@@ -84,12 +84,12 @@ func TestStepMixesAdapters(t *testing.T) {
 		t.Error("an adapter changes nothing")
 	}
 	for what, use := range map[string][]int{"too few": {0}, "unknown": {0, 1, 2}} {
-		if err := span.Step(b, use, 1, 4, tensor.Act8, in, out); err == nil {
+		if err := span.Step(b, use, 1, 4, tensor.Mode{}, in, out); err == nil {
 			t.Errorf("stepped with adapters %v: %s", use, what)
 		}
 	}
 	step := func() {
-		if err := span.Step(b, []int{1, -1, 0}, 1, 4, tensor.Act8, in, out); err != nil {
+		if err := span.Step(b, []int{1, -1, 0}, 1, 4, tensor.Mode{}, in, out); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"whorl/model"
 	"whorl/model/families"
 	"whorl/server/blocks"
+	"whorl/swarm/codec"
 	"whorl/tensor"
 	"whorl/tensor/cpu"
 )
@@ -140,10 +141,14 @@ func TestStepKeepsBits(t *testing.T) {
 		for i := range in {
 			in[i] = float32((i*i*7+i*3)%29)/16 - 0.9
 		}
-		for _, mode := range []tensor.Activations{tensor.Act8, tensor.ActF32} {
+		for _, mode := range []tensor.Mode{{}, {Act: tensor.ActF32}, {Residual: tensor.ResidualBF16}} {
 			whole := load(t, l, 0, n)
 			want := make([]float32, len(in))
 			step(t, whole, 0, n, mode, in, want, hidden, 0, rows, 0)
+			if rounded := slices.Clone(want); mode.Residual == tensor.ResidualBF16 {
+				codec.Round(rounded)
+				same(t, path+" rounded once more", rounded, want)
+			}
 
 			parts := load(t, l, 0, n)
 			got := slices.Clone(in)
@@ -178,7 +183,7 @@ func TestStepKeepsBits(t *testing.T) {
 }
 
 // step runs positions [from, to) of a sequence that starts at the given page.
-func step(t *testing.T, s *blocks.Span, first, end int, mode tensor.Activations, in, out []float32, hidden, from, to int, page int32) {
+func step(t *testing.T, s *blocks.Span, first, end int, mode tensor.Mode, in, out []float32, hidden, from, to int, page int32) {
 	t.Helper()
 	b := &tensor.Batch{Seqs: []tensor.KVView{{Pages: []int32{page}}}}
 	for p := from; p < to; p++ {
@@ -216,14 +221,14 @@ func TestRefusals(t *testing.T) {
 	b := &tensor.Batch{Rows: make([]tensor.Row, 1), Seqs: []tensor.KVView{{Pages: []int32{0}}}}
 	row, many := make([]float32, hidden), make([]float32, (stepRows+1)*hidden)
 	for name, f := range map[string]func() error{
-		"before the span": func() error { return s.Step(b, nil, 0, n, 0, row, row) },
-		"empty":           func() error { return s.Step(b, nil, 1, 1, 0, row, row) },
-		"short rows":      func() error { return s.Step(b, nil, 1, n, 0, row[1:], row) },
-		"short out":       func() error { return s.Step(b, nil, 1, n, 0, row, row[1:]) },
+		"before the span": func() error { return s.Step(b, nil, 0, n, tensor.Mode{}, row, row) },
+		"empty":           func() error { return s.Step(b, nil, 1, 1, tensor.Mode{}, row, row) },
+		"short rows":      func() error { return s.Step(b, nil, 1, n, tensor.Mode{}, row[1:], row) },
+		"short out":       func() error { return s.Step(b, nil, 1, n, tensor.Mode{}, row, row[1:]) },
 		"too many rows": func() error {
-			return s.Step(&tensor.Batch{Rows: make([]tensor.Row, stepRows+1), Seqs: b.Seqs}, nil, 1, n, 0, many, many)
+			return s.Step(&tensor.Batch{Rows: make([]tensor.Row, stepRows+1), Seqs: b.Seqs}, nil, 1, n, tensor.Mode{}, many, many)
 		},
-		"no rows": func() error { return s.Step(&tensor.Batch{}, nil, 1, n, 0, nil, nil) },
+		"no rows": func() error { return s.Step(&tensor.Batch{}, nil, 1, n, tensor.Mode{}, nil, nil) },
 	} {
 		if f() == nil {
 			t.Errorf("stepped: %s", name)

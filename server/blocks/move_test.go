@@ -29,7 +29,7 @@ func TestLoadShares(t *testing.T) {
 	}
 	run := func(s *blocks.Span, from, to int) []float32 {
 		out := make([]float32, len(in))
-		step(t, s, from, to, tensor.Act8, in, out, hidden, 0, rows, 1)
+		step(t, s, from, to, tensor.Mode{}, in, out, hidden, 0, rows, 1)
 		return out
 	}
 	want := run(load(t, l, 1, n), 1, n)
@@ -83,7 +83,7 @@ func TestMovesGiveMemoryBack(t *testing.T) {
 				b.Seqs = append(b.Seqs, tensor.KVView{Pages: []int32{int32(p + r)}})
 			}
 			m := len(b.Rows) * ck.Config.Hidden
-			if err := s.Step(b, nil, start, start+n-1, tensor.Act8, in[:m], in[:m]); err != nil {
+			if err := s.Step(b, nil, start, start+n-1, tensor.Mode{}, in[:m], in[:m]); err != nil {
 				t.Fatal(err)
 			}
 		}

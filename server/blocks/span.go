@@ -77,7 +77,7 @@ func (s *Span) PageBytes() int64 { return s.kv.PageBytes() }
 // [len(b.Rows)][hidden] and may be the same. The batch's pages are pages of this span's
 // pool; blocks write keys and values there at each row's position. use says which adapter,
 // as the Loader lists them, each of b.Seqs has: -1 for none; nil: none has any.
-func (s *Span) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activations, in, out []float32) error {
+func (s *Span) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Mode, in, out []float32) error {
 	n := len(b.Rows)
 	switch {
 	case from < s.start || from >= to || to > s.start+len(s.blocks):
@@ -92,7 +92,10 @@ func (s *Span) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Activa
 	}
 	s.dev.Upload(s.ws.X, 0, in)
 	for i := from - s.start; i < to-s.start; i++ {
-		s.blocks[i].Forward(s.ws, b, s.ws.X, s.kv, i, mode, s.adapters.of(i)...)
+		s.blocks[i].Forward(s.ws, b, s.ws.X, s.kv, i, mode.Act, s.adapters.of(i)...)
+		if mode.Residual == tensor.ResidualBF16 {
+			s.dev.Round(s.ws.X, n)
+		}
 	}
 	s.dev.Download(out, s.ws.X, 0)
 	return s.dev.Sync()
@@ -140,7 +143,7 @@ func (s *Span) Measure(ctx context.Context, each time.Duration) (Rates, error) {
 				began = time.Now()
 			}
 			place(step)
-			if err := s.Step(b, nil, s.start, s.start+len(s.blocks), tensor.Act8, in[:n*s.hidden], out[:n*s.hidden]); err != nil {
+			if err := s.Step(b, nil, s.start, s.start+len(s.blocks), tensor.Mode{}, in[:n*s.hidden], out[:n*s.hidden]); err != nil {
 				return 0, err
 			}
 			if err := ctx.Err(); err != nil {

@@ -30,8 +30,10 @@ type Open struct {
 	// Sequences is the number of sequences to reserve for; 0 counts as 1.
 	Sequences   int    `json:"sequences,omitempty"`
 	Activations string `json:"activations"`
-	WaitMillis  int    `json:"wait_ms"` // how long to wait in the queue for cache
-	Route       Route  `json:"route"`
+	// Residual is how rows are rounded between blocks; "" for not at all.
+	Residual   string `json:"residual,omitempty"`
+	WaitMillis int    `json:"wait_ms"` // how long to wait in the queue for cache
+	Route      Route  `json:"route"`
 	// Adapter, if given, changes what the span's blocks compute for the session.
 	Adapter *swarm.Adapter `json:"adapter,omitempty"`
 	// Receipts asks for receipts of the rows, which carry this: 32 bytes that the client chose.
@@ -44,7 +46,7 @@ type Open struct {
 
 // SessionMode is all of the frame that alters what stages compute.
 func (o *Open) SessionMode() proof.Mode {
-	m := proof.Mode{Activations: o.Activations, MaxLength: o.MaxLength}
+	m := proof.Mode{Activations: o.Activations, Residual: o.Residual, MaxLength: o.MaxLength}
 	if o.Adapter != nil {
 		m.Adapter = o.Adapter.Digest
 	}
