@@ -42,7 +42,7 @@ func TestBenchQualityJSON(t *testing.T) {
 	if err := json.Unmarshal(raw, &rows); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"activations", "activations_delta", "activations_std_err", "delta", "delta_std_err", "format", "mean_logprob", "perplexity", "stored"}
+	want := []string{"activations", "activations_delta", "activations_std_err", "delta", "delta_std_err", "format", "mean_logprob", "perplexity", "residual", "residual_delta", "residual_std_err", "stored"}
 	if keys := keysOf(t, rows.Formats[0]); !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}
