@@ -2,6 +2,7 @@ package swarmtest
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
 	"whorl/tensor"
+	"whorl/tensor/cpu"
 )
 
 func halved(c *client.Config) { c.Residual = tensor.ResidualBF16 }
@@ -163,4 +165,35 @@ func TestRoundedToInfinity(t *testing.T) {
 			t.Errorf("rows that are rounded to infinity are taken: %v", err)
 		}
 	})
+}
+
+// What a client rounds it rounds as devices do.
+func TestRoundingOfClients(t *testing.T) {
+	in := []float32{0, 1.00390625, 1.01171875, math.MaxFloat32, -3.4e38, math.SmallestNonzeroFloat32, float32(math.Inf(1)), float32(math.NaN()), math.Float32frombits(0xff800001)}
+	for i := range uint32(1 << 14) {
+		in = append(in, math.Float32frombits(i*0x40401+i))
+	}
+	dev, err := cpu.Open(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	b, err := dev.NewBuffer(1, len(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]float32, len(in))
+	dev.Upload(b, 0, in)
+	dev.Round(b, 1)
+	dev.Download(want, b, 0)
+	if err := dev.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Clone(in)
+	codec.Round(got)
+	for i := range in {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Errorf("%x is rounded to %x, and by a device to %x", math.Float32bits(in[i]), math.Float32bits(got[i]), math.Float32bits(want[i]))
+		}
+	}
 }
