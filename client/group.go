@@ -62,26 +62,23 @@ func (g *group) begin(ctx context.Context) error {
 	}
 }
 
-// open lays all chains and opens a session on each; those that there were are closed.
+// open lays all chains and opens a session on each. If it can, those that there were are closed.
 func (g *group) open(ctx context.Context) error {
-	g.mu.Lock()
-	old := g.members
-	g.members = nil
-	clear(g.taken)
-	g.mu.Unlock()
-	for _, m := range old {
-		n := m.rerouted()
-		m.Close()
-		g.mu.Lock()
-		g.reroutes += n + 1
-		g.mu.Unlock()
-	}
 	g.planning.Lock() // until all are known to be taken
 	chains, err := g.disjoint(ctx)
 	if err != nil {
 		g.planning.Unlock()
 		return err
 	}
+	lost := 0
+	for _, m := range g.list() {
+		lost += m.rerouted() + 1
+		m.Close()
+	}
+	g.mu.Lock()
+	g.reroutes += lost
+	clear(g.taken)
+	g.mu.Unlock()
 	var members []*Session
 	for _, hops := range chains {
 		m := g.lead.e.newSession(g.lead.opt, g.lead.adapter)
@@ -95,6 +92,7 @@ func (g *group) open(ctx context.Context) error {
 	over := g.over
 	g.mu.Unlock()
 	if over != nil {
+		g.close()
 		return over
 	}
 	return each(ctx, members, func(ctx context.Context, _ int, m *Session) error { return m.begin(ctx) })

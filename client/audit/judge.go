@@ -12,7 +12,7 @@ type Claim struct {
 	Peer swarm.PeerID
 	Span swarm.Span
 	// Sender is the server that sent it the rows; "" for the client, which knows then what it
-	// sent.
+	// sent, as it does of this node's own blocks.
 	Sender swarm.PeerID
 	// Out names the rows that it gave, by row; zero for those that somebody else gave or that
 	// the client did not see. Rows behind the last are not asked for.
@@ -99,7 +99,7 @@ func Judge(c Claim, own swarm.PeerID, a Asker) Verdict {
 		return Verdict{Result: Agreed}
 	}
 	accused := vote{[]swarm.Hop{{Peer: c.Peer, Span: c.Span}}, c.Out}
-	if c.Sender != "" {
+	if c.Sender != "" && c.Sender != own { // this node shows what it pushes
 		if accused.out = j.again(accused.hops, out); accused.out == nil {
 			return Verdict{Result: Disputed, Row: row, Who: []swarm.PeerID{c.Sender, c.Peer}}
 		}

@@ -106,6 +106,7 @@ func TestJudge(t *testing.T) {
 		{"one of them has room", "axc", "", "", []string{"W abc", "V", "U abc"}, nil, "judged at 1: [S] by [W U]"},
 		{"this node needs no third", "axc", "", "W", []string{"W abc"}, nil, "judged at 1: [S] by [W]"},
 		{"two liars that agree about one row by chance", "abc", "", "", []string{"W xbc", "V xby", "U abc"}, nil, "judged at 0: [W V] by [S U]"},
+		{"in the middle, behind this node's own blocks", "axc", "M", "M", []string{"W abc", "V abc"}, nil, "judged at 1: [S] by [W V]"},
 		{"this node is the third", "axc", "", "V", []string{"W ayc", "V abc"}, nil, "judged at 1: [S W] by [V]"},
 		{"a chain is right", "axc", "", "", []string{"W+X abc", "V abc"}, nil, "judged at 1: [S] by [W X V]"},
 		{"a chain is wrong: nobody knows who of it", "abc", "", "", []string{"W+X axc", "V abc"}, nil, "judged at 1: [] by [S V]"},

@@ -350,3 +350,30 @@ func TestVerifiedEnds(t *testing.T) {
 		}
 	})
 }
+
+// A verified session that could not go on, since too few servers were there, goes on when there are.
+func TestVerifiedAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		want := undisturbed(t, prompt(20, 1), 20)
+		w, e, _ := scene(t, 2, quick, nil, "a 0:6", "b 0:4", "c 2:6")
+		s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 100, Verify: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		first, _ := turn(t, s, prompt(20, 1), 8, nil)
+		w.Server("a").Close() // of blocks 2 and 3 both holders are on the other chain
+		if _, err := s.Generate(t.Context(), client.Request{MaxNewTokens: 12, TopLogprobs: -1}, nil); err == nil {
+			t.Fatal("there were too few servers")
+		}
+		begin(t, w, "d 0:2", quick)
+		begin(t, w, "e 4:6", quick)
+		rest, _ := turn(t, s, nil, 12, nil)
+		if ids := append(first.IDs, rest.IDs...); !slices.Equal(ids, want.IDs) {
+			t.Errorf("%v, want %v", ids, want.IDs)
+		}
+		if wrong := disjoint(rest.Route, 2); wrong != "" {
+			t.Error(wrong)
+		}
+	})
+}
