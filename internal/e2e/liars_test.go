@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -27,6 +28,9 @@ func (n *node) corrupt(t *testing.T, tensor string, r *rand.Rand) {
 		t.Fatal(err)
 	}
 	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", n.cmd.Process.Pid), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrPermission) {
+		t.Skipf("not proven that lying processes are found: this system lets no process write into another's memory: %v", err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
