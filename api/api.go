@@ -16,6 +16,7 @@ import (
 	"whorl/internal/journal"
 	"whorl/swarm"
 	"whorl/swarm/health"
+	"whorl/swarm/route"
 	"whorl/swarm/trust"
 )
 
@@ -92,6 +93,12 @@ type Peering interface {
 	Connect(ctx context.Context, addr string) (swarm.PeerID, error)
 	// Disconnect closes the connections to a peer; false if there are none.
 	Disconnect(p swarm.PeerID) bool
+}
+
+// Routes says how sessions would go through the swarm. Safe for concurrent use.
+type Routes interface {
+	// Explain plans a session of so many positions, and says why not otherwise.
+	Explain(ctx context.Context, model swarm.UID, positions int) (route.Explanation, error)
 }
 
 // Setting is one value that a node runs with.
@@ -218,6 +225,7 @@ type Config struct {
 	Control   Control
 	Directory Directory
 	Peering   Peering
+	Routes    Routes
 	Settings  Settings
 	History   History // nil for none
 	// Events and Logs are what can be followed; nil for nothing.
@@ -254,8 +262,8 @@ type API struct {
 // New makes an API; it starts nothing. forms are how failures are written, by the names that the
 // contract has for them (x-errors).
 func New(cfg Config, forms map[string]Form) (*API, error) {
-	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Settings == nil {
-		return nil, errors.New("api: engines, node, control, directory, peering and settings are required")
+	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Routes == nil || cfg.Settings == nil {
+		return nil, errors.New("api: engines, node, control, directory, peering, routes and settings are required")
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()

@@ -3091,6 +3091,53 @@ type RouteHop struct {
 	Peer   string `json:"peer"`
 }
 
+// RoutePlan defines model for RoutePlan.
+type RoutePlan struct {
+	// BackMs The message from the last stage to this node.
+	BackMs float64 `json:"back_ms"`
+
+	// CostMs What a token is expected to take through the chain.
+	CostMs   float64         `json:"cost_ms"`
+	Rejected []RouteRejected `json:"rejected"`
+	Stages   []RouteStage    `json:"stages"`
+}
+
+// RouteRejected defines model for RouteRejected.
+type RouteRejected struct {
+	// CostMs Of a token through the best chain that has it; absent if none may.
+	CostMs *float64 `json:"cost_ms,omitempty"`
+	PeerId string   `json:"peer_id"`
+
+	// Span Blocks start up to but not including end.
+	Span Span   `json:"span"`
+	Why  string `json:"why"`
+}
+
+// RouteRequest defines model for RouteRequest.
+type RouteRequest struct {
+	// Positions Of the session: prompt and answer; 512 by default.
+	Positions *int `json:"positions,omitempty"`
+}
+
+// RouteStage defines model for RouteStage.
+type RouteStage struct {
+	// ComputeMs Its blocks.
+	ComputeMs float64 `json:"compute_ms"`
+
+	// EnterMs Its overhead, and penalties for its state.
+	EnterMs float64 `json:"enter_ms"`
+
+	// LinkMs The message to the server.
+	LinkMs float64 `json:"link_ms"`
+	PeerId string  `json:"peer_id"`
+
+	// QueueMs Until it comes to compute them.
+	QueueMs float64 `json:"queue_ms"`
+
+	// Span Blocks start up to but not including end.
+	Span Span `json:"span"`
+}
+
 // Sampling defines model for Sampling.
 type Sampling struct {
 	BadWords *any `json:"bad_words,omitempty"`
@@ -3953,6 +4000,9 @@ type DialPeerJSONRequestBody = DialRequest
 // BanPeerJSONRequestBody defines body for BanPeer for application/json ContentType.
 type BanPeerJSONRequestBody = BanRequest
 
+// PlanRouteJSONRequestBody defines body for PlanRoute for application/json ContentType.
+type PlanRouteJSONRequestBody = RouteRequest
+
 // DetokenizeJSONRequestBody defines body for Detokenize for application/json ContentType.
 type DetokenizeJSONRequestBody = DetokenizeRequest
 
@@ -4084,6 +4134,9 @@ type ServerInterface interface {
 	// GetHistory The past of a model
 	// (GET /api/v1/swarm/models/{id}/history)
 	GetHistory(w http.ResponseWriter, r *http.Request, id ModelID, params GetHistoryParams)
+	// PlanRoute Which servers a session would use now, and why not others
+	// (POST /api/v1/swarm/models/{id}/route)
+	PlanRoute(w http.ResponseWriter, r *http.Request, id ModelID)
 	// ListServers Servers of the swarm
 	// (GET /api/v1/swarm/servers)
 	ListServers(w http.ResponseWriter, r *http.Request, params ListServersParams)
@@ -4363,6 +4416,12 @@ func (_ Unimplemented) GetCoverage(w http.ResponseWriter, r *http.Request, id Mo
 // GetHistory The past of a model
 // (GET /api/v1/swarm/models/{id}/history)
 func (_ Unimplemented) GetHistory(w http.ResponseWriter, r *http.Request, id ModelID, params GetHistoryParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// PlanRoute Which servers a session would use now, and why not others
+// (POST /api/v1/swarm/models/{id}/route)
+func (_ Unimplemented) PlanRoute(w http.ResponseWriter, r *http.Request, id ModelID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5690,6 +5749,32 @@ func (siw *ServerInterfaceWrapper) GetHistory(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// PlanRoute operation middleware
+func (siw *ServerInterfaceWrapper) PlanRoute(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ModelID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PlanRoute(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListServers operation middleware
 func (siw *ServerInterfaceWrapper) ListServers(w http.ResponseWriter, r *http.Request) {
 
@@ -6389,6 +6474,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/swarm/models/{id}/history", wrapper.GetHistory)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/swarm/models/{id}/route", wrapper.PlanRoute)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/swarm/events", wrapper.ListSwarmEvents)

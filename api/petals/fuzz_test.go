@@ -61,8 +61,9 @@ func FuzzFrame(f *testing.F) {
 		api.Directory
 		api.Peering
 		api.Settings
+		api.Routes
 	}{}
-	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Peering: nobody, Settings: nobody},
+	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Peering: nobody, Settings: nobody, Routes: nobody},
 		map[string]api.Form{"openai": Traceback, "anthropic": Traceback, "ollama": Traceback, "legacy": Traceback, "problem": Traceback})
 	if err != nil {
 		f.Fatal(err)

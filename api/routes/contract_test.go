@@ -137,6 +137,7 @@ var trials = map[string]trial{
 	"DELETE /api/v1/peers/{peer_id}/ban":     {path: "/api/v1/peers/12D3KooWa/ban", status: 204, admin: true, badAd: true, badPath: "/api/v1/peers/12D3KooWb/ban", badStatus: 404},
 	"GET /api/v1/swarm/servers/{peer_id}":    {path: "/api/v1/swarm/servers/12D3KooWa", status: 200, badPath: "/api/v1/swarm/servers/12D3KooWz", badStatus: 404},
 	"GET /api/v1/swarm/models/{id}/history":  {path: "/api/v1/swarm/models/org%2Ftoy/history?from=10m&step=1m", status: 200, badPath: "/api/v1/swarm/models/org%2Ftoy/history?step=1s", badStatus: 400},
+	"POST /api/v1/swarm/models/{id}/route":   {path: "/api/v1/swarm/models/org%2Ftoy/route", body: `{"positions":64}`, status: 200, badBody: `{"positions":0}`, badStatus: 400},
 	"GET /api/v1/swarm/events":               {path: "/api/v1/swarm/events?model=org/toy&limit=2", status: 200, badPath: "/api/v1/swarm/events?cursor=x", badStatus: 400},
 	"GET /api/v1/blocks/{index}":             {path: "/api/v1/blocks/0", status: 200, badPath: "/api/v1/blocks/77", badStatus: 404},
 	"GET /api/v1/cache":                      {path: "/api/v1/cache", status: 200, badHeaders: []string{badHost}, badStatus: 403},

@@ -442,7 +442,7 @@ func newBench(t testing.TB, change func(*api.Config)) *bench {
 	b.events.Add(time.Unix(1750000000, 0), "info", map[string]string{"message": "ready"})
 	b.node.views = []swarm.View{fakeView(fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Joining))}
 	b.cfg = api.Config{
-		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node, Peering: b.node, Settings: b.settings, History: fakeHistory{}, Events: b.events, Logs: b.events,
+		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node, Peering: b.node, Routes: b.node, Settings: b.settings, History: fakeHistory{}, Events: b.events, Logs: b.events,
 		Registry: prometheus.NewRegistry(), Ollama: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if change != nil {

@@ -10,6 +10,7 @@ import (
 	"whorl/api"
 	"whorl/swarm"
 	"whorl/swarm/health"
+	"whorl/swarm/route"
 )
 
 // Connect reaches 12D3KooWa alone.
@@ -23,6 +24,10 @@ func (n *fakeNode) Connect(ctx context.Context, addr string) (swarm.PeerID, erro
 	n.mu.Unlock()
 	_, err := n.Ping(ctx, swarm.PeerID(id))
 	return swarm.PeerID(id), err
+}
+
+func (n *fakeNode) Explain(_ context.Context, _ swarm.UID, positions int) (route.Explanation, error) {
+	return route.Explain(route.Query{View: n.Views()[0], Range: swarm.Span{Start: 0, End: 8}, Tokens: positions, Params: route.DefaultParams()})
 }
 
 func (n *fakeNode) Disconnect(p swarm.PeerID) bool { return p == "12D3KooWa" }

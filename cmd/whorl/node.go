@@ -25,6 +25,7 @@ import (
 	"whorl/swarm"
 	"whorl/swarm/health"
 	"whorl/swarm/p2p"
+	"whorl/swarm/route"
 )
 
 // node is one long-running process: what it is to the swarm, to its operator, and to the
@@ -117,7 +118,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Peering: n.net.host, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama, Verify: hf.verify,
 		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},
@@ -270,6 +271,17 @@ func (n *node) healthy() bool {
 		}
 	}
 	return true
+}
+
+// Explain plans a session with a model that this node generates with.
+func (n *node) Explain(ctx context.Context, uid swarm.UID, positions int) (route.Explanation, error) {
+	_, engines := n.parts()
+	for _, e := range engines {
+		if e.Model().UID == uid {
+			return e.Explain(ctx, positions)
+		}
+	}
+	return route.Explanation{}, swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "this node generates with no such model, and knows no routes: ask a gateway of it")
 }
 
 // Sessions lists those this node serves and those it drives.

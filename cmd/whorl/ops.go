@@ -157,6 +157,13 @@ func newSwarm(w *world) *cobra.Command {
 		return errand{path: path}, nil
 	})
 	servers.Flags().StringVar(&only, "model", "", "only those of this `MODEL`")
+	var positions int
+	dry := opsCommand(w, f, "route MODEL", "Which servers a session would use now, and why not others", cobra.ExactArgs(1), func(args []string) (errand, error) {
+		return errand{method: "POST", path: v1 + "/swarm/models/" + url.PathEscape(args[0]) + "/route", body: map[string]int{"positions": positions}}, nil
+	})
+	dry.Flags().IntVar(&positions, "positions", 512, "length of the session: prompt and answer")
+	dry.ValidArgsFunction = f.complete(v1+"/swarm/models", "name")
+	cmd.AddCommand(dry)
 	var from, step string
 	history := opsCommand(w, f, "history MODEL", "The past of a model", cobra.ExactArgs(1), func(args []string) (errand, error) {
 		q := url.Values{"from": {from}}

@@ -53,6 +53,7 @@ func TestOperator(t *testing.T) {
 		{"swarm servers --model toy", `(?m)^` + n.PeerID + ` +toy +online +0:8 +100.0 .* me$`},
 		{"swarm server " + n.PeerID, `\n` + n.PeerID + ` `},
 		{"swarm history toy --from 1h", `^AT +SERVERS +HOLDERS +MISSING +TOK/S\n`},
+		{"swarm route toy --positions 32", `(?s)^PEER +BLOCKS +LINK MS .*\n` + n.PeerID + ` +0:8 .* chosen\n.*a token takes `},
 		{"swarm events", `^AT +EVENT +MODEL +PEER +BLOCKS +DETAIL\n`},
 		{"logs --level warn", ``},
 		{"logs --json", `"kind":"info","data":{"message":"ready"`},
