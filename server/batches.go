@@ -28,5 +28,5 @@ func (b *batches) add(sessions, rows, prefill int, waited time.Duration) {
 }
 
 func (b *batches) status() swarm.BatchStatus {
-	return swarm.BatchStatus{Sessions: b.sessions, PrefillRows: b.prefill, WaitedSeconds: b.waited.Seconds(), Recent: b.recent}
+	return swarm.BatchStatus{Sessions: b.sessions, Rows: b.rows, PrefillRows: b.prefill, WaitedSeconds: b.waited.Seconds(), Recent: b.recent}
 }

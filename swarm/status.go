@@ -19,7 +19,8 @@ type NodeStatus struct {
 	Throughput float64     `json:"throughput"`
 	Cache      CacheStatus `json:"cache"`
 	Sessions   int         `json:"sessions"`
-	Steps      uint64      `json:"steps"` // iterations run since start
+	Served     uint64      `json:"served"` // sessions opened here since start
+	Steps      uint64      `json:"steps"`  // iterations run since start
 	Batch      BatchStatus `json:"batch"`
 	Device     string      `json:"device,omitempty"`
 	Peers      int         `json:"peers"`
@@ -39,6 +40,7 @@ type Loading struct {
 // BatchStatus says how sessions shared a server's iterations.
 type BatchStatus struct {
 	Sessions      uint64  `json:"sessions"`       // that iterations had, all added up: over NodeStatus.Steps it is the mean batch
+	Rows          uint64  `json:"rows"`           // positions computed through the span, since start
 	PrefillRows   uint64  `json:"prefill_rows"`   // of prompts and replays, since start
 	WaitedSeconds float64 `json:"waited_seconds"` // of iterations for rows while others were ready, all added up
 	Recent        float64 `json:"recent"`         // mean batch of about the last 64 iterations; 0 before the first

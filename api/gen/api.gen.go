@@ -1211,6 +1211,9 @@ type BatchStatus struct {
 	// Recent Mean batch of about the last 64 iterations; 0 before the first.
 	Recent float64 `json:"recent"`
 
+	// Rows Rows computed since start: one is one position through the span.
+	Rows *int64 `json:"rows,omitempty"`
+
 	// Sessions Sessions that iterations had, all added up: over steps it is the mean batch.
 	Sessions int64 `json:"sessions"`
 
@@ -2592,9 +2595,12 @@ type NodeStatus struct {
 	Rates Rates `json:"rates"`
 
 	// Reach Whether others can dial the node, as members of the swarm found when they tried.
-	Reach    *Reach            `json:"reach,omitempty"`
-	Roles    []NodeStatusRoles `json:"roles"`
-	Sessions int               `json:"sessions"`
+	Reach *Reach            `json:"reach,omitempty"`
+	Roles []NodeStatusRoles `json:"roles"`
+
+	// Served Sessions opened on this server since start.
+	Served   *int64 `json:"served,omitempty"`
+	Sessions int    `json:"sessions"`
 
 	// Span Blocks start up to but not including end.
 	Span    *Span       `json:"span,omitempty"`

@@ -22,7 +22,7 @@ func startLogging(t *testing.T, level string) (*logging, *bytes.Buffer) {
 	t.Cleanup(func() { slog.SetDefault(old) })
 	var out bytes.Buffer
 	l := new(logging)
-	if err := l.start(&out, "text", level); err != nil {
+	if err := l.start(&out, "text", level, nil); err != nil {
 		t.Fatal(err)
 	}
 	return l, &out

@@ -24,8 +24,9 @@ type logging struct {
 	lines *journal.Log
 }
 
-// start makes the default logger.
-func (l *logging) start(w io.Writer, format, level string) error {
+// start makes the default logger. drawn, which may be nil, stands in for lines that tell of no
+// trouble.
+func (l *logging) start(w io.Writer, format, level string, drawn *block) error {
 	least, err := parseLogLevel(level)
 	if err != nil {
 		return usagef("--log-level %w", err)
@@ -41,6 +42,9 @@ func (l *logging) start(w io.Writer, format, level string) error {
 		h = slog.NewJSONHandler(w, opts)
 	default:
 		return usagef("--log-format %q: want text or json", format)
+	}
+	if drawn != nil {
+		h = &calm{h, drawn.noted}
 	}
 	slog.SetDefault(slog.New(&tee{Handler: h, lines: l.lines}))
 	return nil

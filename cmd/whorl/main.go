@@ -44,7 +44,8 @@ type world struct {
 func run(ctx context.Context, args []string, w world) int {
 	root := newRoot(&w)
 	root.SetArgs(args)
-	return finish(root.ExecuteContext(ctx), w.err)
+	err := root.ExecuteContext(ctx)
+	return finish(err, w.err) // which may have become a screen
 }
 
 // finish tells of an error, on one line, and gives its exit code.
@@ -120,12 +121,17 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 				return err
 			}
 			log := new(logging)
-			if err := log.start(w.err, g.logFormat, g.logLevel); err != nil {
+			var drawn *block
+			if terminal, ok := wantsBlock(cmd, sources, w); ok {
+				drawn = &block{screen: &screen{out: terminal}}
+				w.err = drawn.screen
+			}
+			if err := log.start(w.err, g.logFormat, g.logLevel, drawn); err != nil {
 				return err
 			}
 			ctx := withEnviron(withSources(cmd.Context(), sources), environ)
 			ctx = context.WithValue(context.WithValue(ctx, loggingKey{}, log), settingsKey{}, newSettings(cmd, sources, log))
-			cmd.SetContext(ctx)
+			cmd.SetContext(context.WithValue(ctx, blockKey{}, drawn))
 			return nil
 		},
 	}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+)
+
+// screen is a terminal with a few lines at its end that are drawn again and again; what is
+// written meanwhile goes above them. Safe for concurrent use.
+type screen struct {
+	out io.Writer
+
+	mu    sync.Mutex // guards all below
+	lines []string
+	drawn int // lines that stand on the terminal now
+}
+
+// What of ECMA-48 is used: terminals have had it for decades.
+const (
+	lineUp   = "\x1b[1A"
+	eraseAll = "\x1b[0J" // from the cursor to the end
+	wrapOff  = "\x1b[?7l"
+	wrapOn   = "\x1b[?7h"
+)
+
+// Write puts text above the block.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.draw(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// show draws other lines.
+func (s *screen) show(lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = lines
+	s.draw(nil) // a terminal that is gone shows nothing
+}
+
+// draw erases the block, writes text, and draws the block again, at once. mu is held.
+func (s *screen) draw(text []byte) error {
+	var b bytes.Buffer
+	if s.drawn > 0 {
+		b.WriteString("\r" + strings.Repeat(lineUp, s.drawn) + eraseAll)
+	}
+	b.Write(text)
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		b.WriteByte('\n')
+	}
+	b.WriteString(wrapOff)
+	for _, l := range s.lines {
+		b.WriteString(printable(l) + "\n")
+	}
+	b.WriteString(wrapOn)
+	s.drawn = len(s.lines)
+	_, err := s.out.Write(b.Bytes())
+	return err
+}
+
+// printable is a text without what could move the cursor: names come from strangers.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// calm keeps lines of the log that tell of no trouble off the screen; the latest is noted.
+type calm struct {
+	slog.Handler
+	note func(string)
+}
+
+func (c *calm) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		return c.Handler.Handle(ctx, r)
+	}
+	if r.Level < slog.LevelInfo {
+		return nil
+	}
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if value := redacted(a.Key, a.Value.String()); value != "" {
+			text += "  " + a.Key + " " + value
+		}
+		return len(text) < 200
+	})
+	c.note(text)
+	return nil
+}
+
+func (c *calm) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &calm{c.Handler.WithAttrs(attrs), c.note}
+}
+
+func (c *calm) WithGroup(name string) slog.Handler { return &calm{c.Handler.WithGroup(name), c.note} }
+
+// blockCommands are those that show a block.
+var blockCommands = map[string]bool{"serve": true, "join": true, "gateway": true, "bootstrap": true}
+
+// wantsBlock tells whether a command shows a block instead of its log: at a terminal that can,
+// unless a flag asks for the log.
+func wantsBlock(cmd *cobra.Command, from sources, w *world) (*os.File, bool) {
+	f, ok := w.err.(*os.File)
+	if !ok || !blockCommands[cmd.Name()] || cmd.Parent() != cmd.Root() || from.given("log-level") || from.given("log-format") || from.given("print-config") || from.given("dry-run") {
+		return nil, false
+	}
+	environ := w.environ()
+	return f, isatty.IsTerminal(f.Fd()) && getenv(withEnviron(context.Background(), environ), "TERM") != "dumb" && drawable(f)
+}
+
+// drawEvery is the time between two drawings of the block.
+const drawEvery = 500 * time.Millisecond
+
+// block is what a node at a terminal shows of itself.
+type block struct {
+	screen *screen
+
+	mu   sync.Mutex // guards all below
+	note string     // the latest line of the log
+	live bool       // a node is drawn: the note is a line of it
+}
+
+type blockKey struct{}
+
+// blockOf is the block of the command that runs; nil if it shows a log.
+func blockOf(ctx context.Context) *block {
+	b, _ := ctx.Value(blockKey{}).(*block)
+	return b
+}
+
+// noted keeps the latest line of the log; before there is a node it is all that is shown.
+func (b *block) noted(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.note = text
+	if !b.live {
+		b.screen.show([]string{text})
+	}
+}
+
+func (b *block) latest() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.note
+}
+
+// run draws the node until ctx ends.
+func (b *block) run(ctx context.Context, n *node) {
+	b.mu.Lock()
+	b.live = true
+	b.mu.Unlock()
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	rate := pace{}
+	for {
+		st := n.Status()
+		b.screen.show(blockLines(st, rate.of(st.Batch.Rows, time.Now()), n.public.url(), b.latest()))
+		select {
+		case <-ctx.Done():
+			b.screen.show(append(blockLines(n.Status(), 0, "", ""), "ending: sessions go on elsewhere. Ctrl-C again ends it at once."))
+			return
+		case <-tick.C:
+		}
+	}
+}
