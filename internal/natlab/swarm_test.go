@@ -217,6 +217,18 @@ func ask(model string, n int, peers []string, more ...string) []string {
 		"--initial-peers", strings.Join(peers, ",")}, more...)
 }
 
+// answered asks until the servers are known to those that the client asks, which takes some
+// seconds after their start.
+func (h *Host) answered(t *testing.T, args []string) (a answer, err error) {
+	t.Helper()
+	for range 5 {
+		if a, err = h.run(t, args...).result(60 * time.Second); err == nil || !strings.Contains(err.Error(), "No servers holding") {
+			return a, err
+		}
+	}
+	return a, err
+}
+
 // alone is the answer of one process.
 func alone(t *testing.T, n int) []int32 {
 	t.Helper()
@@ -255,7 +267,7 @@ func newWorld(t *testing.T, delay time.Duration) *world {
 		w.boots, w.hosts = append(w.boots, b), append(w.hosts, h)
 		if i < 2 {
 			for _, a := range b.Addrs {
-				if strings.Contains(a, "/udp/") && (strings.Contains(a, "20.0.0.") || strings.Contains(a, "2a01:")) {
+				if strings.Contains(a, "/tcp/") && (strings.Contains(a, "20.0.0.") || strings.Contains(a, "2a01:")) {
 					w.peers = append(w.peers, a)
 				}
 			}
@@ -339,7 +351,7 @@ func TestPairs(t *testing.T) {
 	for _, c := range clients {
 		for _, r := range up {
 			h := w.host(t, c)
-			a, err := h.run(t, ask(r.model, tokens, w.peers)...).result(60 * time.Second)
+			a, err := h.answered(t, ask(r.model, tokens, w.peers))
 			if err != nil {
 				t.Errorf("server %s, client %s: %v", r.kind, c, err)
 				continue
