@@ -149,8 +149,14 @@ func (h *Host) carry(ctx context.Context, m *moving, id peer.ID, q moveRequest) 
 	}
 	if err != nil {
 		s.Reset()
+		return err
 	}
-	return err
+	if at := s.Conn().RemoteMultiaddr(); isRelayed(at) {
+		h.log.Debug("stream through a relay", "peer", id, "protocol", q.proto, "via", relayOf(at))
+	} else {
+		h.log.Info("a stream moves from a relay to a direct connection", "peer", id, "protocol", q.proto, "addr", at)
+	}
+	return nil
 }
 
 var errRefused = errors.New("the far end does not know the stream, or has no room")
@@ -204,7 +210,6 @@ func (h *Host) moveUp(c lnet.Conn) {
 		at, turn := m.carried, m.turn
 		m.mu.Unlock()
 		if s, ok := at.(lnet.Stream); ok && isRelayed(s.Conn().RemoteMultiaddr()) {
-			h.log.Info("a stream moves from a relay to a direct connection", "peer", c.RemotePeer(), "addr", c.RemoteMultiaddr())
 			m.detach(at, turn)
 		}
 	}

@@ -29,7 +29,6 @@ func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Str
 	if err == nil && h.moves(id, proto) {
 		var m wire.Stream
 		if m, err = h.dialMoving(ctx, id, proto); err == nil {
-			h.log.Debug("stream through a relay", "peer", p, "protocol", proto)
 			h.use(p, proto)
 			return m, nil
 		}
