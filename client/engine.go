@@ -132,6 +132,7 @@ type Engine struct {
 	mu       sync.Mutex // guards all below
 	view     swarm.View
 	sessions map[*Session]struct{}
+	detours  map[pair]time.Time // servers of which the first cannot reach the second: when it was found
 }
 
 // New makes an engine.
@@ -150,7 +151,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: cfg, uid: cfg.Manifest.UID(), created: time.Now(),
-		trust: cfg.Trust, audits: audits{more: make(chan struct{}, 1)}, sessions: map[*Session]struct{}{},
+		trust: cfg.Trust, audits: audits{more: make(chan struct{}, 1)}, sessions: map[*Session]struct{}{}, detours: map[pair]time.Time{},
 		reading: budget.New("bytes of frames that are being read", int64(max(readingBytes, 8*wire.RowsLimit(4*cfg.Manifest.Hidden)))),
 	}, nil
 }
@@ -236,6 +237,7 @@ func (e *Engine) newSession(o SessionOptions, adapter *swarm.Adapter) *Session {
 	s.machine = chain.New(chain.Params{
 		Blocks: e.cfg.Manifest.Blocks, MaxLength: o.MaxLength, Open: t.Open, Wait: o.Wait, Probe: t.Probe, Answer: t.Answer, Step: t.Step,
 		Recover: t.Recover, First: t.First, Backoff: t.Backoff, Pages: int(e.cfg.JournalBytes / int64(max(1, o.Verify)) / e.pageBytes()), PageRows: pageRows, Frame: s.beams.until,
+		Around: e.detoured,
 	})
 	open := s.opening()
 	s.mode = open.SessionMode().Hash()
@@ -369,7 +371,7 @@ func (e *Engine) query(ctx context.Context, q route.Query, adapter *swarm.Adapte
 	e.mu.Lock()
 	e.view = view
 	e.mu.Unlock()
-	q.RTT, q.Params = e.cfg.RTT, e.cfg.Routing
+	q.RTT, q.Params, q.Around = e.cfg.RTT, e.cfg.Routing, e.detoured
 	left, avoid, never := e.trusted(holding(view, adapter))
 	q.View, q.Avoid = left, avoid
 	e.audits.mu.Lock()

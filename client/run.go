@@ -158,6 +158,10 @@ func (s *Session) do(ctx context.Context, a *chain.Action, st *stage, failed boo
 		log.Warn("stage lost", "session", s.String(), "peer", a.Peer, "observed", a.What.String(), "reason", a.Err)
 		s.e.observe(a.Peer, a.What, a.Err)
 		return chain.Event{}
+	case chain.Detour:
+		log.Warn("rows between two servers go through this client", "session", s.String(), "from", a.Peer, "to", a.Next, "reason", a.Err)
+		s.e.detour(a.Peer, a.Next)
+		return chain.Event{}
 	case chain.Report:
 		log.Info("session re-routes again", "session", s.String(), "attempt", a.From, "reason", a.Err)
 		return chain.Event{}
@@ -220,7 +224,7 @@ func (s *Session) opening() wire.Open {
 
 // place is a stage's place as the stage is told.
 func (s *Session) place(p chain.Place) wire.Route {
-	r := wire.Route{Epoch: p.Epoch, Truncate: p.Truncate, Prev: p.Prev, Next: p.Next, Resume: p.Resume, Skip: p.Skip, Journal: p.Journal}
+	r := wire.Route{Around: p.Around, Epoch: p.Epoch, Truncate: p.Truncate, Prev: p.Prev, Next: p.Next, Resume: p.Resume, Skip: p.Skip, Journal: p.Journal}
 	if p.Next != "" {
 		r.NextRecord, _ = s.e.cfg.Directory.Signed(p.Next)
 	}

@@ -244,10 +244,14 @@ func (c *computer) encode() {
 			}
 			continue
 		}
-		if from := max(j.first, j.route.Skip); from < j.first+j.rows {
-			j.out = c.packet(j, wire.TypeRows, wayNext, from, j.first+j.rows)
+		t, way := wire.TypeRows, wayNext
+		if j.route.Around {
+			t, way = wire.TypeJournal, wayClient
 		}
-		if j.route.Journal < 0 {
+		if from := max(j.first, j.route.Skip); from < j.first+j.rows {
+			j.out = c.packet(j, t, way, from, j.first+j.rows)
+		}
+		if j.route.Journal < 0 || j.route.Around {
 			continue
 		}
 		piece := max(1, journalPiece/codec.Size(j.x.codec, c.hidden))

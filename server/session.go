@@ -197,7 +197,7 @@ func (x *session) rerouteLocked(ctx context.Context, r wire.Route) {
 func (x *session) enterLocked(ctx context.Context) context.Context {
 	ctx, x.unroute = context.WithCancel(ctx)
 	x.push = nil
-	if x.route.Next != "" {
+	if x.route.Next != "" && !x.route.Around {
 		p := newPusher(x)
 		x.push = p
 		x.tasks.Go(func() { p.run(ctx) })

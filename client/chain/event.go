@@ -76,6 +76,7 @@ const (
 	Send               // send Stage rows From to To of its input
 	Drop               // end the stream to Stage; nothing is heard of it any more
 	Observe            // What was seen of the server Peer, and Err
+	Detour             // the server Peer cannot reach Next: rows between the two go through the client
 	Report             // tell the log that attempt From of a re-route failed for Err
 	Finish             // the call is over: Err, nil if all is computed
 )
@@ -93,6 +94,7 @@ type Action struct {
 	Took     time.Duration
 	Hop      Hop
 	Peer     swarm.PeerID
+	Next     swarm.PeerID // of Detour
 	Place    Place
 	Err      error
 }
@@ -102,4 +104,5 @@ type Place struct {
 	Epoch                           uint32
 	Truncate, Resume, Skip, Journal int
 	Prev, Next                      swarm.PeerID
+	Around                          bool // Next cannot be reached: outputs go to the client, who passes them on
 }

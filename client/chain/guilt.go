@@ -20,7 +20,8 @@ import (
 //	the last stage reports rows and sends no results           it             withheld
 //	the next stage says that its rows are wrong                it             accused
 //	an audit of another session proved that it lies, or a ban it              lied
-//	it says that it cannot reach the next stage, which answers (new epoch), the second time it: accused
+//	it says that it cannot reach the next stage, which answers: a new epoch, then one in which the client
+//	passes its rows on, then it: accused
 //	late.go: it is slow, stuck, or withholds rows              it             slow, stuck, withheld
 //
 // What arrives wrong at a stage, or does not arrive, is the sender's fault until it is proven
@@ -122,7 +123,7 @@ func (m *Machine) beside(at, step int) *stage {
 
 // feeds tells whether the client itself sends a stage its input now.
 func (m *Machine) feeds(st *stage) bool {
-	return st.index == 0 || m.phase == feeding && st.index == m.feedAt
+	return st.index == 0 || st.around || m.phase == feeding && st.index == m.feedAt
 }
 
 // refused is a failure that a stage reports of itself.
@@ -160,8 +161,8 @@ func (m *Machine) unreached(st, next *stage) {
 }
 
 // vouched takes in that a stage answers which another could not reach: the way between them
-// is broken, and a new epoch makes a new one. If that does not help the sender is dropped,
-// then both.
+// is broken, and a new epoch makes a new one. If that does not help the rows go through the
+// client; a sender that complains even so is dropped, then both.
 func (m *Machine) vouched(st *stage) {
 	accuser := m.find(st.accuser)
 	st.accuser = 0
@@ -169,7 +170,13 @@ func (m *Machine) vouched(st *stage) {
 		return
 	}
 	err := m.errorf(accuser, swarm.CodePeerLost, "cannot reach server %s, which answers", st.hop.Peer.Short())
-	if m.doubt(accuser.hop.Peer) < maxDoubts {
+	doubts := m.doubt(accuser.hop.Peer)
+	if doubts >= maxDoubts && !m.detoured(accuser, st) {
+		m.detours[[2]swarm.PeerID{accuser.hop.Peer, st.hop.Peer}] = true
+		m.act(Action{Kind: Detour, Peer: accuser.hop.Peer, Next: st.hop.Peer, Err: err})
+		doubts, m.doubts[accuser.hop.Peer] = 0, 0
+	}
+	if doubts < maxDoubts {
 		m.last = err
 		if m.phase == feeding {
 			m.retry(err)

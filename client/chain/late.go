@@ -49,7 +49,7 @@ func (st *stage) allowance(rows int) time.Duration {
 
 // has is how many rows the sender of a stage's input says it has passed on.
 func (m *Machine) has(st *stage) int {
-	if st.index == 0 {
+	if st.index == 0 || st.around {
 		return st.sent
 	}
 	return m.chain[st.index-1].position
@@ -80,14 +80,14 @@ func (m *Machine) timed(st *stage, rows int) {
 	switch {
 	case !late:
 		l.slow = 0
-		if st.index > 0 && st.position > l.fedTo {
+		if st.index > 0 && !st.around && st.position > l.fedTo {
 			m.chain[st.index-1].lag.held = 0
 		}
 	case !l.fed.IsZero() && m.now.Sub(l.fed) <= st.allowance(rows):
 		sender := &m.chain[st.index-1].lag
 		sender.held++
 		sender.took = took
-	case !l.fed.IsZero() || st.index == 0 || m.p.Pages == 0:
+	case !l.fed.IsZero() || st.index == 0 || st.around || m.p.Pages == 0:
 		l.slow++
 		l.took = took
 	}
@@ -135,7 +135,7 @@ func (m *Machine) late() {
 			continue
 		}
 		l.checked = true
-		if st.index == 0 {
+		if st.index == 0 || st.around {
 			continue
 		}
 		to := min(m.borders[st.hop.Span.Start].known.KnownFrom(st.position), m.has(st))

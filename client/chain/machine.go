@@ -21,6 +21,8 @@ type Params struct {
 	Backoff   time.Duration // before the second attempt at a route; doubles
 	// Pages is the memory of all journals in pages of PageRows rows; 0 keeps none.
 	Pages, PageRows int
+	// Around tells whether a server is known not to reach another; nil for none.
+	Around func(from, to swarm.PeerID) bool
 	// Frame bounds rows [from, to), all within limit, to what one frame may hold.
 	Frame func(from, to, limit int) int
 }
@@ -60,6 +62,7 @@ type stage struct {
 	deadline time.Time // for its answer to a place
 	asked    time.Time // when it was last asked for its position
 	silent   bool      // and nothing was heard of it since
+	around   bool      // the stage before it cannot reach it: the client passes the rows on
 	accuser  int       // the stage that says it cannot reach this one; 0 for none
 	leaves   time.Time // it says that it will be gone by then; zero if it stays
 	lag      lag
@@ -117,16 +120,17 @@ type Machine struct {
 
 	// Guilt (guilt.go, late.go).
 	doubts  map[swarm.PeerID]int
-	doubted int                  // outputs when doubts last grew
-	replays map[swarm.PeerID]int // times that a server lost a session without guilt
-	strikes int                  // late steps in a row after which a better server is looked for
+	doubted int                      // outputs when doubts last grew
+	detours map[[2]swarm.PeerID]bool // of servers, the first of which cannot reach the second
+	replays map[swarm.PeerID]int     // times that a server lost a session without guilt
+	strikes int                      // late steps in a row after which a better server is looked for
 }
 
 // New makes the machine of a session that has no chain yet.
 func New(p Params) *Machine {
 	return &Machine{
 		p: p, borders: make([]border, p.Blocks), strikes: lateSteps,
-		failing: map[swarm.PeerID]failure{}, doubts: map[swarm.PeerID]int{}, replays: map[swarm.PeerID]int{},
+		failing: map[swarm.PeerID]failure{}, doubts: map[swarm.PeerID]int{}, detours: map[[2]swarm.PeerID]bool{}, replays: map[swarm.PeerID]int{},
 	}
 }
 
@@ -263,6 +267,7 @@ func (m *Machine) proceed() {
 				continue
 			}
 			m.send(m.chain[0], m.rows)
+			m.passOn()
 			return
 		default:
 			return

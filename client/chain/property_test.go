@@ -174,3 +174,29 @@ func TestAnyEvents(t *testing.T) {
 		}
 	}
 }
+
+// A server that cannot reach the next one costs a pause: the client passes the rows on, nobody is
+// observed, and the outputs are those of one machine. Of random swarms the same holds whatever
+// pairs cannot reach each other.
+func TestDetours(t *testing.T) {
+	for seed := range uint64(300) {
+		w := newSim(t, seed, "a 0:2", "b 2:4", "c 4:6")
+		w.deaf = map[[2]swarm.PeerID]bool{}
+		for _, pair := range [][2]swarm.PeerID{{"a", "b"}, {"b", "c"}} {
+			w.deaf[pair] = seed == 0 || w.r.IntN(2) == 0
+		}
+		w.call(0)
+		for _, n := range []int{1 + w.r.IntN(30), 1, 1, 1, 5, 1, 1} {
+			w.call(n)
+			if want := compute(swarm.Span{End: 6}, w.rows); !w.done || w.err != nil || n > 0 && w.outs[len(w.rows)-1] != want[len(want)-1] {
+				t.Fatalf("seed %d at row %d without %v: ended %v, %v; observed %v", seed, len(w.rows), w.deaf, w.done, w.err, w.seen)
+			}
+		}
+		if len(w.seen) > 0 {
+			t.Errorf("seed %d: observed %v", seed, w.seen)
+		}
+		if got, want := w.passed > 0, w.deaf[[2]swarm.PeerID{"a", "b"}] || w.deaf[[2]swarm.PeerID{"b", "c"}]; got != want {
+			t.Errorf("seed %d: %d rows were passed on, with %v", seed, w.passed, w.deaf)
+		}
+	}
+}

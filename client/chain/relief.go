@@ -119,7 +119,7 @@ func (m *Machine) fill(r *relief) {
 				p.Prev = r.stages[i-1].hop.Peer
 			}
 			if i+1 < len(r.stages) {
-				p.Next = r.stages[i+1].hop.Peer
+				p.Next, p.Around = r.stages[i+1].hop.Peer, m.detoured(st, r.stages[i+1])
 			}
 			m.act(Action{Kind: Open, Stage: st.id, Hop: st.hop, Place: p})
 		}

@@ -145,13 +145,13 @@ func (m *Machine) place() {
 			st.joined = v.Skip
 		}
 		p := Place{Epoch: m.epoch, Truncate: v.Truncate, Skip: v.Skip, Journal: -1}
-		if i > 0 {
+		if st.around = i > 0 && m.detoured(m.chain[i-1], st); i > 0 && !st.around {
 			p.Prev, p.Resume = m.chain[i-1].hop.Peer, moves[i-1].Skip
 		}
 		if i+1 < len(m.chain) {
 			next := m.chain[i+1].hop
-			p.Next = next.Peer
-			if m.p.Pages > 0 {
+			p.Next, p.Around = next.Peer, m.detoured(st, m.chain[i+1])
+			if m.p.Pages > 0 || p.Around {
 				p.Journal = m.borders[next.Span.Start].known.KnownFrom(0)
 			}
 		}
@@ -242,6 +242,20 @@ func (m *Machine) feed() bool {
 	}
 	m.moved = m.now
 	return true
+}
+
+// detoured tells whether rows from a stage to the next go through the client.
+func (m *Machine) detoured(st, next *stage) bool {
+	return m.detours[[2]swarm.PeerID{st.hop.Peer, next.hop.Peer}] || m.p.Around != nil && m.p.Around(st.hop.Peer, next.hop.Peer)
+}
+
+// passOn sends stages that the one before cannot reach what that has sent the client.
+func (m *Machine) passOn() {
+	for _, st := range m.chain {
+		if st.around {
+			m.send(st, min(m.borders[st.hop.Span.Start].known.KnownFrom(st.sent), m.rows))
+		}
+	}
 }
 
 // window is how many frames may be on their way to a stage without its word that they are

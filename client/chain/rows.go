@@ -31,7 +31,18 @@ func (m *Machine) computed(st *stage, epoch uint32, position int) {
 		m.lose(st, swarm.Withheld, m.errorf(st, swarm.CodeBadOutput, "computed rows up to %d and sent none from %d on", position, m.got))
 		return
 	}
+	if m.carries(st) && position > max(st.move.Skip, m.borders[st.hop.Span.End].known.KnownFrom(st.move.Skip)) {
+		m.lose(st, swarm.Withheld, m.errorf(st, swarm.CodeBadOutput, "computed rows up to %d and did not send them", position))
+		return
+	}
 	m.progress(st, position)
+}
+
+// carries tells whether the client takes the outputs of a stage to the next.
+func (m *Machine) carries(st *stage) bool {
+	at := slices.Index(m.row, st)
+	next := m.beside(at, +1)
+	return at >= 0 && next != nil && next.around
 }
 
 // progress notes that a stage has computed rows. One that is behind what is known already
@@ -86,7 +97,7 @@ func (m *Machine) journalled(st *stage, epoch uint32, from, to int) {
 	block := st.hop.Span.End
 	b := &m.borders[block]
 	from, to = b.known.Missing(from, to)
-	if from >= to || !m.room(b, to) {
+	if from >= to || !m.room(b, to) && !m.carries(st) {
 		return
 	}
 	b.known, b.given = b.known.Add(from, to), m.give(b.given, st, from, to)

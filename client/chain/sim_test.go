@@ -78,7 +78,9 @@ type world struct {
 	journals map[[2]int]uint64 // block, row
 	seen     map[swarm.PeerID]string
 	places   int
-	gone     int // servers that had left before their session went elsewhere
+	deaf     map[[2]swarm.PeerID]bool // the second cannot be reached from the first
+	passed   int                      // rows that the client passed on
+	gone     int                      // servers that had left before their session went elsewhere
 	done     bool
 	err      error
 }
@@ -371,10 +373,15 @@ func (w *world) give(p *post, epoch uint32, before, have, want int, out []uint64
 		if at := max(before, want); at < have {
 			w.hear(p, Event{Kind: Results, Epoch: epoch, From: at, To: have}, out[at:])
 		}
-	} else if at := max(before, p.place.Skip); at < have {
+	} else if at := max(before, p.place.Skip); p.place.Around {
+		if at < have {
+			w.passed += have - at
+			w.hear(p, Event{Kind: Journalled, Epoch: epoch, From: at, To: have}, out[at:])
+		}
+	} else if at < have {
 		w.push(p, epoch, at, want, out[at:])
 	}
-	if at := max(before, p.place.Journal); p.place.Journal >= 0 && at < have && w.r.IntN(10) > 0 { // now and then there is no room
+	if at := max(before, p.place.Journal); p.place.Journal >= 0 && !p.place.Around && at < have && w.r.IntN(10) > 0 { // now and then there is no room
 		w.hear(p, Event{Kind: Journalled, Epoch: epoch, From: at, To: have}, out[at:])
 	}
 	w.hear(p, Event{Kind: Computed, Epoch: epoch, To: have}, nil)
@@ -399,7 +406,7 @@ func (w *world) push(p *post, epoch uint32, from, want int, rows []uint64) {
 		}
 		w.post(fmt.Sprint(p.stage, " ", q.stage, " ", epoch), d, func() {
 			switch {
-			case q.is(dies, w.now):
+			case q.is(dies, w.now) || w.deaf[[2]swarm.PeerID{p.peer, q.peer}]:
 				w.hear(p, Event{Kind: Failed, Epoch: epoch, Verdict: swarm.Elsewhere, Code: swarm.CodePeerLost, Peer: q.peer}, nil)
 			default:
 				w.take(q, epoch, from, want, rows, true)

@@ -269,8 +269,10 @@ func sum(answers []reachAnswer) []attempts {
 
 // judge says what the answers to a question mean. Those of strangers count; where nobody is
 // one, those of who was asked.
-// What nobody could try is as auto has it: AutoNAT's verdicts.
-func judge(answers []reachAnswer, ours []string, auto map[string]swarm.ReachState) swarm.Reach {
+// At an address that is not this machine's own, but a router's, only strangers prove anything: a
+// router lets in whom its machine has spoken to. What nobody could try is as auto has it:
+// AutoNAT's verdicts.
+func judge(answers []reachAnswer, ours []string, own func(string) bool, auto map[string]swarm.ReachState) swarm.Reach {
 	var far, near []reachAnswer
 	for _, a := range answers {
 		if a.Stranger {
@@ -289,16 +291,19 @@ func judge(answers []reachAnswer, ours []string, auto map[string]swarm.ReachStat
 		one := swarm.ReachAddr{Addr: s, State: swarm.ReachUnknown}
 		if i := slices.IndexFunc(tried, func(t attempts) bool { return t.Addr == s }); i >= 0 {
 			one.Asked, one.Reached, one.State = tried[i].Tried, tried[i].Reached, swarm.ReachNo
-			if one.Reached > 0 {
+			switch {
+			case one.Reached > 0 && (r.Strangers || own(s)):
 				one.State = swarm.ReachYes
+			case one.Reached > 0:
+				one.State = swarm.ReachUnknown
 			}
-		} else if state, ok := auto[s]; ok {
+		} else if state, ok := auto[s]; ok && own(s) {
 			one.State = state
 		}
 		switch {
 		case one.State == swarm.ReachYes:
 			r.State = swarm.ReachYes
-		case one.State == swarm.ReachNo && r.State == swarm.ReachUnknown:
+		case r.State == swarm.ReachUnknown && (one.State == swarm.ReachNo || one.Asked > 0):
 			r.State = swarm.ReachNo
 		}
 		r.Addrs = append(r.Addrs, one)

@@ -2,6 +2,8 @@ package p2p
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -38,12 +40,12 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 		answers = append(answers, more...)
 	}
 	ours = append(slices.Clone(first), seen...)
-	r := judge(answers, ours, h.autoNAT())
+	r := judge(answers, ours, h.atHome(), h.autoNAT())
 	if r.State == swarm.ReachNo && h.Reach().State != swarm.ReachNo && len(first) > 0 {
 		// News so bad is asked for twice: an attempt fails for want of time as well, where
 		// machines are busy, and a node that can be dialled would do without that.
 		again, _ := ask(first)
-		r = judge(append(answers, again...), ours, h.autoNAT())
+		r = judge(append(answers, again...), ours, h.atHome(), h.autoNAT())
 	}
 	h.mu.Lock()
 	if r.State != swarm.ReachUnknown || h.reach.State == "" {
@@ -59,6 +61,26 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 	h.relayAsNeeded()
 	poke(h.reachNews)
 	return h.Reach()
+}
+
+// atHome tells which addresses are this machine's own: those of its interfaces, and what the
+// operator had it announce.
+func (h *Host) atHome() func(string) bool {
+	addrs, err := net.InterfaceAddrs()
+	return func(s string) bool {
+		if h.told || err != nil {
+			return true
+		}
+		ip := IPOf(s)
+		return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+			n, ok := a.(*net.IPNet)
+			if !ok {
+				return false
+			}
+			own, _ := netip.AddrFromSlice(n.IP)
+			return own.Unmap() == ip
+		})
+	}
 }
 
 func poke(c chan struct{}) {

@@ -44,6 +44,9 @@ type Params struct {
 	// Spread is the share by which a draw makes servers dearer at most: holders whose prices
 	// are nearer to each other than this share the sessions.
 	Spread float64
+	// Around is charged for a hop that goes through the client, beside its two messages: it takes
+	// the client's bandwidth both ways, and ties of chains go to those without.
+	Around time.Duration
 	// Banned is charged for a server that failed lately, on top of being considered only
 	// where nobody else holds a block: a chain enters as few of them as it can.
 	Banned time.Duration
@@ -65,6 +68,7 @@ func DefaultParams() Params {
 		MaxQueue:      8,                      // a step of eight rows takes about as long as two of one
 		SessionShare:  0.1,                    // ten sessions keep a server of a short chain busy
 		Spread:        0.25,                   // docs/sim.md
+		Around:        20 * time.Millisecond,  // a row of 16 KiB twice over the line of a home (10 Mbit/s up)
 		Banned:        time.Hour,              // above any chain of healthy servers
 	}
 }
@@ -72,7 +76,7 @@ func DefaultParams() Params {
 // Validate refuses parameters that make no sense.
 func (p Params) Validate() error {
 	if p.HopOverhead < 0 || p.UnknownRTT < 0 || p.MaxDelay <= 0 || p.DefaultRPS <= 0 || p.MinRPS <= 0 || p.NoCache < 0 || p.Banned < 0 ||
-		!(p.MaxQueue >= 0) || !(p.SessionShare >= 0) || !(p.Spread >= 0) || p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 {
+		!(p.MaxQueue >= 0) || !(p.SessionShare >= 0) || !(p.Spread >= 0) || p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 || p.Around < 0 {
 		return errors.New("route: parameters must not be negative, and MaxDelay, the rates and ObservedTimes must be positive")
 	}
 	return nil
@@ -137,6 +141,9 @@ func (q *Query) fromClient(p swarm.PeerID) time.Duration {
 func (q *Query) link(from *swarm.Record, to swarm.PeerID) time.Duration {
 	if from == nil {
 		return q.Params.delay(0, false)
+	}
+	if q.Around != nil && q.Around(from.Peer, to) { // two messages, and the client's hand in between
+		return q.fromClient(from.Peer) + q.Params.HopOverhead + q.fromClient(to) + q.Params.Around
 	}
 	ms, known := from.NextRTT[to]
 	// In milliseconds first: a record may claim more than a Duration holds.

@@ -23,6 +23,9 @@ type Query struct {
 	// Apart tells whether the link from one server to another is to be taken only where there is
 	// no way around it; nil for no such link.
 	Apart func(from, to swarm.PeerID) bool
+	// Around tells whether one server cannot reach another, so that rows between the two go through
+	// the client; nil for no such pair.
+	Around func(from, to swarm.PeerID) bool
 	// RTT is the client's round trip to a peer, false if unknown; nil knows none.
 	RTT func(swarm.PeerID) (time.Duration, bool)
 	// Observed is the rate at which the client saw a server compute, in tokens per second

@@ -130,6 +130,12 @@ func parse(text string) (Query, error) {
 				i := slices.IndexFunc(records, func(r swarm.Record) bool { return r.Peer == swarm.PeerID(words[1]) })
 				records[i].NextRTT[swarm.PeerID(words[2])] = float64(d) / float64(time.Millisecond)
 			}
+		case "around": // the first cannot reach the second
+			pair := [2]swarm.PeerID{swarm.PeerID(words[1]), swarm.PeerID(words[2])}
+			before := q.Around
+			q.Around = func(from, to swarm.PeerID) bool {
+				return [2]swarm.PeerID{from, to} == pair || before != nil && before(from, to)
+			}
 		case "apart":
 			apart[[2]swarm.PeerID{swarm.PeerID(words[1]), swarm.PeerID(words[2])}] = true
 		case "plan":

@@ -62,6 +62,9 @@ type Route struct {
 	Prev swarm.PeerID `json:"prev,omitempty"`
 	// Next receives the outputs; "" means they go to the client: the last stage.
 	Next swarm.PeerID `json:"next,omitempty"`
+	// Around says that Next cannot be reached from here: the outputs from Skip on go to the
+	// client, as a journal that leaves nothing out, and the client passes them on.
+	Around bool `json:"around,omitempty"`
 	// NextRecord is Next's signed record, so that the stage dials nobody unknown.
 	NextRecord []byte `json:"next_record,omitempty"`
 	// Resume is the first position that Prev pushes; 0 if it is not said.
