@@ -158,6 +158,19 @@ func TestGuilt(t *testing.T) {
 					r.chain("a", "b", "c")
 				}
 			}
+		}, "abc", ""},
+		{"a server cannot reach one that answers: though the client passes its rows on", func(r *rig) {
+			for i := range 4 {
+				r.fail(1, swarm.Elsewhere, swarm.CodePeerLost, "b")
+				r.step(Event{Kind: Answered, Stage: 2, Epoch: r.m.Epoch(), To: 10})
+				for n := 0; i < 3 && !r.has(Plan) && n < 40; n++ { // attempts in a row wait
+					r.now = r.now.Add(100 * time.Millisecond)
+					r.step(Event{Kind: Tick})
+				}
+				if i < 3 {
+					r.chain("a", "b", "c")
+				}
+			}
 		}, "bc", "a accused"},
 		{"a gap is the sender's fault", func(r *rig) { r.fail(3, swarm.Replay, swarm.CodeGap, "") }, "ac", "b accused"},
 		{"and if the next sender is accused as well, both are dropped", func(r *rig) {

@@ -21,7 +21,9 @@ type World struct {
 	Dir      *Directory
 	Manifest swarm.Manifest
 	Log      *slog.Logger
-	servers  map[swarm.PeerID]*Server
+	// Dialer, if set, stands between a server and the network.
+	Dialer  func(id swarm.PeerID, d server.Dialer) server.Dialer
+	servers map[swarm.PeerID]*Server
 }
 
 // Server is a real server on an in-memory node.
@@ -67,7 +69,11 @@ func (w *World) Launch(id swarm.PeerID, span swarm.Span, l server.Loader, change
 	if change != nil {
 		change(&cfg)
 	}
-	srv, err := server.New(cfg, server.Deps{Self: id, Loader: l, Directory: w.Dir.For(id), Dialer: node, Signer: Signer(id), Log: w.Log.With("node", id)})
+	var dialer server.Dialer = node
+	if w.Dialer != nil {
+		dialer = w.Dialer(id, node)
+	}
+	srv, err := server.New(cfg, server.Deps{Self: id, Loader: l, Directory: w.Dir.For(id), Dialer: dialer, Signer: Signer(id), Log: w.Log.With("node", id)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
