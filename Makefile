@@ -51,7 +51,7 @@ unit: ## the Go tests alone, with what is installed
 
 .PHONY: e2e
 e2e: build ## the built binary as users meet it: processes, HTTP, signals, a browser
-	WHORL_BIN=$(CURDIR)/bin/whorl $(GO) test -tags e2e -count=1 -timeout 20m ./internal/e2e
+	WHORL_BIN=$(CURDIR)/bin/whorl $(GO) test -tags e2e -count=1 -timeout 20m ./internal/e2e ./internal/natlab
 
 .PHONY: generate
 generate: ## make generated files again
@@ -81,6 +81,11 @@ liars: ## liars of every kind against audits and verified answers: 100 seeds in 
 .PHONY: hostile
 hostile: ## attacks by strangers on real nodes, with 1,000 identities
 	WHORL_IDENTITIES=1000 $(GO) test -count=1 -v -timeout 10m ./internal/hostile
+
+.PHONY: natlab
+natlab: build ## NATs, relays, moving addresses and delays, in namespaces (root): all pairs, tables in artifacts/
+	mkdir -p artifacts
+	WHORL_BIN=$(CURDIR)/bin/whorl NATLAB=all $(GO) test -count=1 -v -timeout 30m -tags e2e ./internal/natlab
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for 10 s each

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 missing=()
 command -v chromium >/dev/null || missing+=(chromium)
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing+=(postgresql)
+command -v ip >/dev/null || missing+=(iproute2)
 command -v docker-compose >/dev/null || missing+=(docker-compose) # it checks the file, with no engine
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

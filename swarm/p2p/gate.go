@@ -253,11 +253,14 @@ func onLoopback(maddrs []string) bool {
 }
 
 // gater is the gate as libp2p asks it. It judges dials only.
-type gater struct{ *gate }
+type gater struct {
+	*gate
+	h *Host
+}
 
 func (g gater) InterceptPeerDial(peer.ID) bool { return true }
 func (g gater) InterceptAddrDial(p peer.ID, a ma.Multiaddr) bool {
-	return g.allow(p, a, time.Now())
+	return !g.h.deadRelay(a, time.Now()) && g.allow(p, a, time.Now())
 }
 func (g gater) InterceptAccept(lnet.ConnMultiaddrs) bool                           { return true }
 func (g gater) InterceptSecured(lnet.Direction, peer.ID, lnet.ConnMultiaddrs) bool { return true }
@@ -272,7 +275,33 @@ func (h *Host) contacts() lnet.Notifiee {
 		}
 		h.gate.prove(c.RemotePeer(), at, time.Now())
 	}
-	return &lnet.NotifyBundle{ConnectedF: prove, DisconnectedF: prove} // the proof lasts from the end on
+	return &lnet.NotifyBundle{ConnectedF: prove, DisconnectedF: func(n lnet.Network, c lnet.Conn) {
+		prove(n, c) // the proof lasts from the end on
+		if isRelayed(c.RemoteMultiaddr()) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			now := time.Now()
+			if h.ended[relayOf(c.RemoteMultiaddr())] = now; len(h.ended) > maxPending {
+				forget(h.ended, func(at time.Time) time.Time { return at }, now.Add(-deadRelayFor))
+			}
+		}
+	}}
+}
+
+// deadRelayFor is how long a relay is not asked again whose connections have ended with its own.
+const deadRelayFor = 10 * time.Second
+
+// deadRelay tells an address at a relay that has just gone: libp2p tries one relay after the
+// other, and would wait for this one while the streams that it carried wait for another.
+func (h *Host) deadRelay(a ma.Multiaddr, now time.Time) bool {
+	if !isRelayed(a) {
+		return false
+	}
+	r := relayOf(a)
+	h.mu.Lock()
+	at, ok := h.ended[r]
+	h.mu.Unlock()
+	return ok && now.Sub(at) < deadRelayFor && h.h != nil && h.h.Network().Connectedness(r) != lnet.Connected
 }
 
 // Vouch says that a node which the operator named told of a peer.

@@ -59,6 +59,7 @@ type Host struct {
 	reach    swarm.Reach           // as last found out
 	seen     []string              // addresses at which strangers reach this node, beside its own
 	reserved map[peer.ID]reservation
+	ended    map[peer.ID]time.Time // relays through which a connection went: when one last ended
 	refused  map[peer.ID]time.Time // relays that did not want this node
 	moving   map[moveID]*moving    // streams that outlive their connection
 	handlers map[protocol.ID]func(swarm.PeerID, wire.Stream)
@@ -88,7 +89,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{
 		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), log: cfg.Log, dialTimeout: dialTimeout,
 		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
-		moving: map[moveID]*moving{}, handlers: map[protocol.ID]func(swarm.PeerID, wire.Stream){}, members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
+		moving: map[moveID]*moving{}, handlers: map[protocol.ID]func(swarm.PeerID, wire.Stream){}, members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, ended: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
 	rand.Read(h.instance[:])
 	live, stop := context.WithCancel(context.Background())
@@ -96,7 +97,7 @@ func New(cfg Config) (*Host, error) {
 	var opts []libp2p.Option
 	if h.door, err = resources(cfg); err == nil {
 		opts, err = options(cfg, id, h.door)
-		opts = append(opts, libp2p.ConnectionGater(gater{h.gate}))
+		opts = append(opts, libp2p.ConnectionGater(gater{h.gate, h}))
 		if cfg.PortMapping {
 			opts = append(opts, libp2p.NATManager(func(n lnet.Network) basichost.NATManager {
 				h.nat = basichost.NewNATManager(n)
@@ -124,6 +125,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h.h.Network().Notify(h.contacts())
+	h.background(h.watchMoves)
 	h.Handle(protoInstance, h.answerInstance)
 	h.Handle(protoReach, h.answerReach)
 	h.h.SetStreamHandler(protoMove, func(s lnet.Stream) {
@@ -211,7 +213,7 @@ func (h *Host) stranger() lnet.Network {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.outside == nil && !h.closed {
-		out, err := libp2p.New(append(transports(h.psk), libp2p.NoListenAddrs, libp2p.ResourceManager(h.door), libp2p.ConnectionGater(gater{h.gate}),
+		out, err := libp2p.New(append(transports(h.psk), libp2p.NoListenAddrs, libp2p.ResourceManager(h.door), libp2p.ConnectionGater(gater{h.gate, h}),
 			libp2p.DisableRelay(), libp2p.DisableMetrics(), libp2p.Ping(false), libp2p.DisableIdentifyAddressDiscovery(), libp2p.WithDialTimeout(dialTime))...)
 		if err != nil {
 			h.log.Warn("this node cannot look whether others are reachable", "reason", err)
