@@ -178,7 +178,12 @@ type Result struct {
 func Run(sc *Scenario, rule Rule, seed uint64) *Result {
 	w := newWorld(sc, rule, seed)
 	w.run()
-	m := &w.measure
+	return w.result(seed)
+}
+
+// result is what a run that has ended showed.
+func (w *world) result(seed uint64) *Result {
+	sc, m, rule := w.sc, &w.measure, w.rule
 	r := &Result{Servers: len(w.servers), Blocks: sc.Blocks, Hours: sc.Length.Hours(), Moves: m.moves, Bytes: m.bytes, Seed: seed,
 		Scenario: sc.Name, Policy: rule.Name(), AlarmMoves: m.alarms, Samples: m.samples, Lines: m.lines, WorstOver: math.Inf(1)}
 	if m.asked > 0 {

@@ -24,8 +24,9 @@ type Config struct {
 	Cooldown time.Duration
 	// Check is the mean time between two checks: Petals' --mean_balance_check_period.
 	Check time.Duration
-	// Settle is how long an intent must stand before it is final: twice the time in which a
-	// record reaches everybody, so that of two who announce at once each hears of the other.
+	// Settle is how long a newcomer chooses: half of it to hear who else does, half for its
+	// place to stand. Who serves waits three times as long, which is twice the time in which
+	// the last of a few hundred servers has a record (docs/sim.md). 0 waits for nothing.
 	Settle time.Duration
 	// Moving is the share of the servers that may be under way at one time, one at least.
 	Moving float64
@@ -37,8 +38,8 @@ type Config struct {
 // DefaultConfig is what the simulator found to be calm and near the optimum (docs/sim.md).
 func DefaultConfig() Config {
 	return Config{
-		Quality: 0.98, Gain: 0.5, Eager: 30, Looks: 2, Cooldown: 5 * time.Minute, Check: time.Minute, Settle: 6 * time.Second,
-		Moving: 0.02, Shorter: 0.2,
+		Quality: 0.98, Gain: 0.5, Eager: 60, Looks: 2, Cooldown: 5 * time.Minute, Check: time.Minute, Settle: 6 * time.Second,
+		Moving: 0.02, Shorter: 3,
 	}
 }
 

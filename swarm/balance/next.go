@@ -145,7 +145,7 @@ func (m *Mover) confirm(c Config, me *Self, agreed *place, now time.Time) Decisi
 		m.intent = nil
 		return d
 	}
-	return m.settle(m.why, c.Settle, c, now)
+	return m.settle(m.why, serving*c.Settle, c, now)
 }
 
 // calm tells whether there is no reason to look for another place, and says why.
@@ -237,11 +237,16 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 	m.intent, m.since = &swarm.Intent{Span: move.span, Open: true, Since: now.UnixMilli()}, now
 	d.Do, d.Span, d.Reason = Intend, move.span, why
 	m.why = d
-	return m.settle(d, c.Settle, c, now)
+	return m.settle(d, serving*c.Settle, c, now)
 }
 
 // maxLooks bounds how many checks a small gain waits for.
 const maxLooks = 1000
+
+// serving is how many times as long an intent of a server that serves must stand: nothing
+// that it leaves may be left by another at the same time, so each must have heard of the
+// other, even if the record is the last to arrive.
+const serving = 3
 
 // Preview is what a server would do if nothing held it back: neither a pause after its last
 // move nor others that gain more. Nothing is remembered.

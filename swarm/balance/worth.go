@@ -152,7 +152,7 @@ func (c *Census) best(s scale, me *Self, weight, shorter float64, keep swarm.Spa
 	if me.Least > 0 {
 		least = min(me.Least, most)
 	}
-	best := place{worth: math.Inf(-1)}
+	best, needs := place{worth: math.Inf(-1)}, math.Inf(-1)
 	buf := c.memo.sum
 	defer func() { c.memo.sum = buf }()
 	for length := most; length >= least; length-- {
@@ -167,12 +167,13 @@ func (c *Census) best(s scale, me *Self, weight, shorter float64, keep swarm.Spa
 				at = place{span: span, worth: worth}
 			}
 		}
-		needs := best.worth
-		if length == most-1 {
-			needs *= 1 + shorter
+		if at.worth <= needs {
+			continue
 		}
-		if length == most || at.worth > needs*(1+tie) {
-			best = at
+		if best = at; length == most {
+			needs = at.worth * (1 + shorter)
+		} else {
+			needs = at.worth * (1 + tie)
 		}
 	}
 	return best
