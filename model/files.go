@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 
 	"whorl/model/weights"
 )
@@ -36,6 +38,13 @@ func (c *Checkpoint) Files() map[string]string {
 		}
 	}
 	return out
+}
+
+var weightFile = regexp.MustCompile(`^(model(-[0-9]{5}-of-[0-9]{5})?\.gguf|[A-Za-z0-9_][A-Za-z0-9._-]*\.safetensors)$`)
+
+// FileName tells whether Files may give a file this name.
+func FileName(name string) bool {
+	return weightFile.MatchString(name) || slices.Contains(besides, name)
 }
 
 // GGUFPart is what others call part i of n of a GGUF file.

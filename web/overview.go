@@ -211,6 +211,7 @@ func (s *Site) thisNode(snap *snapshot) *view.Node {
 	if _, ok := findServer(snap, st.Peer); ok {
 		n.Link = serverPath(st.Peer)
 	}
+	add("Fetching", fetching(st.Loading))
 	add("Sessions", fmt.Sprint(st.Sessions))
 	add("Peers", fmt.Sprint(st.Peers))
 	add("Device", st.Device)
@@ -301,4 +302,17 @@ func reach(a string) int {
 		return 1
 	}
 	return 0
+}
+
+// fetching is how far a node is with fetching its model's files; "" when it fetches none.
+func fetching(l *swarm.Loading) string {
+	if l == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s of %s MiB", view.Count(l.Bytes>>20), view.Count(l.Total>>20))
+	if l.SecondsLeft != nil {
+		left := time.Duration(*l.SecondsLeft * float64(time.Second))
+		text += fmt.Sprintf(", %.1f MiB/s, %v left", l.Rate/(1<<20), left.Round(time.Second))
+	}
+	return text
 }

@@ -153,7 +153,11 @@ func (f *askFlags) openModel(cmd *cobra.Command, a *asker) (err error) {
 	}
 	a.closers = append(a.closers, a.net)
 	uid := swarm.UID(f.model.invited)
-	client, err := a.net.shareClient(f.swarm.swarm, a.book, func() swarm.UID { return uid }, askPatience, nil, nil)
+	patience := askPatience
+	if f.model.hasHub() {
+		patience = hubPatience
+	}
+	client, err := a.net.shareClient(f.swarm.swarm, a.book, func() swarm.UID { return uid }, patience, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -174,9 +178,6 @@ func (f *askFlags) openModel(cmd *cobra.Command, a *asker) (err error) {
 	a.closers = append(a.closers, a.model)
 	return nil
 }
-
-// askPatience is how long somebody who asks waits for bytes of a model, or for its servers.
-const askPatience = 30 * time.Second
 
 // openAdapter gives the name under which sessions ask for the adapter; "" for none. A local
 // run opens its folder, before it connects.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, sf shareFlags, hf *httpFlags,
 		return ended(ctx, err)
 	}
 	if m != nil || mf.peers {
-		if err := n.startSharing(sf); err != nil {
+		if err := n.startSharing(sf, mf); err != nil {
 			return err
 		}
 	}
@@ -131,12 +132,14 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, sf shareFlags, hf *httpFlags,
 func (n *node) settled(ctx context.Context, m *openModel, how settling) error {
 	line := time.NewTicker(manifestLine)
 	defer line.Stop()
+	var waiting sync.Once
 	for {
 		changed := n.net.dir.Changed()
 		if err := m.settle(ctx, n.net.dir, how); err != nil || m.man.Pinned() {
 			return err
 		}
 		n.check("engine", fmt.Errorf("no server of %s is known yet", m.name))
+		waiting.Do(func() { slog.Info("waiting for a server of the model", "model", m.name) })
 		select {
 		case <-changed:
 		case <-line.C:

@@ -13,6 +13,7 @@ import (
 	"whorl/model/hub"
 	"whorl/model/weights"
 	"whorl/swarm"
+	"whorl/web/view"
 )
 
 // newModels is `whorl models`: what lies in the hub's cache.
@@ -45,7 +46,8 @@ the hub's own client uses (HF_HOME, HF_HUB_CACHE).`,
 	rm := &cobra.Command{
 		Use: "rm MODEL", Short: "Delete what whorl fetched of a model", Args: oneModel,
 		Long: `Delete what whorl fetched of a model, of one revision (owner/name@revision) or of all.
-Files that a process has open stay, and so do files that another client fetched.`,
+Files that a process has open stay, and so do files that another client fetched. A model that
+came from other nodes is named whorl/HASH, as --json of the list shows it.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return removeModel(cmd.Context(), w, args[0]) },
 	}
 	root.AddCommand(list, fetch, rm)
@@ -55,7 +57,8 @@ Files that a process has open stay, and so do files that another client fetched.
 // modelRow is a model as `whorl models --json` shows it.
 type modelRow struct {
 	hub.Model
-	Blocks string `json:"blocks"` // that are there whole, "" if it cannot be told
+	Swarm  string `json:"swarm_name,omitempty"` // of a model that came from other nodes: what they call it
+	Blocks string `json:"blocks"`               // that are there whole, "" if it cannot be told
 }
 
 func listModels(ctx context.Context, w *world, asJSON bool) error {
@@ -71,7 +74,7 @@ func listModels(ctx context.Context, w *world, asJSON bool) error {
 	}
 	rows := []modelRow{}
 	for _, m := range all {
-		rows = append(rows, modelRow{m, blocksHere(ctx, h, m)})
+		rows = append(rows, modelRow{m, peersName(h, m), blocksHere(ctx, h, m)})
 	}
 	if asJSON {
 		return printJSON(w.out, rows)
@@ -83,9 +86,22 @@ func listModels(ctx context.Context, w *world, asJSON bool) error {
 		if m.Size == 0 {
 			of = "-"
 		}
+		if m.Swarm != "" {
+			m.Repo, m.Revision = m.Repo[:min(len(m.Repo), 18)]+"... ("+view.Cut(m.Swarm, 60)+")", "from nodes"
+		}
 		fmt.Fprintf(t, "%s\t%.12s\t%s\t%s\t%s\t%s\n", m.Repo, m.Revision, bytesText(m.Bytes), of, m.Blocks, m.Used.Format(time.DateTime))
 	}
 	return t.Flush()
+}
+
+// peersName is what nodes call a model that came from them; "" for models of a hub.
+func peersName(h *hub.Hub, m hub.Model) string {
+	for _, raw := range h.Notes(m, noteManifest) {
+		if man, err := swarm.DecodeManifest(raw); err == nil {
+			return man.Name
+		}
+	}
+	return ""
 }
 
 // blocksHere tells which blocks of a model are on this disk, as spans; "" for what is no model

@@ -125,12 +125,25 @@ func (p *fromPeers) list(ctx context.Context) error {
 		}
 	}
 	list, err := share.DecodeBundle(raw)
+	if err == nil {
+		err = checkFiles(list)
+	}
 	if err != nil {
 		return fmt.Errorf("the list of the model's files, which its founder made: %w", err)
 	}
 	p.remember(noteBundle, raw)
 	p.remember(noteManifest+string(p.man.UID()), p.man.Encode())
 	p.bundle = &bundle{Bundle: list, hashes: map[content.Hash][]content.Hash{}}
+	return nil
+}
+
+// checkFiles refuses lists with files that no model has: the small ones are fetched whole.
+func checkFiles(list share.Bundle) error {
+	for _, f := range list.Files {
+		if !model.FileName(f.Name) {
+			return fmt.Errorf("%.100q is no file of a model", f.Name)
+		}
+	}
 	return nil
 }
 
@@ -286,6 +299,11 @@ func (f *modelFlags) openPeers(ctx context.Context, c *computeFlags, n *network,
 			p.place, p.name = f.place, name
 		}
 		src, x, err := p.open(ctx)
+		if errors.Is(err, share.ErrNobody) && p.place != "" {
+			slog.Info("nobody in the swarm passes the model's files on: they are fetched from the hub", "model", f.place)
+			f.path = f.place
+			return f.open(ctx, c)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -306,7 +306,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := n.startSharing(f.share); err != nil {
+	if err := n.startSharing(f.share, &f.model); err != nil {
 		return err
 	}
 	if m == nil {

@@ -45,9 +45,12 @@ type sharing struct {
 
 // startSharing lets the node fetch files from others, and give what is in its store unless
 // the flags say no.
-func (n *node) startSharing(f shareFlags) error {
+func (n *node) startSharing(f shareFlags, m *modelFlags) error {
 	n.share = new(sharing)
-	patience := 2 * time.Minute // others may be starting, or fetch themselves what is asked of them
+	patience := nodePatience
+	if m.hasHub() {
+		patience = hubPatience
+	}
 	var err error
 	n.share.client, err = n.net.shareClient(n.swarm, n.trust.Book, n.share.model, patience, n.registry, func(p swarm.PeerID, why string) {
 		_, engines := n.parts()
@@ -68,6 +71,17 @@ func (n *node) startSharing(f shareFlags) error {
 	n.net.host.Handle(wire.ProtoShare, srv.Serve)
 	return nil
 }
+
+// How long nothing may come from the swarm: others may be starting, or fetch themselves what is
+// asked of them; a hub need not be waited for so long.
+const (
+	nodePatience = 2 * time.Minute
+	askPatience  = 15 * time.Second // of somebody at a terminal
+	hubPatience  = 8 * time.Second
+)
+
+// hasHub tells whether a hub can be asked for what an invitation's swarm does not give.
+func (m *modelFlags) hasHub() bool { return m.place != "" && m.source.has(fromHub) }
 
 // model is whose holders are asked.
 func (s *sharing) model() swarm.UID {

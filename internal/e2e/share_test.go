@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // figure reads one number of a node's metrics.
@@ -136,6 +139,49 @@ func TestShareSwarm(t *testing.T) {
 	got := b.node(t)
 	if got["loading"] != nil {
 		t.Errorf("a node that has all it needs tells of loading: %v", got["loading"])
+	}
+}
+
+// A guest that is killed at any moment leaves nothing wrong behind, and of what it had only the
+// last few MiB are fetched again.
+func TestKilledWhileJoining(t *testing.T) {
+	files, _ := filepath.Glob("../../models/*.gguf")
+	if len(files) == 0 {
+		t.Skip("not proven: a guest that is killed fetches little twice: there is no model in models/; run make model")
+	}
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	common := []string{"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--host-maddrs", "/ip4/127.0.0.1/tcp/0", "--throughput", "1000", "--update-period", "1s", "--threads", "1", "--mean-block-selection-delay", "0", "--block-indices", "0:30", "--attn-cache-tokens", "1024"}
+	home(t)
+	a := start(t, slices.Concat([]string{"serve", files[0], "--new-swarm", "--max-upload", "20MB"}, common)...)
+	var word struct{ Invitation string }
+	lastJSON(t, run(t, "", "invite", "--admin", a.Admin, "--json"), &word)
+	home(t)
+	cache := t.TempDir()
+	join := slices.Concat([]string{"join", word.Invitation, "--cache-dir", cache}, common)
+	const kills = 20
+	for range kills {
+		n := launch(t, join...)
+		<-time.After(time.Duration(200+rand.IntN(500)) * time.Millisecond)
+		n.kill()
+	}
+	start(t, join...)
+	sent := a.figure(t, "whorl_share_sent_bytes_total")
+	// What was under way, and what was written down and not yet in the map.
+	const twice = 14 << 20
+	if most := float64(len(whole) + kills*twice); sent > most || sent < float64(len(whole)) {
+		t.Errorf("%.1f MiB were sent of %.1f", sent/(1<<20), float64(len(whole))/(1<<20))
+	} else {
+		t.Logf("%d kills: %.2f of the bytes were sent", kills, sent/float64(len(whole)))
+	}
+	blobs, _ := filepath.Glob(filepath.Join(cache, "hub", "models--whorl--*", "blobs", "*"))
+	if len(blobs) != 1 {
+		t.Fatalf("whole files: %v", blobs)
+	}
+	if got, err := os.ReadFile(blobs[0]); err != nil || !bytes.Equal(got, whole) {
+		t.Errorf("the file that came is another (%v)", err)
 	}
 }
 

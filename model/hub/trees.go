@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"whorl/internal/atomicfile"
@@ -206,4 +207,19 @@ func (h *Hub) FindNote(name string) (key string, data []byte) {
 		}
 	}
 	return "", nil
+}
+
+// Notes lists the notes about a model that came from peers whose names begin so.
+func (h *Hub) Notes(m Model, prefix string) (out [][]byte) {
+	key, ok := strings.CutPrefix(m.Repo, peers+"/")
+	if !ok || !commitPattern.MatchString(key) {
+		return nil
+	}
+	found, _ := filepath.Glob(h.note(key, prefix+"*"))
+	for _, path := range found {
+		if raw, err := os.ReadFile(path); err == nil {
+			out = append(out, raw)
+		}
+	}
+	return out
 }

@@ -134,6 +134,12 @@ func (q *queue) overdue(s *pieceState, p swarm.PeerID, now time.Time) bool {
 	return true
 }
 
+// useful tells whether a peer has anything that is wanted.
+func (q *queue) useful(p swarm.PeerID) bool {
+	has := q.have[p]
+	return has != nil && slices.ContainsFunc(q.wanted, has)
+}
+
 // asked are the pieces that a peer owes.
 func (q *queue) asked(p swarm.PeerID) (out []int) {
 	for _, i := range q.wanted {

@@ -313,6 +313,23 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// Peers that have nothing of what is wanted do not keep out those that have it.
+func TestManyWithoutIt(t *testing.T) {
+	w := newWorld(t)
+	data := random(3*wire.PieceSize, 10)
+	for i := range 20 {
+		empty, _ := storeOf(t, data, some{data, func(int) bool { return false }})
+		w.node(swarm.PeerID(fmt.Sprintf("empty-%02d", i)), empty, nil)
+	}
+	s, o := storeOf(t, data, memory(data))
+	w.node("holder", s, nil) // the last
+	got, sink, _ := collect(o)
+	c := w.client(func(c *ClientConfig) { c.Patience = time.Minute })
+	if err := c.Fetch(context.Background(), o, HashPieces(data), all(o), sink); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%v, equal: %v", err, bytes.Equal(got, data))
+	}
+}
+
 // What nobody has is named, and what is there came nevertheless.
 func TestNobodyHasIt(t *testing.T) {
 	w := newWorld(t)

@@ -160,7 +160,7 @@ func (t *transfer) work(ctx context.Context, p swarm.PeerID) error {
 			return err
 		}
 		if len(owed) == 0 {
-			if !more {
+			if !more || !t.useful(p) { // another may have its place, and it is asked again later
 				return nil
 			}
 			if time.Since(looked) > again { // it may have got something meanwhile
@@ -215,6 +215,13 @@ func (t *transfer) order(v *visit, owed *[]int) (more bool, err error) {
 		err = v.ask(frames)
 	}
 	return more, err
+}
+
+// useful tells whether a peer has anything that is wanted.
+func (t *transfer) useful(p swarm.PeerID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.q.useful(p)
 }
 
 // again hears anew what a peer has.
