@@ -170,7 +170,7 @@ func TestKilledWhileJoining(t *testing.T) {
 	start(t, join...)
 	sent := a.figure(t, "whorl_share_sent_bytes_total")
 	// What was under way, and what was written down and not yet in the map.
-	const twice = 14 << 20
+	const twice = 11 << 20
 	if most := float64(len(whole) + kills*twice); sent > most || sent < float64(len(whole)) {
 		t.Errorf("%.1f MiB were sent of %.1f", sent/(1<<20), float64(len(whole))/(1<<20))
 	} else {
