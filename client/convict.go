@@ -13,10 +13,12 @@ import (
 
 // When chains of a verified session gave different rows, one of their servers lies, or hands on
 // other rows than it shows. Each stage of the chains is audited then, as after a session, and a
-// proven liar is avoided by the whole node. Where the audits find nobody, since a lie was not
-// repeated or a witness tells the same, the chains that no majority agrees with leave all their
-// servers. The session then computes the step again; it never shows what its chains did not agree
-// about.
+// proven liar is avoided by the whole node. The chains that no majority agrees with come first; the
+// majority may consist of liars. Of a dispute between neighbours the first is left, as it is when
+// a session complains of its sender, and the second if it has another one. Where the audits find
+// nobody, since a lie was not repeated or a witness tells the same, the chains that no majority
+// agrees with leave all their servers. The session then computes the step again; it never shows
+// what its chains did not agree about.
 
 // settle finds out who is to blame for a row, of the chains that are odd, and leaves them. The
 // error says that too few servers are left.
@@ -25,26 +27,35 @@ func (g *group) settle(ctx context.Context, row int, odd []int) error {
 	a.mu.Lock()
 	a.counts.Differences++
 	a.mu.Unlock()
-	members := g.list()
+	members, rest := g.list(), []int(nil)
 	var guilty, suspects []swarm.PeerID
 	on := map[swarm.PeerID]bool{} // before any of them is left
 	for _, h := range g.route() {
 		on[h.Peer] = true
 	}
-	for _, i := range odd {
-		for _, h := range members[i].Route() {
+	for i, m := range members {
+		if !slices.Contains(odd, i) {
+			rest = append(rest, i)
+			continue
+		}
+		for _, h := range m.Route() {
 			if h.Peer != g.lead.e.cfg.Self {
 				suspects = append(suspects, h.Peer)
 			}
 		}
 	}
-	for _, i := range odd {
-		guilty = append(guilty, members[i].convict(ctx)...)
+	found := false
+	for _, some := range [][]int{odd, rest} {
+		for _, i := range some {
+			guilty = append(guilty, g.blamed(members[i].convict(ctx))...)
+		}
+		if err := g.lead.ended(ctx); err != nil {
+			return err
+		}
+		if found = slices.ContainsFunc(guilty, func(p swarm.PeerID) bool { return on[p] }); found {
+			break
+		}
 	}
-	if err := g.lead.ended(ctx); err != nil {
-		return err
-	}
-	found := slices.ContainsFunc(guilty, func(p swarm.PeerID) bool { return on[p] })
 	if !found {
 		guilty = append(guilty, suspects...)
 	}
@@ -56,6 +67,27 @@ func (g *group) settle(ctx context.Context, row int, odd []int) error {
 		return &e
 	}
 	return nil
+}
+
+// blamed lists whom the session leaves for what audits found.
+func (g *group) blamed(verdicts []audit.Verdict) []swarm.PeerID {
+	var out []swarm.PeerID
+	for _, v := range verdicts {
+		switch v.Result {
+		case audit.Judged:
+			out = append(out, v.Liars...)
+		case audit.Suspected:
+			out = append(out, v.Who...)
+		case audit.Disputed:
+			sender, receiver := v.Who[0], v.Who[1]
+			out = append(out, sender)
+			if g.disputed[receiver] {
+				out = append(out, receiver)
+			}
+			g.disputed[receiver] = true
+		}
+	}
+	return out
 }
 
 // leave has no chain use some servers any more; what they made of rows is computed again.
@@ -84,10 +116,9 @@ func (s *Session) leave(p swarm.PeerID, why error) {
 	}
 }
 
-// convict audits what the servers of a chain gave until it finds one that may be to blame. It lists
-// that one and others who lied or may have on the way. Rows of searches belong to several
-// sequences and are not audited.
-func (s *Session) convict(ctx context.Context) []swarm.PeerID {
+// convict audits what the servers of a chain gave until it finds one that may be to blame. Rows of
+// searches belong to several sequences and are not audited.
+func (s *Session) convict(ctx context.Context) []audit.Verdict {
 	s.recorded(ctx)
 	s.mu.Lock()
 	ev := s.evidence(func(g *givenRows) bool { return g.peer != s.e.cfg.Self })
@@ -96,16 +127,11 @@ func (s *Session) convict(ctx context.Context) []swarm.PeerID {
 		return nil
 	}
 	ev.urgent = true
-	var out []swarm.PeerID
+	var out []audit.Verdict
 	for i := range ev.cases {
 		v := s.e.auditCase(ctx, ev, &ev.cases[i])
-		switch v.Result {
-		case audit.Judged:
-			out = append(out, v.Liars...)
-		case audit.Suspected, audit.Disputed:
-			out = append(out, v.Who...)
-		}
-		if ctx.Err() != nil || slices.Contains(out, ev.cases[i].peer) {
+		out = append(out, v)
+		if peer := ev.cases[i].peer; ctx.Err() != nil || slices.Contains(v.Liars, peer) || slices.Contains(v.Who, peer) {
 			break
 		}
 	}

@@ -32,11 +32,13 @@ type group struct {
 	left     map[swarm.PeerID]bool       // servers that the session does not use any more
 	over     error
 	reroutes int // of chains that are gone
+
+	disputed map[swarm.PeerID]bool // who contradicted the server before it; the lead's goroutine only
 }
 
 func newGroup(lead *Session) *group {
 	lead.audited = false // its chains are
-	return &group{lead: lead, taken: map[*Session][]swarm.PeerID{}, left: map[swarm.PeerID]bool{}}
+	return &group{lead: lead, taken: map[*Session][]swarm.PeerID{}, left: map[swarm.PeerID]bool{}, disputed: map[swarm.PeerID]bool{}}
 }
 
 // errReshape says that a chain cannot be made whole beside the others, while all of them could be
