@@ -10,7 +10,7 @@ import (
 // alarms are the blocks that nobody will hold, or one unsteady server alone. An intent that
 // heals a block ends its alarm.
 func (c *Census) alarms() []swarm.Span {
-	return swarm.SpansWhere(len(c.holders), func(b int) bool { return c.holders[b] < sureHolder })
+	return swarm.SpansWhere(len(c.holders), func(b int) bool { return c.held(b) < sureHolder })
 }
 
 // Alarm says which blocks call for servers at once, in words too; none if all is well.
@@ -31,7 +31,7 @@ func lacking(c *Census, spans []swarm.Span) string {
 	}
 	for _, s := range spans {
 		for b := s.Start; b < s.End; b++ {
-			if c.holders[b] == 0 {
+			if c.held(b) == 0 {
 				return verb + " no holder"
 			}
 		}
@@ -43,7 +43,7 @@ func lacking(c *Census, spans []swarm.Span) string {
 func (c *Census) needs(span swarm.Span) string {
 	block, bare := span.Start, false
 	for b := span.Start; b < span.End; b++ {
-		if c.holders[b] == 0 {
+		if c.held(b) == 0 {
 			bare = true
 		}
 		if c.rate[b] < c.rate[block] {

@@ -12,7 +12,8 @@ import (
 // intents are carried out, in sums that one record changes in the time of its span.
 type Census struct {
 	rate    []float64 // per block, tokens per second of those who will hold it
-	holders []float64 // per block, those who will hold it; an unsteady one counts for half
+	holders []float64 // per block, those who will hold it, of those reached; an unsteady one counts for half
+	rumours []float64 // per block, half of those who say that they will, and were not reached
 	present []float64 // per block, those who hold it now and stay, and were reached
 	busy    []float64 // per block, the sum of rate times load, of those who tell their load
 	told    []float64 // per block, the rate of those who tell their load
@@ -21,7 +22,8 @@ type Census struct {
 	middle   float64  // what a server without a figure counts for
 	moving   int      // online servers with an intent
 	choosing int
-	version  int // counts changes
+	version  int  // counts changes
+	trusting bool // a newcomer asks, who has reached few
 	memo     memo
 }
 
@@ -60,7 +62,7 @@ const (
 func Count(v swarm.View, unsteady func(swarm.PeerID) bool) *Census {
 	n := v.Manifest.Blocks
 	c := &Census{middle: middle(v)}
-	for _, s := range []*[]float64{&c.rate, &c.holders, &c.present, &c.busy, &c.told} {
+	for _, s := range []*[]float64{&c.rate, &c.holders, &c.rumours, &c.present, &c.busy, &c.told} {
 		*s = make([]float64, n)
 	}
 	c.members = make([]member, 0, len(v.Servers))
@@ -157,18 +159,32 @@ func (c *Census) count(m *member, sign float64) {
 	case m.state == swarm.Joining && m.next != nil:
 		future = swarm.Span{} // it still chooses
 	}
-	c.hold(future, m.rate, m.weight, sign)
+	c.hold(m, future, m.rate, sign)
 	if m.state == swarm.Online {
 		c.stay(m, sign)
 	}
 }
 
 // hold adds a holder of a span to what will be.
-func (c *Census) hold(s swarm.Span, rate, weight, sign float64) {
+func (c *Census) hold(m *member, s swarm.Span, rate, sign float64) {
+	holders := c.holders
+	if !m.here {
+		holders = c.rumours
+	}
 	for b := s.Start; b < s.End; b++ {
 		c.rate[b] = rest(c.rate[b] + sign*rate)
-		c.holders[b] = rest(c.holders[b] + sign*weight)
+		holders[b] = rest(holders[b] + sign*m.weight)
 	}
+}
+
+// held is how many will hold a block. What nobody here has reached counts for half of one
+// in all, or records that cost nothing would keep a hole from being healed. Only a newcomer
+// takes their word: it has not had the time to reach most of the swarm.
+func (c *Census) held(block int) float64 {
+	if c.trusting {
+		return c.holders[block] + c.rumours[block]
+	}
+	return c.holders[block] + min(c.rumours[block], unsureHolder)
 }
 
 // stay adds an online server to those that hold the blocks of its span and keep them.
@@ -195,7 +211,7 @@ func rest(x float64) float64 {
 func (c *Census) clone() *Census {
 	out := *c
 	out.memo = memo{}
-	out.rate, out.holders, out.present = slices.Clone(c.rate), slices.Clone(c.holders), slices.Clone(c.present)
+	out.rate, out.holders, out.rumours, out.present = slices.Clone(c.rate), slices.Clone(c.holders), slices.Clone(c.rumours), slices.Clone(c.present)
 	return &out
 }
 
@@ -218,8 +234,9 @@ func (c *Census) less(m *member) *Census {
 	}
 	copy(out.rate, c.rate)
 	copy(out.holders, c.holders)
+	copy(out.rumours, c.rumours)
 	copy(out.present, c.present)
-	out.members, out.busy, out.told, out.middle, out.moving, out.choosing = c.members, c.busy, c.told, c.middle, c.moving, c.choosing
+	out.members, out.busy, out.told, out.middle, out.moving, out.choosing, out.trusting = c.members, c.busy, c.told, c.middle, c.moving, c.choosing, c.trusting
 	out.count(m, -1)
 	return out
 }
@@ -279,8 +296,8 @@ func (c *Census) quality() (block int, share float64) {
 
 // alarmed tells whether there are alarms.
 func (c *Census) alarmed() bool {
-	for _, h := range c.holders {
-		if h < sureHolder {
+	for b := range c.holders {
+		if c.held(b) < sureHolder {
 			return true
 		}
 	}

@@ -60,7 +60,8 @@ func gain(here, there float64) float64 {
 func (c *Census) worth(s scale, span swarm.Span, rate, weight float64) float64 {
 	var sum float64
 	for b := span.Start; b < min(span.End, len(c.rate)); b++ {
-		sum += value((c.rate[b]+rate)*s[b], c.holders[b]+weight) - value(c.rate[b]*s[b], c.holders[b])
+		h := c.held(b)
+		sum += value((c.rate[b]+rate)*s[b], h+weight) - value(c.rate[b]*s[b], h)
 	}
 	return sum
 }
@@ -132,7 +133,7 @@ func (c *Census) agree(cfg Config, self swarm.PeerID) *place {
 			}
 			again = append(again, x)
 		default:
-			c.hold(span, x.offer(c, span.Len()), x.weight, 1)
+			c.hold(x.member, span, x.offer(c, span.Len()), 1)
 		}
 	}
 	for _, x := range again {
@@ -140,7 +141,7 @@ func (c *Census) agree(cfg Config, self swarm.PeerID) *place {
 		if x.Peer == self {
 			return &p
 		}
-		c.hold(p.span, x.offer(c, p.span.Len()), x.weight, 1)
+		c.hold(x.member, p.span, x.offer(c, p.span.Len()), 1)
 	}
 	return nil
 }
@@ -150,15 +151,15 @@ func (c *Census) agree(cfg Config, self swarm.PeerID) *place {
 func (c *Census) leave(cfg Config, s scale, x *chooser) *place {
 	old, span := *x.Span, x.next.Span
 	here, there := x.offer(c, old.Len()), x.offer(c, span.Len())
-	c.hold(old, here, x.weight, -1)
+	c.hold(x.member, old, here, -1)
 	c.stay(x.member, -1)
 	p := place{span: span, gain: gain(c.worth(s, old, here, x.weight), c.worth(s, span, there, x.weight))}
 	if keep := c.needed(old); p.gain < cfg.Gain*nearly || keep.Len() > 0 && !span.Contains(keep) {
-		c.hold(old, here, x.weight, 1)
+		c.hold(x.member, old, here, 1)
 		c.stay(x.member, 1)
 		return nil
 	}
-	c.hold(span, there, x.weight, 1)
+	c.hold(x.member, span, there, 1)
 	left := *x.member
 	left.next = &swarm.Intent{Span: span}
 	c.stay(&left, 1)

@@ -88,6 +88,7 @@ func (m *Mover) Next(c Config, full *Census, me Self, now time.Time) Decision {
 		return m.consider(c, full, &me, now)
 	}
 	agreed := full.clone()
+	agreed.trusting = me.Span == nil
 	p := agreed.agree(c, me.Peer)
 	if me.Span != nil {
 		return m.confirm(c, &me, p, now)

@@ -162,3 +162,30 @@ func TestPut(t *testing.T) {
 		t.Errorf("%+v, want %+v", c, want)
 	}
 }
+
+// Records that cost nothing end no alarm, and make nobody leave; a newcomer, who has reached
+// few, takes the word of many.
+func TestRumours(t *testing.T) {
+	v := swarmOf(t, 8, "A 0:4 1", "B 0:4 1", "X 4:8 1", "Y 4:8 1", "Z 0:8 1")
+	v.Reached = map[swarm.PeerID]string{"A": "1", "B": "2"}
+	c := Count(v, nil)
+	if spans, why := c.Alarm(); len(spans) != 1 || spans[0] != (swarm.Span{Start: 4, End: 8}) || why != "blocks 4-7 have one unsteady holder alone" {
+		t.Errorf("%v %q", spans, why)
+	}
+	span := swarm.Span{Start: 0, End: 4}
+	now := time.Unix(1e9, 0)
+	if d := new(Mover).Next(DefaultConfig(), c, Self{Peer: "A", Span: &span, Most: 4, Declared: 1}, now); d.Do != Intend || !d.Alarm || d.Span.Start != 4 {
+		t.Errorf("%+v", d)
+	}
+	delete(v.Reached, "B") // B alone cannot be relied on
+	if d := new(Mover).Next(DefaultConfig(), Count(v, nil), Self{Peer: "A", Span: &span, Most: 4, Declared: 1}, now); d.Do != Stay {
+		t.Errorf("%+v", d)
+	}
+	thin := swarmOf(t, 8, "A 0:4 1", "X 0:4 1", "Y 0:4 1", "Z 4:8 1")
+	thin.Reached = map[swarm.PeerID]string{"Z": "1"}
+	cfg := DefaultConfig()
+	cfg.Settle = 0
+	if d := new(Mover).Next(cfg, Count(thin, nil), Self{Peer: "new", Most: 4, Declared: 1}, now); d.Do != Go || d.Span.Start != 4 {
+		t.Errorf("%+v", d)
+	}
+}

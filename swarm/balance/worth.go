@@ -129,7 +129,7 @@ func (c *Census) scale(own float64) scale {
 func (c *Census) gains(s scale, rate, weight float64, into []float64) []float64 {
 	sum := append(into[:0], 0)
 	for b, r := range c.rate {
-		h := c.holders[b]
+		h := c.held(b)
 		sum = append(sum, sum[b]+value((r+rate)*s[b], h+weight)-value(r*s[b], h))
 	}
 	return sum
