@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func withEnviron(ctx context.Context, environ []string) context.Context {
 func getenv(ctx context.Context, name string) string {
 	environ, _ := ctx.Value(environKey{}).([]string)
 	for _, pair := range slices.Backward(environ) {
-		if k, v, _ := strings.Cut(pair, "="); k == name {
+		if k, v, _ := strings.Cut(pair, "="); k == name || runtime.GOOS == "windows" && strings.EqualFold(k, name) {
 			return v
 		}
 	}
