@@ -47,6 +47,9 @@ type Params struct {
 	// Around is charged for a hop that goes through the client, beside its two messages: it takes
 	// the client's bandwidth both ways, and ties of chains go to those without.
 	Around time.Duration
+	// RelayRate is what a relay passes on of a peer, in bytes a second: a server that is reached
+	// through relays alone has its rows go in and out at it.
+	RelayRate float64
 	// Banned is charged for a server that failed lately, on top of being considered only
 	// where nobody else holds a block: a chain enters as few of them as it can.
 	Banned time.Duration
@@ -69,6 +72,7 @@ func DefaultParams() Params {
 		SessionShare:  0.1,                    // ten sessions keep a server of a short chain busy
 		Spread:        0.25,                   // docs/sim.md
 		Around:        20 * time.Millisecond,  // a row of 16 KiB twice over the line of a home (10 Mbit/s up)
+		RelayRate:     8 << 20,                // --relay-peer-rate by default
 		Banned:        time.Hour,              // above any chain of healthy servers
 	}
 }
@@ -76,7 +80,7 @@ func DefaultParams() Params {
 // Validate refuses parameters that make no sense.
 func (p Params) Validate() error {
 	if p.HopOverhead < 0 || p.UnknownRTT < 0 || p.MaxDelay <= 0 || p.DefaultRPS <= 0 || p.MinRPS <= 0 || p.NoCache < 0 || p.Banned < 0 ||
-		!(p.MaxQueue >= 0) || !(p.SessionShare >= 0) || !(p.Spread >= 0) || p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 || p.Around < 0 {
+		!(p.MaxQueue >= 0) || !(p.SessionShare >= 0) || !(p.Spread >= 0) || p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 || p.Around < 0 || p.RelayRate <= 0 {
 		return errors.New("route: parameters must not be negative, and MaxDelay, the rates and ObservedTimes must be positive")
 	}
 	return nil
@@ -95,6 +99,10 @@ func (q *Query) enter(r *swarm.Record) time.Duration {
 	c := q.Params.HopOverhead
 	if r.CacheLeft < q.cache() {
 		c += q.Params.NoCache
+	}
+	if r.Relay { // the round trip is measured through the relay; this is for the bytes
+		const row = 2 * 4 // of a value, in and out
+		c += time.Duration(float64(row*q.View.Manifest.Hidden) / q.Params.RelayRate * float64(time.Second))
 	}
 	if _, banned := q.Avoid[r.Peer]; banned {
 		c += q.Params.Banned

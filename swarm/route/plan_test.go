@@ -87,7 +87,7 @@ func answer(q Query) string {
 // parse reads the part above the dashes.
 func parse(text string) (Query, error) {
 	q := Query{Params: DefaultParams(), Avoid: map[swarm.PeerID]time.Time{}}
-	q.View.Manifest = swarm.Manifest{Name: "toy", Blocks: 12}
+	q.View.Manifest = swarm.Manifest{Name: "toy", Blocks: 12, Hidden: 8192}
 	rtt := map[swarm.PeerID]time.Duration{}
 	q.RTT = func(p swarm.PeerID) (time.Duration, bool) { d, ok := rtt[p]; return d, ok }
 	apart := map[[2]swarm.PeerID]bool{}
@@ -177,6 +177,8 @@ func peer(words []string, rtt map[swarm.PeerID]time.Duration, avoid map[swarm.Pe
 			err = r.State.UnmarshalText([]byte(value))
 		case "cache": // LEFT/TOTAL
 			_, err = fmt.Sscanf(value, "%d/%d", &r.CacheLeft, &r.CacheTotal)
+		case "relay":
+			r.Relay = true
 		case "max":
 			r.MaxLength, err = strconv.Atoi(value)
 		default:
