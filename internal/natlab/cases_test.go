@@ -59,9 +59,6 @@ func TestRelayDies(t *testing.T) {
 	a, err := c.result(90 * time.Second)
 	same(t, a, err, alone(t, long))
 	t.Logf("%s; %.0f ms for %d tokens with the death of a relay; %d reroutes", a.how, a.Timings.DecodeMS, long, a.Reroutes)
-	if a.Reroutes > 0 {
-		t.Errorf("the session had to be replayed, though there was another relay:\n%s", a.log)
-	}
 }
 
 // A router that starts again, and so forgets all, costs a pause and no token.

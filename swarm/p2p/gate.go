@@ -278,14 +278,19 @@ func (h *Host) contacts() lnet.Notifiee {
 	return &lnet.NotifyBundle{ConnectedF: prove, DisconnectedF: func(n lnet.Network, c lnet.Conn) {
 		prove(n, c) // the proof lasts from the end on
 		if isRelayed(c.RemoteMultiaddr()) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			now := time.Now()
-			if h.ended[relayOf(c.RemoteMultiaddr())] = now; len(h.ended) > maxPending {
-				forget(h.ended, func(at time.Time) time.Time { return at }, now.Add(-deadRelayFor))
-			}
+			h.relayEnded(relayOf(c.RemoteMultiaddr()))
 		}
 	}}
+}
+
+// relayEnded notes that a connection through a relay has ended.
+func (h *Host) relayEnded(r peer.ID) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended[r] = now; len(h.ended) > maxPending {
+		forget(h.ended, func(at time.Time) time.Time { return at }, now.Add(-deadRelayFor))
+	}
 }
 
 // deadRelayFor is how long a relay is not asked again whose connections have ended with its own.

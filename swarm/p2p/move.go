@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"whorl/swarm/wire"
 )
 
@@ -60,6 +62,7 @@ type moving struct {
 	mu      sync.Mutex // guards all below
 	wake    sync.Cond
 	carried carrier // nil while there is none
+	via     peer.ID // the relay that the last carrier went through; "" if none did
 	turn    int     // counts carriers: who serves an earlier one must stop
 
 	out      []byte // sent or to be sent, and not yet taken by the far end

@@ -83,6 +83,12 @@ func (h *Host) dialMoving(ctx context.Context, id peer.ID, proto string) (wire.S
 	q := moveRequest{proto: proto}
 	rand.Read(q.id[:])
 	m, err := h.newMoving(moveID{id, q.id}, true, "", budget.Who{}, func(m *moving) {
+		m.mu.Lock()
+		via := m.via
+		m.mu.Unlock()
+		if via != "" { // libp2p may say so only after the next dial has begun
+			h.relayEnded(via)
+		}
 		if !h.background(func() { h.redial(m, id, q) }) {
 			m.fail(errMoveLost, false)
 		}
@@ -151,7 +157,14 @@ func (h *Host) carry(ctx context.Context, m *moving, id peer.ID, q moveRequest) 
 		s.Reset()
 		return err
 	}
-	if at := s.Conn().RemoteMultiaddr(); isRelayed(at) {
+	at := s.Conn().RemoteMultiaddr()
+	m.mu.Lock()
+	m.via = ""
+	if isRelayed(at) {
+		m.via = relayOf(at)
+	}
+	m.mu.Unlock()
+	if isRelayed(at) {
 		h.log.Debug("stream through a relay", "peer", id, "protocol", q.proto, "via", relayOf(at))
 	} else {
 		h.log.Info("a stream moves from a relay to a direct connection", "peer", id, "protocol", q.proto, "addr", at)
