@@ -152,9 +152,10 @@ func (h *Host) relayed(p peer.ID) bool {
 	return ok && time.Since(at) < relayTTL
 }
 
-// AllowConnect is asked before somebody may reach one.
-func (r *relaying) AllowConnect(src peer.ID, _ ma.Multiaddr, _ peer.ID) bool {
-	return r.member(src) && r.open.Load() < int64(r.limits.Circuits)
+// AllowConnect is asked before somebody reaches one. Who calls need be no member: a client that
+// has just come has asked others, and never this node; whom it calls is one.
+func (r *relaying) AllowConnect(peer.ID, ma.Multiaddr, peer.ID) bool {
+	return r.open.Load() < int64(r.limits.Circuits)
 }
 
 // of is the limiter of a peer's bytes.
