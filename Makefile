@@ -53,6 +53,14 @@ unit: ## the Go tests alone, with what is installed
 e2e: build ## the built binary as users meet it: processes, HTTP, signals, a browser
 	WHORL_BIN=$(CURDIR)/bin/whorl $(GO) test -tags e2e -count=1 -timeout 20m ./internal/e2e ./internal/natlab
 
+.PHONY: chaos
+chaos: build ## 100 seeded runs of processes that are killed, frozen and slowed down under readers (CHAOS_RUNS=n for another number)
+	WHORL_BIN=$(CURDIR)/bin/whorl WHORL_CHAOS_RUNS=$${CHAOS_RUNS:-100} $(GO) test -tags e2e -count=1 -timeout 6h -run 'TestChaos' -v ./internal/e2e
+
+.PHONY: soak
+soak: build ## an hour of such churn under eight readers (SOAK_MINUTES=n for another time)
+	WHORL_BIN=$(CURDIR)/bin/whorl WHORL_SOAK_MINUTES=$${SOAK_MINUTES:-60} $(GO) test -tags e2e -count=1 -timeout 6h -run 'TestSoak' -v ./internal/e2e
+
 .PHONY: generate
 generate: ## make generated files again
 	$(GO) generate ./...

@@ -60,6 +60,11 @@ type Control interface {
 	// Drain stops new sessions. It returns at once; running sessions go on.
 	Drain(ctx context.Context, reason string) error
 	Resume(ctx context.Context) error
+	// Restart loads the node's blocks anew and returns when they are served.
+	Restart(ctx context.Context) error
+	// Rebalance decides now whether other blocks need the node more, and begins a move that
+	// pays unless dry.
+	Rebalance(ctx context.Context, dry bool) (swarm.Placement, error)
 	// Shutdown begins the end of the process and returns at once.
 	Shutdown()
 	// Invite makes an invitation to the node's swarm.

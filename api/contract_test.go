@@ -35,7 +35,7 @@ func TestRules(t *testing.T) {
 			"GET /api/v1/swarm/models/{id}/coverage, GET /api/v1/swarm/models/{id}/history, GET /api/v1/swarm/servers, GET /api/v1/swarm/servers/{peer_id}, GET /livez, GET /openapi.json, GET /openapi.yaml, GET /readyz, GET /version",
 		"guests": inference, "public": inference,
 		"admin": "DELETE /api/v1/peers/{peer_id}, DELETE /api/v1/peers/{peer_id}/ban, DELETE /api/v1/sessions/{id}, GET /api/v1/logs, GET /api/v1/logs/level, GET /api/v1/node/config, " +
-			"PATCH /api/v1/node/config, POST /api/v1/invitations, POST /api/v1/node/drain, POST /api/v1/node/resume, POST /api/v1/node/shutdown, POST /api/v1/peers, POST /api/v1/peers/{peer_id}/ping, " +
+			"PATCH /api/v1/node/config, POST /api/v1/invitations, POST /api/v1/node/drain, POST /api/v1/node/rebalance, POST /api/v1/node/restart, POST /api/v1/node/resume, POST /api/v1/node/shutdown, POST /api/v1/peers, POST /api/v1/peers/{peer_id}/ping, " +
 			"PUT /api/v1/logs/level, PUT /api/v1/peers/{peer_id}/ban",
 	}
 	for name, list := range lists {

@@ -84,6 +84,12 @@ type Config struct {
 	// RTT is the round trip to a peer as last measured; nil or false if unknown.
 	RTT     func(swarm.PeerID) (time.Duration, bool)
 	Routing route.Params
+	// Improve says how much better a chain must be before a running session changes to it; nil
+	// has sessions stay on the chain that they have.
+	Improve *route.Patience
+	// Spread has sessions draw among servers that serve about as well, and counts those that
+	// were just opened, so that clients do not all go to one server.
+	Spread bool
 	// Trust decides whom to avoid; nil for a book of its own.
 	Trust Trust
 	// Prefix is the network that a peer's address lies in, "" if it is unknown or says nothing,
@@ -225,7 +231,7 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 // newSession makes a session that has no chain yet.
 func (e *Engine) newSession(o SessionOptions, adapter *swarm.Adapter) *Session {
 	s := &Session{
-		e: e, opt: o, adapter: adapter, opened: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
+		e: e, opt: o, adapter: adapter, opened: time.Now(), moved: time.Now(), improved: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
 		audited: e.auditing(), over: make(chan struct{}), stages: map[int]*stage{}, journals: make([]*journal, e.cfg.Manifest.Blocks),
 	}
 	s.timer.Stop()
@@ -371,7 +377,7 @@ func (e *Engine) query(ctx context.Context, q route.Query, adapter *swarm.Adapte
 	e.mu.Lock()
 	e.view = view
 	e.mu.Unlock()
-	q.RTT, q.Params, q.Around = e.cfg.RTT, e.cfg.Routing, e.detoured
+	q.RTT, q.Params, q.Around, q.Mine = e.cfg.RTT, e.cfg.Routing, e.detoured, e.mine()
 	left, avoid, never := e.trusted(holding(view, adapter))
 	q.View, q.Avoid = left, avoid
 	e.audits.mu.Lock()

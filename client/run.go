@@ -310,7 +310,7 @@ func (s *Session) around(ctx context.Context, kept []chain.Hop, without func(swa
 		}
 		more, err := s.e.plan(ctx, route.Query{
 			Range: swarm.Span{Start: at, End: end}, From: prev, To: next,
-			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams,
+			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Draw: s.draw(),
 		}, s.adapter, without)
 		hops = append(hops, more...)
 		return err

@@ -18,23 +18,24 @@ import (
 // It survives the loss of stages. One goroutine uses it at a time; ID, Status, Route and
 // Close may be called from anywhere.
 type Session struct {
-	e       *Engine
-	id      wire.SessionID
-	opt     SessionOptions
-	adapter *swarm.Adapter // nil for none
-	mode    content.Hash   // of all that alters results: proof.Mode
-	nonce   content.Hash   // of its receipts; zero if none are asked for
-	opened  time.Time
-	audited bool          // it may be, once it has ended
-	wake    chan struct{} // there is something to do
-	timer   *time.Timer
-	over    chan struct{} // closed when the session is closed or killed
-	feed    []float32
-	tasks   sync.WaitGroup // dials of the present call
-	aside   sync.WaitGroup // dials that no call waits for
-	group   *group         // of whose chains it is one; nil for none
-	first   []chain.Hop    // the chain that was planned for it with others; guarded by group.planning
-	chains  *group         // that compute for it, which has none of its own; nil for none
+	e               *Engine
+	id              wire.SessionID
+	opt             SessionOptions
+	adapter         *swarm.Adapter // nil for none
+	mode            content.Hash   // of all that alters results: proof.Mode
+	nonce           content.Hash   // of its receipts; zero if none are asked for
+	opened          time.Time
+	improved, moved time.Time     // when a better chain was last looked for, and taken; the session's goroutine only
+	audited         bool          // it may be, once it has ended
+	wake            chan struct{} // there is something to do
+	timer           *time.Timer
+	over            chan struct{} // closed when the session is closed or killed
+	feed            []float32
+	tasks           sync.WaitGroup // dials of the present call
+	aside           sync.WaitGroup // dials that no call waits for
+	group           *group         // of whose chains it is one; nil for none
+	first           []chain.Hop    // the chain that was planned for it with others; guarded by group.planning
+	chains          *group         // that compute for it, which has none of its own; nil for none
 
 	mu       sync.Mutex // guards all below, and the guarded fields of stages
 	why      error      // the session is over; nil while it lives
@@ -180,6 +181,9 @@ var errClosed = swarm.Errorf(swarm.CodeNoSession, swarm.Caller, "Session is clos
 // until the next call. On a cancelled context the session stays usable at its old length.
 func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32, error) {
 	hidden := s.e.cfg.Manifest.Hidden
+	if len(ids) == 1 { // rows of a prompt are better not held up
+		s.improve(ctx)
+	}
 	s.mu.Lock()
 	before := len(s.ids)
 	if s.beams.positions(before+len(ids)) > s.opt.MaxLength {

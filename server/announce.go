@@ -27,7 +27,7 @@ func (s *Server) recordLocked() swarm.Record {
 		r.CacheTotal, r.CacheLeft = c.TotalTokens, c.LeftTokens
 		r.MaxLength = s.maxLength(int(c.TotalTokens))
 	}
-	r.NextRTT, r.Next = s.nextRTT, s.next
+	r.NextRTT, r.Next, r.Load = s.nextRTT, s.next, s.loadLocked()
 	return r
 }
 

@@ -47,6 +47,8 @@ type computer struct {
 	noted   bool          // the notary is to read this one
 	cost    time.Duration // of one row in this iteration
 	placed  time.Time     // when cache was last placed between iterations
+	over    bool          // the container was left for a failure
+	faults  int           // iterations in a row that failed
 }
 
 // placeEvery bounds how often those that wait for cache are looked at between iterations.
@@ -79,6 +81,9 @@ func (c *computer) run(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		worked, wait := c.step()
+		if c.over {
+			return
+		}
 		if worked {
 			continue
 		}
@@ -99,19 +104,31 @@ func (c *computer) run(ctx context.Context) {
 func (c *computer) step() (worked bool, wait time.Duration) {
 	s := c.s
 	s.mu.Lock()
+	if c.over = c.home.broken != nil; c.over {
+		s.mu.Unlock()
+		return false, 0
+	}
 	grants, wait := c.home.queue.Next(s.clock(), s.cfg.StepRows)
 	waited := c.home.queue.Waited()
 	c.beginLocked(grants)
+	start, rows := time.Now(), 0
+	for i := range c.jobs {
+		rows += c.jobs[i].rows
+	}
+	if rows > 0 {
+		c.home.since, c.home.rows = start, rows
+	}
 	s.mu.Unlock()
 	if len(c.jobs) == 0 {
 		return false, wait
 	}
 	c.gather()
 	x := c.jobs[0].x
-	start := time.Now()
-	rows, prefill := len(c.batch.Rows), c.prefill()
-	err := c.compute(x)
+	start = time.Now()
+	prefill := c.prefill()
+	err := c.guarded(x)
 	took := time.Since(start)
+	spent := took
 	c.cost = took / time.Duration(max(1, rows))
 	s.metrics.iteration(took, waited, rows, prefill, len(c.jobs))
 	if err != nil {
@@ -122,6 +139,7 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.home.since = time.Time{}
 	s.batch.add(len(c.jobs), rows, prefill, waited)
 	c.home.queue.Computed(s.clock(), took)
 	now := time.Now()
@@ -133,6 +151,11 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 		s.notary.addLocked(note{what: noteFree, set: c.rowset})
 		c.rowset, c.noted = nil, false
 	}
+	s.busy.add(now, spent)
+	if err == nil && c.home == s.container {
+		s.figures.add(took, rows, x.span.Len())
+	}
+	c.judgeLocked(err)
 	if now.Sub(c.placed) >= placeEvery && c.home.admits.Waiting() > 0 {
 		// Nothing is in an iteration just now: whoever is in all of them can be parked.
 		c.placed = now

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"whorl/swarm"
+	"whorl/swarm/balance"
 	"whorl/swarm/wire"
 )
 
@@ -17,7 +18,8 @@ type Measuring uint8
 
 // Where the announced throughput comes from.
 const (
-	MeasureAuto   Measuring = iota // measure the loaded blocks
+	MeasureAuto   Measuring = iota // as Deps.Speeds knows it, or measure the loaded blocks
+	MeasureFresh                   // measure the loaded blocks in any case
 	MeasureDryRun                  // measure, report, and end Run with ErrDryRun
 	MeasureNever                   // announce Config.Throughput, and no rates
 )
@@ -50,10 +52,10 @@ type Config struct {
 	Version    string
 	Device     string // for people
 
-	// JoinDelay is the longest random wait between announcing the intended span and
-	// loading it, so that servers that start together see each other's choice.
-	JoinDelay time.Duration
-	Seed      uint64
+	// Balance is how eager the server is to move, and how long a choice stands before blocks are
+	// loaded, so that servers that start together see each other's.
+	Balance balance.Config
+	Seed    uint64
 	// StatsEvery is the time between lines of the log that say what was computed; 0: none.
 	StatsEvery time.Duration
 	Timeouts   Timeouts
@@ -78,6 +80,7 @@ type Timeouts struct {
 	Update   time.Duration // between announcements
 	Coalesce time.Duration // least time between announcements of changing figures
 	Ping     time.Duration // for a round trip to a possible successor
+	Hang     time.Duration // least time after which an iteration hangs; below a minute counts as that
 }
 
 // Queues bounds what a session may have waiting, in bytes. At the bound its sender is
@@ -102,7 +105,7 @@ type Queues struct {
 func DefaultConfig() Config {
 	return Config{
 		Spare: 256 << 20, StepRows: 512, MaxSessions: 256, PeerSessions: 64, PrefixSessions: 128, PeerCache: 0.5, PrefixCache: 0.75,
-		MeasureFor: time.Second, JoinDelay: 2 * time.Second,
+		MeasureFor: time.Second, Balance: balance.DefaultConfig(),
 		Timeouts: Timeouts{
 			Open: 5 * time.Second, Cache: 10 * time.Minute, Lease: wire.LeaseTime, Hello: 10 * time.Second,
 			Patience: 3 * time.Second, Service: 2 * time.Second, Rest: time.Minute,
@@ -119,6 +122,9 @@ const maxCacheTokens = 1 << 32
 // Validate refuses values that mean nothing.
 func (c *Config) Validate() error {
 	if err := c.Manifest.Validate(); err != nil {
+		return err
+	}
+	if err := c.Balance.Validate(); err != nil {
 		return err
 	}
 	n := c.Manifest.Blocks
@@ -141,7 +147,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Deps are the parts of a node that a server uses. All but Pinger, Signer, Addrs, Relayed and Metrics
+// Deps are the parts of a node that a server uses. All but Pinger, Signer, Speeds, Addrs, Relayed and Metrics
 // are required.
 type Deps struct {
 	Self      swarm.PeerID
@@ -150,6 +156,7 @@ type Deps struct {
 	Dialer    Dialer
 	Pinger    Pinger                // nil: no round trips are announced
 	Signer    Signer                // nil: sessions that ask for receipts are refused
+	Speeds    Speeds                // nil: rates are measured at each start
 	Addrs     func() []string       // multiaddrs to announce, without /p2p
 	Relayed   func() bool           // others reach this node through relays alone; nil: they do not
 	Left      func() float64        // part of the processor that other programs leave, 0 to 1; nil: all of it

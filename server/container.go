@@ -25,6 +25,10 @@ type container struct {
 	admits *admission.Controller // who holds cache, and who is parked for others
 	leaves time.Time             // its sessions are ended then; zero if it stays
 	count  int                   // sessions of it
+	broken error                 // why it computes no more; nil if it does
+	hung   bool                  // an iteration takes too long
+	since  time.Time             // when the present iteration began; zero if there is none
+	rows   int                   // of it
 
 	stop  context.CancelFunc // of the compute loop
 	loops sync.WaitGroup
@@ -49,9 +53,8 @@ func (s *Server) compute(ctx context.Context, c *container) {
 // it is there for who comes next: weights and cache lie outside of Go's heap and are given
 // back once nothing refers to them.
 func (s *Server) unload(c *container) {
-	if c.stop != nil {
-		c.stop()
-		c.loops.Wait()
+	if !s.rest(c) {
+		return // what an iteration still uses is not freed
 	}
 	s.mu.Lock()
 	e := c.engine
@@ -61,6 +64,21 @@ func (s *Server) unload(c *container) {
 		e.Close()
 	}
 	debug.FreeOSMemory()
+}
+
+// rest ends the compute loop of a container; false if it hangs in an iteration.
+func (s *Server) rest(c *container) bool {
+	if c.stop == nil {
+		return true
+	}
+	c.stop()
+	s.mu.Lock()
+	hangs := c.hung && !c.since.IsZero()
+	s.mu.Unlock()
+	if !hangs {
+		c.loops.Wait()
+	}
+	return !hangs
 }
 
 // empty waits until no session of a container is left; the sweeper ends those that stay too

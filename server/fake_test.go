@@ -45,6 +45,8 @@ type fakeEngine struct {
 	hold       chan struct{} // if not nil, a step takes one value first
 	began      chan int      // if not nil, hears of every step's rows before hold
 	fail       error
+	panics     bool
+	takes      time.Duration
 	poison     bool       // outputs are not finite
 	failCopy   chan error // if not nil, the second page of a copy fails with what it gives
 	batches    []int
@@ -71,6 +73,10 @@ func (e *fakeEngine) Step(b *tensor.Batch, use []int, from, to int, mode tensor.
 	}
 	if e.hold != nil {
 		<-e.hold
+	}
+	time.Sleep(e.takes)
+	if e.panics {
+		panic("a fault of the device")
 	}
 	if e.fail != nil {
 		return e.fail
@@ -238,6 +244,7 @@ type node struct {
 	adapters  []blocks.Adapter
 	pinger    Pinger
 	signer    Signer
+	speeds    Speeds
 	// accept, if set, takes push streams in place of the server.
 	accept func(from swarm.PeerID, s wire.Stream)
 }
@@ -348,7 +355,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	loader.adapters, n.loader = n.adapters, loader
 	var err error
 	n.Server, err = New(cfg, Deps{
-		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),
+		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Speeds: n.speeds, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

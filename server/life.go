@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/swarm"
-	"whorl/swarm/balance"
 )
 
 // sweepEvery is how often sessions are looked after.
@@ -33,16 +31,28 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) live(ctx context.Context) error {
-	plan, err := s.plan()
+	plan, err := s.plan(s.cfg.NumBlocks)
 	if err != nil {
 		return err
 	}
 	s.log.Info("memory plan", "plan", plan.String())
 	s.budgets(plan.Queues)
-	span, err := s.join(ctx, plan.Blocks)
+	s.mu.Lock()
+	s.most = plan.Blocks
+	if s.cfg.Measuring == MeasureNever && !s.pinned() {
+		s.offered = s.cfg.Throughput // others reckon with it while they choose
+	}
+	s.mu.Unlock()
+	span, err := s.join(ctx)
 	if err != nil {
 		s.leave(ctx)
 		return err
+	}
+	if span.Len() != plan.Blocks {
+		if plan, err = s.plan(span.Len()); err != nil {
+			s.leave(ctx)
+			return err
+		}
 	}
 	c, err := s.load(ctx, span, plan, nil)
 	if err != nil {
@@ -53,59 +63,19 @@ func (s *Server) live(ctx context.Context) error {
 	s.container, s.room = c, plan
 	s.mu.Unlock()
 	defer func() { s.unload(s.container) }()
-	if err := s.measure(ctx, c.engine, span); err != nil {
+	if err := s.measure(ctx, c); err != nil {
 		s.leave(ctx)
 		return err
 	}
 	return s.serve(ctx)
 }
 
-// plan finds out what fits into memory.
-func (s *Server) plan() (MemoryPlan, error) {
-	return s.cfg.Plan(s.deps.Loader.Sizes(), s.cfg.Manifest.Blocks)
-}
-
-// join chooses the span and announces it before anything is loaded. Servers that start
-// together would all choose the same blocks: each says what it intends, waits a little,
-// and looks again.
-func (s *Server) join(ctx context.Context, n int) (swarm.Span, error) {
-	span, err := s.choose(ctx, n)
-	if err != nil {
-		return span, err
-	}
-	for again := s.cfg.Span == nil; ; again = false {
-		s.mu.Lock()
-		s.span, s.state = &span, swarm.Joining
-		s.mu.Unlock()
-		if err := s.announce(ctx); err != nil {
-			return span, err
-		}
-		s.log.Info("joining", "model", s.cfg.Manifest.Name, "blocks", span.String())
-		if !again {
-			return span, nil
-		}
-		rng := rand.New(rand.NewPCG(s.cfg.Seed, 0))
-		if !sleep(ctx, time.Duration(rng.Float64()*float64(s.cfg.JoinDelay))) {
-			return span, ctx.Err()
-		}
-		better, err := s.choose(ctx, n)
-		if err != nil || better == span {
-			return span, err
-		}
-		span = better
-	}
-}
-
-func (s *Server) choose(ctx context.Context, n int) (swarm.Span, error) {
-	if s.cfg.Span != nil {
-		return *s.cfg.Span, nil
-	}
-	view, err := s.deps.Directory.View(ctx, s.uid)
-	if err != nil {
-		return swarm.Span{}, fmt.Errorf("choose blocks: %w", err)
-	}
-	view.Manifest = s.cfg.Manifest // an empty swarm has none
-	return balance.Choose(view, s.deps.Self, n), nil
+// plan finds out what fits into memory, of so many blocks or, for 0, of as many as there is
+// room for.
+func (s *Server) plan(blocks int) (MemoryPlan, error) {
+	cfg := s.cfg
+	cfg.NumBlocks = blocks
+	return cfg.Plan(s.deps.Loader.Sizes(), s.cfg.Manifest.Blocks)
 }
 
 // load loads the blocks and makes the cache.
@@ -151,35 +121,9 @@ func (s *Server) maxLength(cache int) int {
 	return cache
 }
 
-// measure finds the rates to announce.
-func (s *Server) measure(ctx context.Context, e Engine, span swarm.Span) error {
-	if s.cfg.Measuring == MeasureNever {
-		s.mu.Lock()
-		s.offered = s.cfg.Throughput
-		s.mu.Unlock()
-		return nil
-	}
-	r, err := e.Measure(ctx, s.cfg.MeasureFor)
-	if err != nil {
-		return fmt.Errorf("measure throughput: %w", err)
-	}
-	// A request enters a span anywhere, so on average it uses half of it.
-	offered := r.Forward / (float64(span.Len()+1) / 2)
-	s.mu.Lock()
-	s.rates.InferenceRPS, s.rates.ForwardRPS, s.offered = &r.Inference, &r.Forward, offered
-	if s.deps.Left != nil {
-		s.leftMeasured = s.deps.Left()
-	}
-	s.mu.Unlock()
-	s.log.Info("throughput", "inference_tok_s_per_block", r.Inference, "forward_tok_s_per_block", r.Forward, "network", "not measured", "offered_tok_s", offered)
-	if s.cfg.Measuring == MeasureDryRun {
-		return ErrDryRun
-	}
-	return nil
-}
-
 // serve is online until ctx ends.
 func (s *Server) serve(ctx context.Context) error {
+	s.intend(nil)
 	s.setState(swarm.Online)
 	if err := s.announce(ctx); err != nil {
 		s.leave(ctx)
@@ -193,6 +137,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.compute(work, s.container)
 	loops.Go(func() { s.announcer(work) })
 	loops.Go(func() { s.sweeper(work) })
+	loops.Go(func() { s.balancer(ctx) })
 	if s.cfg.StatsEvery > 0 {
 		loops.Go(func() { s.reporter(work) })
 	}
@@ -210,7 +155,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.log.Info("draining")
 	s.emptied()
 	stop()
-	s.container.loops.Wait()
+	s.rest(s.container)
 	for _, c := range slices.Clone(s.left) {
 		s.discard(c)
 	}

@@ -18,6 +18,10 @@ type metrics struct {
 	journalDropped prometheus.Counter
 	parked         prometheus.Counter
 	receipts       prometheus.Counter
+	restarts       prometheus.Counter
+	moves          *prometheus.CounterVec
+	heals          prometheus.Histogram
+	holes          prometheus.Gauge
 	failures       *prometheus.CounterVec
 	sentRows       *prometheus.CounterVec
 	sentBytes      *prometheus.CounterVec
@@ -71,16 +75,23 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		journalDropped: counter("journal_dropped_rows_total", "Journal rows that found no room."),
 		parked:         counter("parked_sessions_total", "Sessions parked because others needed their cache."),
 		receipts:       counter("receipts_total", "Receipts signed for clients that asked for them."),
-		failures:       by("failures_total", "Failures told to clients, by code.", "code"),
-		sentRows:       by("rows_sent_total", "Rows sent: to the next stage, as results to the client, and as its journal.", "to"),
-		sentBytes:      by("rows_sent_bytes_total", "Bytes of frames of rows sent; divided by rows these are the bytes per token of a hop.", "to"),
-		takenRows:      by("rows_received_total", "Rows received, from the client or the stage before.", "from"),
-		takenBytes:     by("rows_received_bytes_total", "Bytes of frames of rows received.", "from"),
+		restarts:       counter("restarts_total", "Times that the compute loop failed and the blocks had to be loaded anew."),
+		moves:          by("moves_total", "Moves to other blocks, by reason: alarm, throughput or operator.", "reason"),
+		heals: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "whorl", Subsystem: "server", Name: "heal_seconds", Help: "Time for which a block of the model had no holder, as this server saw it.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 12),
+		}),
+		holes:      prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "whorl", Subsystem: "server", Name: "holes", Help: "Blocks of the model that nobody holds, as this server sees it."}),
+		failures:   by("failures_total", "Failures told to clients, by code.", "code"),
+		sentRows:   by("rows_sent_total", "Rows sent: to the next stage, as results to the client, and as its journal.", "to"),
+		sentBytes:  by("rows_sent_bytes_total", "Bytes of frames of rows sent; divided by rows these are the bytes per token of a hop.", "to"),
+		takenRows:  by("rows_received_total", "Rows received, from the client or the stage before.", "from"),
+		takenBytes: by("rows_received_bytes_total", "Bytes of frames of rows received.", "from"),
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.receipts, m.failures, m.sentRows, m.sentBytes, m.takenRows, m.takenBytes) {
+	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.receipts, m.restarts, m.moves, m.heals, m.holes, m.failures, m.sentRows, m.sentBytes, m.takenRows, m.takenBytes) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

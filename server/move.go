@@ -7,13 +7,16 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/balance"
 )
 
 // order is something to be done to what the server holds. One is carried out at a time.
 type order struct {
-	to   swarm.Span
-	why  string
-	done chan error // of capacity one
+	restart bool // load the blocks anew
+	to      swarm.Span
+	why     string
+	cause   string     // for the metric: alarm, throughput or operator
+	done    chan error // of capacity one
 }
 
 // Errors of moves that were not made; nothing has changed.
@@ -39,7 +42,12 @@ func (s *Server) Move(ctx context.Context, to swarm.Span, why string) error {
 	case state != swarm.Online:
 		return errNotThere
 	}
-	o := order{to: to, why: why, done: make(chan error, 1)}
+	return s.order(ctx, order{to: to, why: why, cause: "operator"})
+}
+
+// order has something done, and waits until it is.
+func (s *Server) order(ctx context.Context, o order) error {
+	o.done = make(chan error, 1)
 	select {
 	case s.orders <- o:
 	case <-ctx.Done():
@@ -62,7 +70,18 @@ func (s *Server) keep(ctx, work context.Context) {
 		case <-ctx.Done():
 			return
 		case o := <-s.orders:
-			o.done <- s.move(ctx, work, o)
+			if o.restart {
+				o.done <- s.restart(ctx, work)
+			} else {
+				o.done <- s.move(ctx, work, o)
+			}
+		case <-s.broke:
+			s.mu.Lock()
+			broken := s.container.broken != nil
+			s.mu.Unlock()
+			if broken {
+				s.revive(ctx, work, true)
+			}
 		}
 	}
 }
@@ -94,13 +113,19 @@ func (s *Server) move(ctx, work context.Context, o order) error {
 		}
 		back, again := s.load(ctx, from, s.room, old.engine)
 		if again != nil {
-			return fmt.Errorf("%w; and the old blocks: %w", err, again)
+			err = fmt.Errorf("%w; and the old blocks: %w", err, again)
+			s.mu.Lock()
+			s.vacating, s.next = false, nil
+			s.breakLocked(old, err)
+			s.mu.Unlock()
+			return err
 		}
 		s.take(work, back, s.room)
 		s.discard(old)
 		return err
 	}
 	s.take(work, c, plan)
+	s.metrics.moves.WithLabelValues(o.cause).Inc()
 	s.log.Info("moved: the new blocks are served", "from", from.String(), "to", o.to.String(), "took", time.Since(began).Round(time.Millisecond).String())
 	if !s.empty(ctx, old) {
 		return nil // the server ends, and looks after both
@@ -190,7 +215,7 @@ func (s *Server) take(work context.Context, c *container, plan MemoryPlan) {
 	s.left = append(s.left, old)
 	s.container, s.room, s.next = c, plan, nil
 	if s.rates.ForwardRPS != nil {
-		s.offered = offered(*s.rates.ForwardRPS, c.span.Len())
+		s.offered, s.figures = balance.Offer(*s.rates.ForwardRPS, c.span.Len()), figures{}
 	}
 	s.vacatedLocked()
 	if old.leaves.IsZero() {
@@ -221,7 +246,3 @@ func (s *Server) discard(c *container) {
 	s.mu.Unlock()
 	s.forget(*c.span, here)
 }
-
-// offered is what a server offers each block of a span, in tokens per second. A request enters
-// a span anywhere, so on average it uses half of it.
-func offered(forward float64, blocks int) float64 { return forward / (float64(blocks+1) / 2) }

@@ -16,7 +16,7 @@ import (
 func (w *world) mover(id swarm.PeerID, change func(*Config, *node)) *node {
 	w.t.Helper()
 	n := w.start(id, func(c *Config, n *node) {
-		c.NumBlocks, c.JoinDelay = 2, 0
+		c.NumBlocks, c.Balance.Settle, c.Balance.Quality = 2, 0, 0
 		if change != nil {
 			change(c, n)
 		}
@@ -87,7 +87,7 @@ func TestMove(t *testing.T) {
 			t.Errorf("%v; the old engine is closed: %v", err, old.closed)
 		}
 		time.Sleep(3 * time.Second)
-		if got, want := w.words("a"), []string{"joining 0:2", "online 0:2", "online 0:2 to 1:3", "online 1:3"}; !slices.Equal(got, want) {
+		if got, want := w.words("a"), []string{"joining 0:2 to 0:2", "online 0:2", "online 0:2 to 1:3", "online 1:3"}; !slices.Equal(got, want) {
 			t.Errorf("announced %q, want %q", got, want)
 		}
 		if len(n.loader.kept) != 1 || n.loader.kept[0] != old {
@@ -119,7 +119,7 @@ func TestMoveInPlace(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(3 * time.Second)
-		if got, want := w.words("a"), []string{"joining 0:2", "online 0:2", "draining 0:2 to 4:6", "online 4:6"}; !slices.Equal(got, want) {
+		if got, want := w.words("a"), []string{"joining 0:2 to 0:2", "online 0:2", "draining 0:2 to 4:6", "online 4:6"}; !slices.Equal(got, want) {
 			t.Errorf("announced %q, want %q", got, want)
 		}
 		if len(old.stripped) != 1 || old.stripped[0] != (swarm.Span{Start: 4, End: 6}) {

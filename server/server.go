@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,10 +35,14 @@ type Server struct {
 	publish  chan struct{} // the record should be announced anew
 	freed    chan struct{} // some cache has become free
 	orders   chan order    // for the goroutine that loads and unloads
+	broke    chan struct{} // a container has failed
 	frames   pool[frame]
 	packets  pool[packet]
 	notary   *notary
 	reading  atomic.Pointer[budget.Pool] // bytes of large frames while they are read
+
+	choosing sync.Mutex // guards choices.past; the rest of it is of one goroutine at a time
+	choices  choices
 
 	mu sync.Mutex // guards all below, and all protocol state of sessions
 	lifecycle
@@ -50,9 +55,11 @@ type Server struct {
 // lifecycle is what a server says it does.
 type lifecycle struct {
 	state    swarm.State
-	told     said // last announced
-	stopping bool // Run is over as soon as no session is left
-	vacating bool // it drains since memory has no room for a move otherwise
+	told     said        // last announced
+	stopping bool        // Run is over as soon as no session is left
+	trouble  string      // why it does not serve; "" if nothing is wrong
+	crashes  []time.Time // lately; only who loads and unloads looks at them
+	vacating bool        // it drains since memory has no room for a move otherwise
 }
 
 // holdings are what it has loaded, and what that is worth.
@@ -64,9 +71,13 @@ type holdings struct {
 	offered    float64 // throughput as measured or declared
 	// leftMeasured is what other programs left of the processor when the rates were measured.
 	leftMeasured float64
+	figures      figures
+	busy         busy
 	nextRTT      map[swarm.PeerID]float64
 	next         *swarm.Intent // where it means to go; nil: it stays
-	room         MemoryPlan    // as it was when the present container was loaded
+	placement    *swarm.Placement
+	most         int        // blocks that memory has room for
+	room         MemoryPlan // as it was when the present container was loaded
 }
 
 // roster are its sessions.
@@ -106,7 +117,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, deps: deps, uid: cfg.Manifest.UID(), log: deps.Log, started: time.Now(),
-		ready: make(chan struct{}), publish: make(chan struct{}, 1), freed: make(chan struct{}, 1), orders: make(chan order),
+		ready: make(chan struct{}), publish: make(chan struct{}, 1), freed: make(chan struct{}, 1), orders: make(chan order), broke: make(chan struct{}, 1),
 		holdings: holdings{container: newContainer(), loading: map[int]swarm.BlockStatus{}},
 		roster: roster{
 			byKey: map[sched.Session]*session{}, byID: map[wire.SessionID][]*session{}, killed: map[wire.SessionID]time.Time{},
@@ -116,6 +127,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	for _, a := range deps.Loader.Adapters() {
 		s.adapters = append(s.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
 	}
+	s.choices.rng, s.choices.holes = rand.New(rand.NewPCG(cfg.Seed, 0)), map[int]time.Time{}
 	s.manifest, _ = s.uid.Hash() // a UID of our own making is one
 	s.notary = newNotary(s)
 	s.given = cfg.Queues

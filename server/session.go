@@ -291,6 +291,7 @@ func (x *session) releaseLocked() {
 func (s *Server) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.watchLocked(now)
 	t := &s.cfg.Timeouts
 	for _, x := range s.byKey {
 		switch {

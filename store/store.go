@@ -126,8 +126,9 @@ const (
 	ServerDraining Kind = "server_draining"
 	ServerOffline  Kind = "server_offline" // it said so, or its record ran out
 	ServerMoved    Kind = "server_moved"   // Detail is the span it left, as "0:10"
-	ModelHealthy   Kind = "model_healthy"
-	ModelDegraded  Kind = "model_degraded" // Detail says why
+	ServerIntends  Kind = "server_intends" // Detail is the span that it means to hold instead, as "0:10"
+	ModelHealthy   Kind = "model_healthy"  // Detail says for how long it lacked blocks, if it did
+	ModelDegraded  Kind = "model_degraded" // Detail says why, and that
 	ModelBroken    Kind = "model_broken"   // Detail is the missing ranges, as "4-7, 9"
 )
 

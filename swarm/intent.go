@@ -1,5 +1,7 @@
 package swarm
 
+import "time"
+
 // Intent is where a server means to go: the span it will hold instead of the one it holds
 // now, if any.
 type Intent struct {
@@ -11,6 +13,16 @@ type Intent struct {
 	// Since is when the server began to choose, by its own clock, in unix milliseconds: the
 	// order, which all see alike, in which those that choose are asked.
 	Since int64 `json:"since_ms,omitempty"`
+}
+
+// Placement is what a server decided about its blocks, and why.
+type Placement struct {
+	Do     string    `json:"do"` // "stay", "intend" or "go"
+	Span   Span      `json:"span"`
+	Gain   float64   `json:"gain"`            // how many times as much it is worth there, beyond 1
+	Alarm  bool      `json:"alarm,omitempty"` // blocks without a steady holder are the reason
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
 }
 
 // Load is how much a server has to do, on average over its last seconds.

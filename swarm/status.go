@@ -23,6 +23,9 @@ type NodeStatus struct {
 	Steps      uint64      `json:"steps"`  // iterations run since start
 	Batch      BatchStatus `json:"batch"`
 	Device     string      `json:"device,omitempty"`
+	Next       *Intent     `json:"next,omitempty"` // where the server means to go
+	Placement  *Placement  `json:"placement,omitempty"`
+	Trouble    string      `json:"trouble,omitempty"` // why it does not serve; "" if nothing is wrong
 	Peers      int         `json:"peers"`
 	Reach      *Reach      `json:"reach,omitempty"`   // whether others can dial it
 	Loading    *Loading    `json:"loading,omitempty"` // nil when nothing is being fetched

@@ -25,7 +25,7 @@ func (s *Site) events(snap *snapshot, all []store.Event, withModel bool) view.Ev
 }
 
 var eventTones = map[store.Kind]view.Tone{
-	store.ServerOnline: view.Good, store.ServerJoining: view.Warn, store.ServerDraining: view.Warn, store.ServerMoved: view.Warn,
+	store.ServerOnline: view.Good, store.ServerJoining: view.Warn, store.ServerDraining: view.Warn, store.ServerMoved: view.Warn, store.ServerIntends: view.Warn,
 	store.ServerOffline: view.Bad, store.ModelHealthy: view.Good, store.ModelDegraded: view.Warn, store.ModelBroken: view.Bad,
 }
 
@@ -59,8 +59,13 @@ func eventRow(e *store.Event, withModel bool) view.EventRow {
 		row.What = "left with " + blocks
 	case store.ServerMoved:
 		row.What = "moved from " + detail + " to " + blocks
+	case store.ServerIntends:
+		row.What = "means to move from " + blocks + " to " + detail
 	case store.ModelHealthy:
 		row.What = "is healthy"
+		if detail != "" {
+			row.What += ", " + detail
+		}
 	case store.ModelDegraded:
 		row.What = "is degraded: " + detail
 	case store.ModelBroken:

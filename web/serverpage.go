@@ -157,8 +157,22 @@ func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view
 			{Name: "Access", Value: access(r.Relay)}, {Name: "Version", Value: version(r.Version), Note: fmt.Sprintf("protocol %d", r.Protocol)},
 		},
 	}
+	if to := intended(r); to.Len() > 0 && to != r.Span {
+		note := "it loads them"
+		if r.Next.Open {
+			note = "it waits whether others choose the same"
+		}
+		rec.Facts = append(rec.Facts, view.Fact{Name: "Moves to", Value: to.String(), Note: note})
+	}
 	if s.deps.Node != nil && r.Peer == s.source() { // others do not say
-		if b := s.deps.Node.Status().Batch; b.Sessions > 0 {
+		st := s.deps.Node.Status()
+		if p := st.Placement; p != nil {
+			rec.Facts = append(rec.Facts, view.Fact{Name: "Placement", Value: p.Do + " " + p.Span.String(), Note: p.Reason})
+		}
+		if st.Trouble != "" {
+			rec.Facts = append(rec.Facts, view.Fact{Name: "Trouble", Value: st.Trouble})
+		}
+		if b := st.Batch; b.Sessions > 0 {
 			rec.Facts = append(rec.Facts, view.Fact{Name: "Mean batch", Value: strconv.FormatFloat(b.Recent, 'f', 1, 64), Note: "sessions that share an iteration, of late"})
 		}
 	}

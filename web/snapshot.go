@@ -115,6 +115,7 @@ type known struct {
 type knownServer struct {
 	state     swarm.State
 	span      swarm.Span
+	next      swarm.Span // where it means to go; empty if it stays
 	modelName string
 	name      string
 }
@@ -122,6 +123,7 @@ type knownServer struct {
 type knownModel struct {
 	condition health.Condition
 	detail    string
+	since     time.Time // when it broke, if it is broken
 }
 
 // changes compares a snapshot with what was known and tells what happened, servers before
@@ -133,7 +135,7 @@ func (k *known) changes(s *snapshot, redundancy int) []store.Event {
 		for j := range v.Servers {
 			r := &v.Servers[j]
 			key := serverKey{s.coverage[i].Model, r.Peer}
-			now := knownServer{r.State, r.Span, v.Manifest.Name, publicName(r)}
+			now := knownServer{r.State, r.Span, intended(r), v.Manifest.Name, publicName(r)}
 			servers[key] = now
 			if e, happened := serverEvent(key, k.servers[key], now, k.servers != nil && hasKey(k.servers, key)); happened {
 				out = append(out, e)
@@ -156,10 +158,19 @@ func (k *known) changes(s *snapshot, redundancy int) []store.Event {
 	models := map[swarm.UID]knownModel{}
 	for i := range s.coverage {
 		c := &s.coverage[i]
-		now := knownModel{c.Condition(redundancy), conditionDetail(c, redundancy)}
+		was := k.models[c.Model]
+		now := knownModel{c.Condition(redundancy), conditionDetail(c, redundancy), was.since}
+		healed := ""
+		switch {
+		case now.condition != health.Broken && !was.since.IsZero():
+			healed = "whole again after " + s.at.Sub(was.since).Round(time.Second).String()
+			now.since = time.Time{}
+		case now.condition == health.Broken && was.condition != health.Broken && was.condition != "": // one that just begins heals of nothing
+			now.since = s.at
+		}
 		models[c.Model] = now
-		if was := k.models[c.Model]; was != now {
-			out = append(out, store.Event{Kind: modelKinds[now.condition], Model: c.Model, ModelName: c.ModelName, Detail: now.detail})
+		if was.condition != now.condition || was.detail != now.detail {
+			out = append(out, store.Event{Kind: modelKinds[now.condition], Model: c.Model, ModelName: c.ModelName, Detail: strings.TrimPrefix(strings.TrimSuffix(now.detail+"; "+healed, "; "), "; ")})
 		}
 	}
 	k.servers, k.models = servers, models
@@ -187,9 +198,20 @@ func serverEvent(key serverKey, was, now knownServer, before bool) (store.Event,
 		return e, true
 	case was.span != now.span:
 		e.Kind, e.Detail = store.ServerMoved, was.span.String()
+		return e, now.state != swarm.Joining // who still chooses has left nothing
+	case was.next != now.next && now.next.Len() > 0 && now.state == swarm.Online:
+		e.Kind, e.Detail = store.ServerIntends, now.next.String()
 		return e, true
 	}
 	return store.Event{}, false
+}
+
+// intended is where a server means to go; empty if it stays, or has not chosen.
+func intended(r *swarm.Record) swarm.Span {
+	if r.Next == nil {
+		return swarm.Span{}
+	}
+	return r.Next.Span
 }
 
 // conditionDetail says why a model is not healthy: of a broken one the blocks without a

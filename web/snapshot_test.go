@@ -46,6 +46,13 @@ func TestChanges(t *testing.T) {
 			"b server_online 10:20\n model_healthy 0:0"},
 		{"it moves", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Online), record("b", m, 8, 20, swarm.Online))}, "b server_moved 8:20  10:20"},
 		{"it is killed: its record runs out", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Online))}, "b server_offline 8:20\n model_broken 0:0  10-19"},
+		{"another means to take its blocks", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Online), record("c", m, 0, 10, swarm.Online, goes(10, 20)))},
+			"c server_online 0:10"},
+		{"it says so again, and where", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Online), record("c", m, 0, 10, swarm.Online, goes(8, 20)))},
+			"c server_intends 0:10  8:20"},
+		{"and does", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Online), record("c", m, 8, 20, swarm.Online))},
+			"c server_moved 8:20  0:10\n model_healthy 0:0  whole again after 3s"},
+		{"and dies", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Online))}, "c server_offline 8:20\n model_broken 0:0  10-19"},
 		{"the other drains and leaves", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Draining))}, "a server_draining 0:10\n model_broken 0:0  0-19"},
 		{"politely", []swarm.View{viewOf(m, record("a", m, 0, 10, swarm.Offline))}, "a server_offline 0:10"},
 		{"which is not said twice", []swarm.View{viewOf(m)}, ""},
@@ -163,4 +170,9 @@ func TestThinner(t *testing.T) {
 			th.written(s, coverage, observations)
 		}
 	}
+}
+
+// goes is a record of a server that means to hold other blocks.
+func goes(start, end int) func(*swarm.Record) {
+	return func(r *swarm.Record) { r.Next = &swarm.Intent{Span: swarm.Span{Start: start, End: end}} }
 }

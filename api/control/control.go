@@ -40,6 +40,34 @@ func (a Dialect) ResumeNode(w http.ResponseWriter, r *http.Request) {
 	api.Reply(w, nodeStatus(a.Config.Node.Status()))
 }
 
+// RestartNode loads the blocks anew.
+func (a Dialect) RestartNode(w http.ResponseWriter, r *http.Request) {
+	a.Log.Info("restart asked for", "id", api.RequestID(r))
+	if err := a.Config.Control.Restart(r.Context()); err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	api.Reply(w, nodeStatus(a.Config.Node.Status()))
+}
+
+// RebalanceNode decides anew which blocks the node should hold; a body is optional.
+func (a Dialect) RebalanceNode(w http.ResponseWriter, r *http.Request) {
+	var req gen.RebalanceRequest
+	if r.ContentLength != 0 {
+		if err := a.ReadJSON(w, r, "RebalanceRequest", &req); err != nil {
+			a.Fail(w, r, err)
+			return
+		}
+	}
+	d, err := a.Config.Control.Rebalance(r.Context(), req.DryRun != nil && *req.DryRun)
+	if err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	a.Log.Info("rebalance asked for", "id", api.RequestID(r), "decision", d.Do, "blocks", d.Span.String(), "why", d.Reason)
+	api.Reply(w, d)
+}
+
 // ShutdownNode begins the end of the process.
 func (a Dialect) ShutdownNode(w http.ResponseWriter, r *http.Request) {
 	status := nodeStatus(a.Config.Node.Status())

@@ -49,6 +49,15 @@ func nodeText(w http.ResponseWriter, s swarm.NodeStatus) {
 			line{"cache", fmt.Sprintf("%d of %d tokens used", s.Cache.UsedTokens, s.Cache.TotalTokens)},
 			line{"sessions", strconv.Itoa(s.Sessions)}, line{"mean batch", fmt.Sprintf("%.1f", s.Batch.Recent)})
 	}
+	if s.Next != nil {
+		lines = append(lines, line{"moves to", s.Next.Span.String()})
+	}
+	if s.Placement != nil {
+		lines = append(lines, line{"placement", s.Placement.Do + ": " + s.Placement.Reason})
+	}
+	if s.Trouble != "" {
+		lines = append(lines, line{"trouble", s.Trouble})
+	}
 	lines = append(lines, line{"peers", strconv.Itoa(s.Peers)})
 	for _, a := range s.Addrs {
 		lines = append(lines, line{"address", a})

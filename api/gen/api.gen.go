@@ -634,6 +634,27 @@ func (e OpenAIModelListObject) Valid() bool {
 	}
 }
 
+// Defines values for PlacementDo.
+const (
+	PlacementDoGo     PlacementDo = "go"
+	PlacementDoIntend PlacementDo = "intend"
+	PlacementDoStay   PlacementDo = "stay"
+)
+
+// Valid indicates whether the value is a known member of the PlacementDo enum.
+func (e PlacementDo) Valid() bool {
+	switch e {
+	case PlacementDoGo:
+		return true
+	case PlacementDoIntend:
+		return true
+	case PlacementDoStay:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReachState.
 const (
 	ReachStateReachable   ReachState = "reachable"
@@ -919,6 +940,7 @@ const (
 	SwarmEventKindModelDegraded  SwarmEventKind = "model_degraded"
 	SwarmEventKindModelHealthy   SwarmEventKind = "model_healthy"
 	SwarmEventKindServerDraining SwarmEventKind = "server_draining"
+	SwarmEventKindServerIntends  SwarmEventKind = "server_intends"
 	SwarmEventKindServerJoining  SwarmEventKind = "server_joining"
 	SwarmEventKindServerMoved    SwarmEventKind = "server_moved"
 	SwarmEventKindServerOffline  SwarmEventKind = "server_offline"
@@ -935,6 +957,8 @@ func (e SwarmEventKind) Valid() bool {
 	case SwarmEventKindModelHealthy:
 		return true
 	case SwarmEventKindServerDraining:
+		return true
+	case SwarmEventKindServerIntends:
 		return true
 	case SwarmEventKindServerJoining:
 		return true
@@ -2152,6 +2176,16 @@ type Hop struct {
 	Span Span `json:"span"`
 }
 
+// Intent Where a server means to go.
+type Intent struct {
+	// Open The choice is not final.
+	Open    *bool  `json:"open,omitempty"`
+	SinceMs *int64 `json:"since_ms,omitempty"`
+
+	// Span Blocks start up to but not including end.
+	Span *Span `json:"span,omitempty"`
+}
+
 // Invitation defines model for Invitation.
 type Invitation struct {
 	// Invitation The word.
@@ -2585,11 +2619,15 @@ type NodeStatus struct {
 	Device *string     `json:"device,omitempty"`
 
 	// Loading How far the node is with fetching the model's files; missing when it fetches none.
-	Loading    *Loading  `json:"loading,omitempty"`
-	Manifest   *Manifest `json:"manifest,omitempty"`
-	PeerId     string    `json:"peer_id"`
-	Peers      int       `json:"peers"`
-	PublicName *string   `json:"public_name,omitempty"`
+	Loading  *Loading  `json:"loading,omitempty"`
+	Manifest *Manifest `json:"manifest,omitempty"`
+
+	// Next Where a server means to go.
+	Next       *Intent    `json:"next,omitempty"`
+	PeerId     string     `json:"peer_id"`
+	Peers      int        `json:"peers"`
+	Placement  *Placement `json:"placement,omitempty"`
+	PublicName *string    `json:"public_name,omitempty"`
 
 	// Rates Tokens per second; what is absent was not measured.
 	Rates Rates `json:"rates"`
@@ -2611,8 +2649,11 @@ type NodeStatus struct {
 	Steps      int64   `json:"steps"`
 	Swarm      string  `json:"swarm"`
 	Throughput float64 `json:"throughput"`
-	Uid        *string `json:"uid,omitempty"`
-	Version    string  `json:"version"`
+
+	// Trouble Why the server does not serve; left out if nothing is wrong.
+	Trouble *string `json:"trouble,omitempty"`
+	Uid     *string `json:"uid,omitempty"`
+	Version string  `json:"version"`
 }
 
 // NodeStatusRoles defines model for NodeStatus.Roles.
@@ -3013,6 +3054,24 @@ type PeerStatus struct {
 	RttMs     *float64 `json:"rtt_ms,omitempty"`
 }
 
+// Placement defines model for Placement.
+type Placement struct {
+	// Alarm Blocks without a steady holder are the reason.
+	Alarm *bool       `json:"alarm,omitempty"`
+	At    time.Time   `json:"at"`
+	Do    PlacementDo `json:"do"`
+
+	// Gain How many times as much the server is worth there, beyond 1; at most 1000.
+	Gain   float64 `json:"gain"`
+	Reason string  `json:"reason"`
+
+	// Span Blocks start up to but not including end.
+	Span Span `json:"span"`
+}
+
+// PlacementDo defines model for Placement.Do.
+type PlacementDo string
+
 // Pong defines model for Pong.
 type Pong struct {
 	PeerId string  `json:"peer_id"`
@@ -3082,6 +3141,12 @@ type Reachable struct {
 
 	// YourIp Address that this request came from; that of a proxy if there is one.
 	YourIp string `json:"your_ip"`
+}
+
+// RebalanceRequest defines model for RebalanceRequest.
+type RebalanceRequest struct {
+	// DryRun Say what would be done and do nothing.
+	DryRun *bool `json:"dry_run,omitempty"`
 }
 
 // ResponseFormat defines model for ResponseFormat.
@@ -4000,6 +4065,9 @@ type ChangeConfigApplicationMergePatchPlusJSONRequestBody = SettingsPatch
 // DrainNodeJSONRequestBody defines body for DrainNode for application/json ContentType.
 type DrainNodeJSONRequestBody = DrainRequest
 
+// RebalanceNodeJSONRequestBody defines body for RebalanceNode for application/json ContentType.
+type RebalanceNodeJSONRequestBody = RebalanceRequest
+
 // DialPeerJSONRequestBody defines body for DialPeer for application/json ContentType.
 type DialPeerJSONRequestBody = DialRequest
 
@@ -4086,6 +4154,12 @@ type ServerInterface interface {
 	// DrainNode Take no new sessions
 	// (POST /api/v1/node/drain)
 	DrainNode(w http.ResponseWriter, r *http.Request)
+	// RebalanceNode Decide now whether other blocks need this server more
+	// (POST /api/v1/node/rebalance)
+	RebalanceNode(w http.ResponseWriter, r *http.Request)
+	// RestartNode Load the blocks anew
+	// (POST /api/v1/node/restart)
+	RestartNode(w http.ResponseWriter, r *http.Request)
 	// ResumeNode Take sessions again
 	// (POST /api/v1/node/resume)
 	ResumeNode(w http.ResponseWriter, r *http.Request)
@@ -4314,6 +4388,18 @@ func (_ Unimplemented) ChangeConfig(w http.ResponseWriter, r *http.Request, para
 // DrainNode Take no new sessions
 // (POST /api/v1/node/drain)
 func (_ Unimplemented) DrainNode(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RebalanceNode Decide now whether other blocks need this server more
+// (POST /api/v1/node/rebalance)
+func (_ Unimplemented) RebalanceNode(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// RestartNode Load the blocks anew
+// (POST /api/v1/node/restart)
+func (_ Unimplemented) RestartNode(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -5158,6 +5244,34 @@ func (siw *ServerInterfaceWrapper) DrainNode(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DrainNode(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RebalanceNode operation middleware
+func (siw *ServerInterfaceWrapper) RebalanceNode(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RebalanceNode(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RestartNode operation middleware
+func (siw *ServerInterfaceWrapper) RestartNode(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RestartNode(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6540,6 +6654,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/node/resume", wrapper.ResumeNode)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/node/restart", wrapper.RestartNode)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/node/rebalance", wrapper.RebalanceNode)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/node/shutdown", wrapper.ShutdownNode)

@@ -153,6 +153,8 @@ var trials = map[string]trial{
 	"PUT /api/v1/logs/level":                 {path: "/api/v1/logs/level", body: `{"level":"warn"}`, status: 200, admin: true, badAd: true, badBody: `{"level":"loud"}`, badStatus: 400},
 	"DELETE /api/v1/sessions/{id}":           {path: "/api/v1/sessions/aa", status: 204, admin: true, badAd: true, badPath: "/api/v1/sessions/zz", badStatus: 404},
 	"POST /api/v1/node/drain":                {path: "/api/v1/node/drain", body: `{"reason":"new disk"}`, status: 200, admin: true, badAd: true, badBody: `{"reason":1}`, badStatus: 400},
+	"POST /api/v1/node/restart":              {path: "/api/v1/node/restart", status: 200, admin: true, badStatus: 404},
+	"POST /api/v1/node/rebalance":            {path: "/api/v1/node/rebalance", body: `{"dry_run":true}`, status: 200, admin: true, badAd: true, badBody: `{"dry_run":1}`, badStatus: 400},
 	"POST /api/v1/node/resume":               {path: "/api/v1/node/resume", status: 200, admin: true, badStatus: 404},
 	"POST /api/v1/node/shutdown":             {path: "/api/v1/node/shutdown", status: 202, admin: true, badStatus: 404},
 	"POST /api/v1/invitations":               {path: "/api/v1/invitations", status: 201, admin: true, badStatus: 404},

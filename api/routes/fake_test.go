@@ -300,15 +300,16 @@ func (s *fakeSession) wait(ctx context.Context) error {
 
 // fakeNode is a Node, a Control and a Directory.
 type fakeNode struct {
-	mu      sync.Mutex // guards all
-	state   swarm.State
-	reason  string
-	stopped bool
-	killed  []string
-	bans    []string
-	dialled []string
-	ready   map[string]error
-	views   []swarm.View
+	mu       sync.Mutex // guards all
+	state    swarm.State
+	reason   string
+	stopped  bool
+	killed   []string
+	bans     []string
+	dialled  []string
+	ready    map[string]error
+	views    []swarm.View
+	restarts int
 }
 
 // Ping reaches 12D3KooWa alone.
@@ -367,6 +368,23 @@ func (n *fakeNode) Resume(context.Context) error {
 	defer n.mu.Unlock()
 	n.state = swarm.Online
 	return nil
+}
+
+func (n *fakeNode) Restart(context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.restarts++
+	return nil
+}
+
+func (n *fakeNode) Rebalance(_ context.Context, dry bool) (swarm.Placement, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d := swarm.Placement{Do: "go", Span: swarm.Span{Start: 4, End: 8}, Gain: 3.1, Alarm: true, Reason: "block 5 has no holder", At: time.Unix(1750000000, 0)}
+	if dry {
+		d.Do = "stay"
+	}
+	return d, nil
 }
 
 func (n *fakeNode) Shutdown() {

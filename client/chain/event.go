@@ -26,6 +26,7 @@ const (
 	Compared             // whether a better server than Stage's exists: OK
 	Tick                 // time has passed
 	Leaving              // Stage says that it will be gone at the time By
+	Better               // Hops are a better way through blocks From to To than the chain's stages
 	Relieved             // Hops can take the place of the stages that Relieve named; none if nobody can
 	Gone                 // the caller has left, for the reason Err: it proves nothing about any server
 )

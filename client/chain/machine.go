@@ -162,6 +162,8 @@ func (m *Machine) Step(e Event, now time.Time) []Action {
 		m.unplanned(e.Err)
 	case Relieved:
 		m.relieved(e.Hops)
+	case Better:
+		m.better(e.From, e.To, e.Hops)
 	default:
 		if st != nil && !m.ofRelief(st, &e) {
 			m.of(st, &e)

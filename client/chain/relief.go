@@ -102,6 +102,25 @@ func (m *Machine) relieved(hops []Hop) {
 	}
 }
 
+// better takes in that others are a better way through some blocks, which whole stages hold:
+// they relieve these, which stay until then.
+func (m *Machine) better(from, to int, hops []Hop) {
+	if m.relief != nil || m.phase != whole || m.stale || len(hops) == 0 {
+		return
+	}
+	var old []*stage
+	for _, st := range m.chain {
+		if st.hop.Span.Start >= from && st.hop.Span.End <= to {
+			old = append(old, st)
+		}
+	}
+	if len(old) == 0 || old[0].hop.Span.Start != from || old[len(old)-1].hop.Span.End != to {
+		return
+	}
+	m.relief = &relief{old: old, begun: m.now, moved: m.now}
+	m.relieved(hops)
+}
+
 // fill brings a relief forward as far as that is possible now.
 func (m *Machine) fill(r *relief) {
 	all := func(is func(*stage) bool) bool {

@@ -140,3 +140,29 @@ func TestReliefFails(t *testing.T) {
 		}
 	}
 }
+
+// A running session changes to a better chain: others take the place of one stage, or of two,
+// while it goes on.
+func TestBetterChain(t *testing.T) {
+	for seed := range uint64(200) {
+		w := newSim(t, seed, "a 0:2", "b 2:4", "c 4:6")
+		w.call(1 + w.r.IntN(60))
+		w.hosts = append(w.hosts, &host{peer: "x", span: swarm.Span{Start: 2, End: 6}}, &host{peer: "y", span: swarm.Span{Start: 0, End: 2}})
+		for _, e := range []Event{
+			{Kind: Better, From: 2, To: 6, Hops: []Hop{{Hop: swarm.Hop{Peer: "x", Span: swarm.Span{Start: 2, End: 6}}}}},
+			{Kind: Better, From: 0, To: 2, Hops: []Hop{{Hop: swarm.Hop{Peer: "y", Span: swarm.Span{Start: 0, End: 2}}}}},
+			{Kind: Better, From: 1, To: 2, Hops: []Hop{{Hop: swarm.Hop{Peer: "a", Span: swarm.Span{Start: 1, End: 2}}}}}, // no border of the chain
+		} {
+			w.tell(e, nil)
+			for range 60 {
+				w.call(1)
+			}
+			if want := compute(swarm.Span{End: 6}, w.rows); w.err != nil || w.outs[len(w.rows)-1] != want[len(want)-1] {
+				t.Fatalf("seed %d: %v, or another row", seed, w.err)
+			}
+		}
+		if got := w.m.Alive(); len(got) != 2 || got[0].Peer != "y" || got[1].Peer != "x" || len(w.seen) > 0 || w.m.Reroutes() > 0 {
+			t.Fatalf("seed %d: on %v after %d fail-overs, observed %v", seed, got, w.m.Reroutes(), w.seen)
+		}
+	}
+}

@@ -210,6 +210,7 @@ type httpFlags struct {
 	adapters              []swarm.Adapter // that users may ask for by name, after check
 	answers               int
 	audit                 float64
+	keepChains            bool
 	verify                int
 	residual              string
 	ollama                bool
@@ -240,6 +241,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 func (f *httpFlags) addSessions(fs *pflag.FlagSet) {
 	addResidual(fs, &f.residual)
 	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3, and are compared before it is shown; requests may say (whorl_verify)")
+	fs.BoolVar(&f.keepChains, "keep-chains", false, "running sessions stay with their servers, also where others have become clearly better")
 	fs.Float64Var(&f.audit, "audit", f.audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"whorl/client"
 	"whorl/swarm"
+	"whorl/swarm/route"
 	"whorl/tensor"
 )
 
@@ -167,6 +168,11 @@ func (n *node) generateWith(ctx context.Context, m *openModel, f *httpFlags) err
 	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.EOS = n.net.dir, n.dial, n.rtt, m.ck.EOS()
 	cfg.Trust, cfg.Prefix, cfg.Self, cfg.Audits.Steady = n.trust, n.prefix, n.dial.self, f.audit
 	cfg.Residual, _ = tensor.ParseResidual(f.residual) // check has read it
+	cfg.Spread = true
+	if !f.keepChains {
+		patience := route.DefaultPatience()
+		cfg.Improve = &patience
+	}
 	e, err := m.engine(ctx, tok, cfg)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwa
 	cfg := server.DefaultConfig()
 	cfg.Manifest, cfg.Span = m.man, &swarm.Span{Start: 0, End: m.man.Blocks}
 	cfg.CacheToken, cfg.MaxLength = beams*kvcache.PagesFor(length)*tensor.PageTokens, length
-	cfg.Measuring, cfg.JoinDelay, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
+	cfg.Measuring, cfg.Balance.Settle, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
 	cfg.Timeouts.Idle, cfg.Timeouts.Session = 0, 0 // nobody else needs the cache
 	var err error
 	if cfg.Head, err = m.ck.HeadBytes(m.load); err != nil {

@@ -364,8 +364,26 @@ func (n *node) Resume(context.Context) error {
 	return nil
 }
 
+// Restart loads the blocks anew.
+func (n *node) Restart(ctx context.Context) error {
+	srv, _ := n.parts()
+	if srv == nil {
+		return errNoBlocks()
+	}
+	return srv.Restart(ctx)
+}
+
+// Rebalance decides whether other blocks need this node more.
+func (n *node) Rebalance(ctx context.Context, dry bool) (swarm.Placement, error) {
+	srv, _ := n.parts()
+	if srv == nil {
+		return swarm.Placement{}, errNoBlocks()
+	}
+	return srv.Rebalance(ctx, dry)
+}
+
 func errNoBlocks() error {
-	return swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "this node holds no blocks: there is nothing to drain or resume")
+	return swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "this node holds no blocks: there is nothing to drain, resume, restart or move")
 }
 
 // Shutdown begins the end of the process.

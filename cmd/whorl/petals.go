@@ -76,7 +76,7 @@ var serverFlags = []petalsFlag{
 	{"torch_dtype", honoured, "written --dtype here"},
 	{"max_alloc_timeout", honoured, "longest wait of a session for cache"},
 	{"revision", honoured, "of a MODEL that is a hub name, also written owner/name@revision"},
-	{"throughput", honoured, "`auto` and `eval` both measure at start (nothing is cached), `dry-run` measures and exits, a number is announced as it is"},
+	{"throughput", honoured, "`auto` measures once and remembers it for the model, the length of the span and the device; `eval` measures anew, `dry-run` measures and exits, a number is announced as it is"},
 	{"update_period", honoured, "time between announcements; default 30 s"},
 	{"expiration", honoured, "lifetime of an announcement; default twice the update period, at least 12 s"},
 	{"request_timeout", warned, "there are no one-off forward and backward requests yet; a step has a deadline on the client"},
@@ -88,8 +88,8 @@ var serverFlags = []petalsFlag{
 	{"stats_report_interval", honoured, "time between lines of the log with steps, sessions, cache, speed and mean batch; default: none. The figures are at /metrics at any time"},
 	{"custom_module_path", refused, "no code is loaded from models or files"},
 	{"identity_path", honoured, "made if missing; without it the identity lasts for one run"},
-	{"balance_quality", warned, "this version does not move to other blocks once it serves"},
-	{"mean_balance_check_period", warned, "this version does not move to other blocks once it serves"},
+	{"balance_quality", honoured, "share of an even spread that the worst-served block may fall to before servers move; 0 never moves"},
+	{"mean_balance_check_period", honoured, "mean time between looks; blocks without a holder are a reason to look at once"},
 	{"quant_type", honoured, "written --quant here; default: as the file has it; `int8` and `nf4` have the numerics of LLM.int8() (threshold 6.0, outliers decided for each token) and QLoRA (blocks of 64, scales quantised twice), but routers of experts stay in float"},
 	{"tensor_parallel_devices", refused, "a block is computed by one device: start a server per device"},
 	{"skip_reachability_check", honoured, "members of the swarm try to dial a server before it is online; with this nobody is asked"},
@@ -127,7 +127,7 @@ var takesValue = map[string]bool{
 	"dht_prefix": true, "daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
 	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true,
 	"request_timeout": true, "increase_file_limit": true,
-	"custom_module_path": true, "balance_quality": true, "mean_balance_check_period": true, "tensor_parallel_devices": true,
+	"custom_module_path": true, "tensor_parallel_devices": true,
 }
 
 // checkInert refuses flags that cannot be obeyed and warns of those that change nothing.

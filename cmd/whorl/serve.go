@@ -39,7 +39,8 @@ type serveFlags struct {
 	maxWait      time.Duration
 	idle         time.Duration
 	session      time.Duration
-	joinDelay    time.Duration // mean
+	joinDelay    time.Duration
+	moves        moveFlags
 	statsEvery   time.Duration
 	caps         capFlags
 	throughput   string
@@ -70,14 +71,15 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.cacheTokens, "attn-cache-tokens", 0, "size of the KV cache in tokens; 0: by the model's kind of attention")
 	fs.IntVar(&f.maxLength, "inference-max-length", 0, "longest session in tokens; 0: the model's context or the cache, whichever is less")
 	fs.IntVar(&f.stepRows, "max-batch-size", def.StepRows, "most rows of one iteration")
-	f.maxWait, f.idle, f.session, f.joinDelay = def.Timeouts.Cache, def.Timeouts.Idle, def.Timeouts.Session, def.JoinDelay/2
+	f.maxWait, f.idle, f.session, f.joinDelay = def.Timeouts.Cache, def.Timeouts.Idle, def.Timeouts.Session, def.Balance.Settle
 	secondsVar(fs, &f.maxWait, "max-alloc-timeout", "longest wait of a session for cache")
 	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends; its client replays it when it goes on")
 	secondsVar(fs, &f.session, "session-timeout", "a session ends so long after its prompt was computed; its client replays it when it goes on")
-	secondsVar(fs, &f.joinDelay, "mean-block-selection-delay", "mean of the random wait between announcing chosen blocks and loading them; 0: none")
+	secondsVar(fs, &f.joinDelay, "mean-block-selection-delay", "how long a choice of blocks stands before they are loaded, so that servers which choose at one time see each other; 0: no wait")
+	f.moves.add(fs)
 	secondsVar(fs, &f.statsEvery, "stats-report-interval", "time between lines of the log with steps, sessions, cache and speed; 0: none")
 	f.caps.add(fs, &def)
-	fs.StringVar(&f.throughput, "throughput", "auto", "auto or eval (measure), dry-run (measure and exit) or a number of tokens per second")
+	fs.StringVar(&f.throughput, "throughput", "auto", "auto (measure once and remember), eval (measure anew), dry-run (measure and exit) or a number of tokens per second")
 	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for by the name of their folder: `DIR[,DIR...]` as the PEFT library saves them; may be repeated")
 	fs.BoolVar(&f.noAutoRelay, "no-auto-relay", false, "be reached directly or not at all: look for no relays")
 	fs.BoolVar(&f.skipReach, "skip-reachability-check", false, "serve without asking others whether they can dial this node")
@@ -184,6 +186,9 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 	if err := f.caps.check(); err != nil {
 		return err
 	}
+	if err := f.moves.validate(); err != nil {
+		return err
+	}
 	_, err = f.config()
 	return err
 }
@@ -212,7 +217,8 @@ func (f *serveFlags) config() (server.Config, error) {
 	_, cfg.Network = strangers(int64(f.node.networkMemory), cfg.Memory, f.http.http != off)
 	cfg.PublicName, cfg.Version = f.publicName, version
 	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Session, cfg.Timeouts.Update = f.maxWait, f.idle, f.session, f.node.updatePeriod
-	cfg.JoinDelay, cfg.StatsEvery = 2*f.joinDelay, f.statsEvery
+	cfg.Balance.Settle, cfg.StatsEvery = f.joinDelay, f.statsEvery
+	f.moves.apply(&cfg)
 	f.caps.apply(&cfg)
 	if f.blockIndices != "" {
 		span, err := swarm.ParseSpan(f.blockIndices)
@@ -222,7 +228,9 @@ func (f *serveFlags) config() (server.Config, error) {
 		cfg.Span = &span
 	}
 	switch strings.ReplaceAll(f.throughput, "_", "-") {
-	case "auto", "eval":
+	case "auto":
+	case "eval":
+		cfg.Measuring = server.MeasureFresh
 	case "dry-run":
 		cfg.Measuring = server.MeasureDryRun
 	default:
@@ -330,7 +338,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return ended(ctx, err)
 	}
 	n.gives(ctx, m)
-	srv, err := f.server(n, m)
+	srv, err := f.server(ctx, n, m)
 	if err != nil {
 		return err
 	}
@@ -393,7 +401,7 @@ func (f *serveFlags) online(ctx context.Context, n *node, m *openModel, srv *ser
 }
 
 // server makes the swarm server and lets streams reach it.
-func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
+func (f *serveFlags) server(ctx context.Context, n *node, m *openModel) (*server.Server, error) {
 	cfg, err := f.configFor(m)
 	if err != nil {
 		return nil, err
@@ -409,8 +417,10 @@ func (f *serveFlags) server(n *node, m *openModel) (*server.Server, error) {
 	if plan, err := cfg.Plan(loader.Sizes(), cfg.Manifest.Blocks); err == nil { // if not, the server says why
 		limitHeap(plan)
 	}
+	root, _ := f.node.root(ctx)
 	srv, err := server.New(cfg, server.Deps{
-		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
+		Speeds: speedsOf(root, m),
+		Self:   n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
 		Addrs: n.net.host.ListenAddrs, Left: f.left, Relayed: n.net.host.Relayed, Metrics: n.registry, Log: slog.Default(),
 	})
 	if err != nil {

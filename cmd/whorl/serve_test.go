@@ -40,9 +40,9 @@ func TestServeTimes(t *testing.T) {
 		args                              []string
 		step, session, delay, statsReport time.Duration
 	}{
-		{nil, 5 * time.Minute, 30 * time.Minute, 2 * time.Second, 0},
+		{nil, 5 * time.Minute, 30 * time.Minute, 6 * time.Second, 0},
 		{[]string{"--step_timeout", "60", "--session_timeout", "90.5", "--mean_block_selection_delay", "5", "--stats_report_interval", "60"},
-			time.Minute, 90500 * time.Millisecond, 10 * time.Second, time.Minute},
+			time.Minute, 90500 * time.Millisecond, 5 * time.Second, time.Minute},
 	} {
 		var f serveFlags
 		fs := newFlagSet()
@@ -52,8 +52,8 @@ func TestServeTimes(t *testing.T) {
 		}
 		f.memory = 1 << 30
 		cfg, err := f.config()
-		if got := cfg.Timeouts; err != nil || got.Idle != c.step || got.Session != c.session || cfg.JoinDelay != c.delay || cfg.StatsEvery != c.statsReport {
-			t.Errorf("%v: %v, %v, %v, %v, %v", c.args, got.Idle, got.Session, cfg.JoinDelay, cfg.StatsEvery, err)
+		if got := cfg.Timeouts; err != nil || got.Idle != c.step || got.Session != c.session || cfg.Balance.Settle != c.delay || cfg.StatsEvery != c.statsReport {
+			t.Errorf("%v: %v, %v, %v, %v, %v", c.args, got.Idle, got.Session, cfg.Balance.Settle, cfg.StatsEvery, err)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (w *World) Serve(span swarm.Span) *Node {
 	n := w.Node("server "+span.String(), w.Bootstrap.Host.Addrs())
 	cfg := server.DefaultConfig()
 	cfg.Manifest, cfg.Span, cfg.Memory, cfg.Spare = swarmtest.FakeManifest, &span, 1<<30, 0
-	cfg.Measuring, cfg.Throughput, cfg.JoinDelay, cfg.CacheToken = server.MeasureNever, 1000, 0, 4096
+	cfg.Measuring, cfg.Throughput, cfg.Balance.Settle, cfg.CacheToken = server.MeasureNever, 1000, 0, 4096
 	cfg.Timeouts.Drain, cfg.Timeouts.Update = 100*time.Millisecond, time.Second
 	if w.opt.Server != nil {
 		w.opt.Server(&cfg)

@@ -63,7 +63,7 @@ var arrows = []arrow{
 	{"server/kvcache", []string{"tensor"}, "hands out pages"},
 	{"server/admission", []string{"tensor"}, "decides who holds cache: pure, and knows of pages only how many tokens they are"},
 	{"server/blocks", []string{"content", "model", "model/lora", "model/nn", "server/kvcache", "tensor", "tensor/quant"}, "blocks on one device"},
-	{"server", []string{"content", "internal/sysmem", "server/sched", "server/admission", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/proof", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
+	{"server", []string{"content", "internal/backoff", "internal/sysmem", "server/sched", "server/admission", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/health", "swarm/proof", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
 		"a swarm server sees no network library and no client"},
 
 	{"store", []string{"swarm", "swarm/health", "migrations"}, "history of what the swarm said"},

@@ -64,7 +64,7 @@ func (w *World) Launch(id swarm.PeerID, span swarm.Span, l server.Loader, change
 	node := w.Net.Node(id)
 	cfg := server.DefaultConfig()
 	cfg.Manifest, cfg.Span, cfg.Memory, cfg.Spare = w.Manifest, &span, 1<<30, 0
-	cfg.Measuring, cfg.Throughput, cfg.JoinDelay, cfg.CacheToken = server.MeasureNever, 1000, 0, 4096
+	cfg.Measuring, cfg.Throughput, cfg.Balance.Settle, cfg.CacheToken = server.MeasureNever, 1000, 0, 4096
 	cfg.Timeouts.Drain = 100 * time.Millisecond
 	if change != nil {
 		change(&cfg)

@@ -48,6 +48,7 @@ type Pool struct {
 	wake    chan struct{} // one token per claimed worker
 	waiting atomic.Bool   // the caller is asleep until left is 0
 	done    chan struct{}
+	fault   atomic.Pointer[Fault] // of the current task
 
 	ahead   atomic.Pointer[Forecast] // what threads that wait read meanwhile
 	readers []reader                 // per thread
@@ -98,6 +99,7 @@ func (p *Pool) Run(t Task, n int) {
 	p.take(0)
 	p.await()
 	p.task = nil
+	p.rethrow()
 }
 
 // start lets workers take n tiles.
@@ -115,13 +117,29 @@ func (p *Pool) start(n int) {
 
 // take does tiles until none is left to take.
 func (p *Pool) take(worker int) {
+	for p.tiles(worker) {
+	}
+}
+
+// tiles does tiles until none is left to take, or until one panics: then there may be more.
+func (p *Pool) tiles(worker int) (more bool) {
+	held := uint64(0) // by a step that another thread may take over
+	defer func() {
+		if value := recover(); value != nil {
+			p.caught(value)
+			p.dropped(worker, held)
+			more = true
+		}
+	}()
 	for {
 		i, ok := p.next(worker)
 		if !ok {
-			return
+			return false
 		}
 		if p.steps != nil && worker > 0 { // nobody goes on without the caller
-			p.step(worker, i)
+			held = holdOf(p.slot, i)
+			p.step(worker, i, held)
+			held = 0
 			continue
 		}
 		p.task.Tile(worker, i)

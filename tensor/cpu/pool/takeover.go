@@ -61,13 +61,14 @@ func (p *Pool) RunSteps(t StepTask, slot, n int) (over bool) {
 	}
 	p.await()
 	p.task, p.steps = nil, nil
+	p.rethrow()
 	return !p.slotHeld(slot)
 }
 
 // step does a tile that a worker won of the current task. Until the hold is set the task cannot
 // end, so what is read before belongs to it.
-func (p *Pool) step(worker, i int) {
-	t, h := p.steps, holdOf(p.slot, i)
+func (p *Pool) step(worker, i int, h uint64) {
+	t := p.steps
 	p.held[worker].Store(h)
 	t.Compute(worker, i)
 	if !p.held[worker].CompareAndSwap(h, 0) {
@@ -78,6 +79,17 @@ func (p *Pool) step(worker, i int) {
 	}
 	t.Store(worker, i)
 	p.finish()
+}
+
+// dropped counts the tile of a panic as done, unless another thread took it over. held is 0
+// if that could not be.
+func (p *Pool) dropped(worker int, held uint64) {
+	if held == 0 || p.held[worker].CompareAndSwap(held, 0) || p.held[worker].Load() == 0 {
+		p.finish()
+		return
+	}
+	p.held[worker].Store(0)
+	p.stale.Add(-1)
 }
 
 // spread makes way for the caller: a system whose cores are all taken may leave two threads
@@ -96,10 +108,12 @@ func (p *Pool) takeOver() {
 			continue
 		}
 		i := int(uint32(h) >> 1)
-		p.steps.Compute(0, i)
+		if !p.guard(func() { p.steps.Compute(0, i) }) {
+			continue // its thread is waited for
+		}
 		p.stale.Add(1)
 		if p.held[w].CompareAndSwap(h, h>>33<<33|holdLost) {
-			p.steps.Store(0, i)
+			p.guard(func() { p.steps.Store(0, i) })
 			p.finish()
 		} else {
 			p.stale.Add(-1)
