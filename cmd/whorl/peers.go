@@ -322,6 +322,9 @@ func (f *modelFlags) openPeers(ctx context.Context, c *computeFlags, n *network,
 		f.path = f.place
 		return f.open(ctx, c)
 	}
+	if man.Shared() && !f.source.has(fromSwarm) {
+		return nil, usagef("--source leaves out the swarm, and no other source has %s: add swarm, or give the path of its files behind the invitation", man.Name)
+	}
 	return nil, usagef("the model %s of the invitation: %w, since %s. Give the path of its files behind the invitation", man.Name, errNotShared, why(man))
 }
 

@@ -85,7 +85,8 @@ func TestShareSwarm(t *testing.T) {
 	// A server of 3 of 30 blocks fetches those, one more to learn what a block takes, and the
 	// header with its vocabulary.
 	home(t)
-	small := start(t, slices.Concat([]string{"join", word.Invitation, "--block-indices", "27:30"}, common)...)
+	cache := t.TempDir()
+	small := start(t, slices.Concat([]string{"join", word.Invitation, "--block-indices", "27:30", "--cache-dir", cache}, common)...)
 	block := whole * 0.6 / 30
 	if n := sent(); n > 4*block+12 || n < 3*block {
 		t.Errorf("a server of 3 of 30 blocks fetched %.1f MiB of %.1f", n, whole)
@@ -93,6 +94,14 @@ func TestShareSwarm(t *testing.T) {
 		t.Logf("a server of 3 of 30 blocks fetched %.1f MiB of %.1f", n, whole)
 	}
 
+	// With other blocks it fetches the new ones alone.
+	small.kill()
+	small = start(t, slices.Concat([]string{"join", word.Invitation, "--block-indices", "25:30", "--cache-dir", cache}, common)...)
+	if n := sent(); n > 2*block+3 || n < block {
+		t.Errorf("for 2 more of 30 blocks it fetched %.1f MiB of %.1f", n, whole)
+	} else {
+		t.Logf("for 2 more of 30 blocks it fetched %.1f MiB of %.1f", n, whole)
+	}
 	holders = append(holders, small)
 
 	// Somebody who chats fetches what embeds and what chooses.
