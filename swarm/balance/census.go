@@ -20,7 +20,7 @@ type Census struct {
 
 	members  []member // sorted by peer
 	middle   float64  // what a server without a figure counts for
-	moving   int      // online servers with an intent
+	moving   int      // online servers with an intent, of those reached
 	choosing int
 	version  int  // counts changes
 	trusting bool // a newcomer asks, who has reached few
@@ -136,7 +136,7 @@ func (c *Census) clip(s swarm.Span) swarm.Span {
 // sum adds a member to all sums, or takes it out of them.
 func (c *Census) sum(m *member, sign float64) {
 	c.count(m, sign)
-	if m.state == swarm.Online && m.next != nil {
+	if m.state == swarm.Online && m.next != nil && m.here { // what strangers claim takes nobody's turn
 		c.moving += int(sign)
 	}
 	if m.next != nil && m.next.Open {

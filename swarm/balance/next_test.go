@@ -188,4 +188,12 @@ func TestRumours(t *testing.T) {
 	if d := new(Mover).Next(cfg, Count(thin, nil), Self{Peer: "new", Most: 4, Declared: 1}, now); d.Do != Go || d.Span.Start != 4 {
 		t.Errorf("%+v", d)
 	}
+	// Intents of strangers take nobody's turn.
+	even := swarmOf(t, 8, "A 0:4 1", "B 0:4 1", "C 0:4 1", "D 4:8 1", "X 0:4 1")
+	even.Servers[4].Next = &swarm.Intent{Span: span, Open: true, Since: 1}
+	even.Reached = map[swarm.PeerID]string{"A": "1", "B": "1", "C": "1", "D": "1"}
+	cfg.Looks, cfg.Eager = 1, 0
+	if d := new(Mover).Next(cfg, Count(even, nil), Self{Peer: "A", Span: &span, Most: 4, Declared: 1}, now); d.Do != Go || d.Span.Start != 4 {
+		t.Errorf("%+v", d)
+	}
 }
