@@ -69,15 +69,13 @@ type holdings struct {
 	loading    map[int]swarm.BlockStatus
 	rates      swarm.Rates
 	offered    float64 // throughput as measured or declared
-	// leftMeasured is what other programs left of the processor when the rates were measured.
-	leftMeasured float64
-	figures      figures
-	busy         busy
-	nextRTT      map[swarm.PeerID]float64
-	next         *swarm.Intent // where it means to go; nil: it stays
-	placement    *swarm.Placement
-	most         int        // blocks that memory has room for
-	room         MemoryPlan // as it was when the present container was loaded
+	figures    figures
+	busy       busy
+	nextRTT    map[swarm.PeerID]float64
+	next       *swarm.Intent // where it means to go; nil: it stays
+	placement  *swarm.Placement
+	most       int        // blocks that memory has room for
+	room       MemoryPlan // as it was when the present container was loaded
 }
 
 // roster are its sessions.

@@ -47,7 +47,6 @@ func (s *Server) measure(ctx context.Context, c *container) error {
 	}
 	s.mu.Lock()
 	s.rateLocked(r)
-	s.leftMeasured = 1
 	offered := s.offered
 	s.mu.Unlock()
 	s.log.Info("throughput", "inference_tok_s_per_block", r.Inference, "forward_tok_s_per_block", r.Forward, "network", "not measured", "offered_tok_s", offered, "known_from_before", known)
