@@ -176,6 +176,14 @@ func (e *Engine) residual() string {
 // codec is that of the rows of all sessions.
 func (e *Engine) codec() uint8 { return codec.Of(e.cfg.Residual) }
 
+// packs tells whether a server reads packed rows, as far as is known.
+func (e *Engine) packs(p swarm.PeerID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r, ok := e.view.Server(p)
+	return ok && r.Features&wire.FeaturePacked != 0
+}
+
 // embed writes the rows of ids as the first block takes them.
 func (e *Engine) embed(dst []float32, ids []int32) error {
 	if err := e.cfg.Head.Embed(dst, ids); err != nil || e.cfg.Residual != tensor.ResidualBF16 {

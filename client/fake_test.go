@@ -179,7 +179,7 @@ func (s *fakeServer) take(x *fakeSession, p []byte) {
 			Code: swarm.CodePeerLost, Verdict: swarm.Elsewhere, Message: "lost", Peer: to})))
 		return
 	}
-	values, err := codec.Decode(nil, h.Codec, data)
+	values, err := codec.Decode(nil, h.Codec, data, int(h.Count)*hidden)
 	if err != nil || len(values) != int(h.Count)*hidden {
 		panic("bad rows")
 	}

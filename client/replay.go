@@ -178,11 +178,11 @@ func (l *replayLink) through(feed []float32, from, to int) ([]float32, error) {
 			return nil, err
 		}
 		n := int(h.Count) * hidden
-		if h.Session != l.id || int(h.Start) != from+len(feed)/hidden || h.End() > to || h.Codec != l.e.codec() || len(data) != codec.Size(h.Codec, n) {
+		if h.Session != l.id || int(h.Start) != from+len(feed)/hidden || h.End() > to || !codec.Fits(h.Codec, l.e.codec(), n, len(data)) {
 			return nil, fmt.Errorf("%w: %d rows from %d in an audit", wire.ErrFrame, h.Count, h.Start)
 		}
 		have := len(feed)
-		if feed, err = codec.Decode(feed, h.Codec, data); err != nil || !codec.Finite(feed[have:]) {
+		if feed, err = codec.Decode(feed, h.Codec, data, n); err != nil || !codec.Finite(feed[have:]) {
 			return nil, errRows
 		}
 	}

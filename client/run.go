@@ -227,6 +227,7 @@ func (s *Session) place(p chain.Place) wire.Route {
 	r := wire.Route{Around: p.Around, Epoch: p.Epoch, Truncate: p.Truncate, Prev: p.Prev, Next: p.Next, Resume: p.Resume, Skip: p.Skip, Journal: p.Journal}
 	if p.Next != "" {
 		r.NextRecord, _ = s.e.cfg.Directory.Signed(p.Next)
+		r.Packed = s.e.packs(p.Next)
 	}
 	return r
 }

@@ -113,6 +113,16 @@ func (st *stage) sendRows(start, want int, beams wire.Beams, rows []float32) err
 		Session: st.s.id, Epoch: st.epoch, Step: st.s.step,
 		Start: uint32(start), Count: uint32(len(rows) / hidden), Want: uint32(want), Codec: st.s.e.codec(), Beams: beams,
 	}
+	if h.Codec == codec.BF16 && st.s.e.packs(st.hop.Peer) {
+		h.Codec = codec.BF16Packed
+		st.buf = wire.BeginRows(st.buf[:0], wire.TypeRows, &h, 0)
+		if buf, ok := codec.AppendPacked(st.buf, rows); ok {
+			st.buf = buf
+			wire.PutSize(st.buf)
+			return st.write()
+		}
+		h.Codec = codec.BF16
+	}
 	st.buf = wire.BeginRows(st.buf[:0], wire.TypeRows, &h, codec.Size(h.Codec, len(rows)))
 	st.buf = codec.Append(st.buf, h.Codec, rows)
 	return st.write()
@@ -192,10 +202,10 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 			return rows, err
 		}
 		n := int(h.Count) * st.s.e.cfg.Manifest.Hidden
-		if h.Session != st.s.id || h.Codec != st.s.e.codec() || len(data) != codec.Size(h.Codec, n) || h.End() > st.s.maxRows() {
+		if h.Session != st.s.id || !codec.Fits(h.Codec, st.s.e.codec(), n, len(data)) || h.End() > st.s.maxRows() {
 			return rows, fmt.Errorf("%w: %d rows from %d in %d bytes", wire.ErrFrame, h.Count, h.Start, len(data))
 		}
-		if rows, err = codec.Decode(rows[:0], h.Codec, data); err != nil || !codec.Finite(rows) {
+		if rows, err = codec.Decode(rows[:0], h.Codec, data, n); err != nil || !codec.Finite(rows) {
 			return rows, errRows
 		}
 		e.Kind, e.Epoch, e.From, e.To = chain.Results, h.Epoch, int(h.Start), h.End()

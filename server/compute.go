@@ -294,7 +294,11 @@ func (c *computer) packet(j *job, t wire.Type, way string, from, to int) *packet
 		Session: j.x.id, Epoch: j.route.Epoch, Step: j.f.step,
 		Start: uint32(from), Count: uint32(to - from), Want: uint32(j.f.want), Beams: j.f.beams,
 	}
-	p := c.s.rowsPacket(t, h, j.x.codec, c.rows(j, from)[:(to-from)*c.hidden])
+	packs := j.x.packs
+	if way == wayNext {
+		packs = j.route.Packed
+	}
+	p := c.s.rowsPacket(t, h, j.x.codec, packs, c.rows(j, from)[:(to-from)*c.hidden])
 	c.s.metrics.sent(way, to-from, len(p.buf))
 	return p
 }

@@ -16,11 +16,22 @@ type packet struct {
 
 func (p *packet) bytes() int { return cap(p.buf) }
 
-// rowsPacket encodes rows as a frame.
-func (s *Server) rowsPacket(t wire.Type, h wire.RowsHeader, as uint8, rows []float32) *packet {
+// rowsPacket encodes rows as a frame, packed if its reader can and it pays.
+func (s *Server) rowsPacket(t wire.Type, h wire.RowsHeader, as uint8, packs bool, rows []float32) *packet {
 	h.Codec = as
 	n := codec.Size(h.Codec, len(rows))
 	p := s.packets.get(wire.RowsFrameSize(&h, n))
+	if packs && as == codec.BF16 {
+		h.Codec = codec.BF16Packed
+		p.head = h
+		p.buf = wire.BeginRows(p.buf[:0], t, &h, 0)
+		if buf, ok := codec.AppendPacked(p.buf, rows); ok {
+			p.buf = buf
+			wire.PutSize(p.buf)
+			return p
+		}
+		h.Codec = as
+	}
 	p.head = h
 	p.buf = wire.BeginRows(p.buf[:0], t, &h, n)
 	p.buf = codec.Append(p.buf, h.Codec, rows)

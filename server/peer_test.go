@@ -68,7 +68,7 @@ func (p *peer) read(limit time.Duration) (heard, error) {
 	case wire.TypeRows, wire.TypeJournal:
 		var data []byte
 		if h.head, data, err = wire.ParseRows(b); err == nil {
-			h.rows, err = codec.Decode(nil, h.head.Codec, data)
+			h.rows, err = codec.Decode(nil, h.head.Codec, data, int(h.head.Count)*hidden)
 		}
 	}
 	return h, err

@@ -82,15 +82,14 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 		return nil, e
 	}
 	n := int(h.Count) * x.srv.cfg.Manifest.Hidden
-	size := codec.Size(h.Codec, n)
 	switch {
-	case size < 0:
-		_, err := codec.Decode(nil, h.Codec, nil)
+	case codec.Size(h.Codec, n) < 0 && h.Codec != codec.BF16Packed:
+		_, err := codec.Decode(nil, h.Codec, nil, 0)
 		return blame(swarm.CodeUnsupported, "%w", err)
-	case h.Codec != x.codec:
+	case h.Codec != x.codec && h.Codec != codec.BF16Packed:
 		return blame(swarm.CodeUnsupported, "rows from %s in codec %d in a session whose rows are in codec %d", sender.Short(), h.Codec, x.codec)
-	case size != len(data):
-		return blame(swarm.CodeBadOutput, "%d rows from %s in %d bytes, want %d", h.Count, sender.Short(), len(data), size)
+	case !codec.Fits(h.Codec, x.codec, n, len(data)):
+		return blame(swarm.CodeBadOutput, "%d rows from %s in %d bytes of codec %d, want %d", h.Count, sender.Short(), len(data), h.Codec, codec.Size(x.codec, n))
 	}
 	f := x.srv.frames.get(4 * n)
 	defer func() {
@@ -99,7 +98,7 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 		}
 	}()
 	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), beams: h.Beams, rows: f.rows[:0]}
-	rows, err := codec.Decode(f.rows, h.Codec, data)
+	rows, err := codec.Decode(f.rows, h.Codec, data, n)
 	if err != nil {
 		return blame(swarm.CodeBadOutput, "%w", err)
 	}

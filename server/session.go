@@ -36,6 +36,7 @@ type session struct {
 	span      swarm.Span
 	mode      tensor.Mode
 	codec     uint8        // of its rows, by the mode
+	packs     bool         // its client reads packed rows
 	modeHash  content.Hash // of all that alters results: proof.Mode
 	adapter   int          // -1 for none
 	ledger    *ledger      // for receipts; nil if none were asked for

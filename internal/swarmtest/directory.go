@@ -24,6 +24,16 @@ func NewDirectory() *Directory {
 	return &Directory{records: map[swarm.PeerID]swarm.Record{}, suspects: map[swarm.PeerID]bool{}}
 }
 
+// Change alters all records that there are.
+func (d *Directory) Change(f func(*swarm.Record)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p, r := range d.records {
+		f(&r)
+		d.records[p] = r
+	}
+}
+
 // For is the directory as one peer uses it.
 func (d *Directory) For(p swarm.PeerID) *PeerDirectory { return &PeerDirectory{d, p} }
 

@@ -119,7 +119,7 @@ func TestPetalsBlocksThroughAServer(t *testing.T) {
 			_, data, err := wire.ParseRows(p)
 			if err == nil {
 				var rows []float32
-				rows, err = codec.Decode(nil, codec.F32, data)
+				rows, err = codec.Decode(nil, codec.F32, data, len(data)/4)
 				got = append(got, rows...)
 			}
 			if err != nil {

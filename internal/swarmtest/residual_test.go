@@ -2,6 +2,7 @@ package swarmtest
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -196,4 +197,39 @@ func TestRoundingOfClients(t *testing.T) {
 			t.Errorf("%x is rounded to %x, and by a device to %x", math.Float32bits(in[i]), math.Float32bits(got[i]), math.Float32bits(want[i]))
 		}
 	}
+}
+
+// Rows of prompts are packed on every way between nodes that can, and change nothing: not with
+// servers that cannot, which say so in their records.
+func TestPackedRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := prompt(2500, 3) // frames of 1024 rows of four values are just large enough
+		sizes := map[string]int{}
+		var want []int32
+		for _, kind := range []string{"packed", "plain"} {
+			w, _ := chain(t, 1, func(c *server.Config) { c.StepRows, c.CacheToken = 2048, 1<<14 }, "0:3", "3:6")
+			e := w.Engine(FakeHead{}, FakeVocab, halved)
+			if kind == "plain" {
+				w.Dir.Change(func(r *swarm.Record) { r.Features &^= wire.FeaturePacked })
+			}
+			got := generate(t, e, client.SessionOptions{MaxLength: 2600, PrefillChunk: 1024}, p, 5, nil)
+			if want == nil {
+				want = got
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", kind, got, want)
+			}
+			for way, n := range w.Net.Sizes() {
+				if way.Type == wire.TypeRows && way.To != "client" || way.Type == wire.TypeJournal {
+					sizes[fmt.Sprint(kind, " ", way.From, " ", way.To)] = n
+				}
+			}
+		}
+		t.Log(sizes)
+		for _, way := range []string{"client 0:3/0", "0:3/0 3:6/0"} {
+			if packed, plain := sizes["packed "+way], sizes["plain "+way]; packed == 0 || packed*10 > plain*9 {
+				t.Errorf("%s: %d bytes packed and %d plain", way, packed, plain)
+			}
+		}
+	})
 }

@@ -15,9 +15,12 @@ import (
 const (
 	F32  uint8 = 1 // four little-endian bytes a value
 	BF16 uint8 = 2 // two: the values are bfloat16s already
+	// BF16Packed is BF16 in fewer bytes (packed.go), for frames of many rows to whoever reads it.
+	BF16Packed uint8 = 3
 )
 
-// Of is the codec of sessions with a mode of the residual stream. Their rows come in no other.
+// Of is the codec of sessions with a mode of the residual stream. Their rows come in no other,
+// but for what Fits lets pass.
 func Of(r tensor.Residual) uint8 {
 	if r == tensor.ResidualBF16 {
 		return BF16
@@ -44,6 +47,15 @@ func Size(codec uint8, n int) int {
 	return -1
 }
 
+// Fits tells whether a frame of n values in some codec and so many bytes may come in a session
+// whose codec is want. All memory that decoding takes is in proportion to the bytes.
+func Fits(codec, want uint8, n, bytes int) bool {
+	if codec == BF16Packed && want == BF16 {
+		return bytes > n && bytes < 2*n
+	}
+	return codec == want && bytes == Size(codec, n)
+}
+
 // Append appends the encoded values to dst. The codec must be known, and values for BF16 must
 // be bfloat16s: of others the lower half would be lost.
 func Append(dst []byte, codec uint8, values []float32) []byte {
@@ -62,14 +74,16 @@ func Append(dst []byte, codec uint8, values []float32) []byte {
 	return dst
 }
 
-// Decode appends the values in data to dst.
-func Decode(dst []float32, codec uint8, data []byte) ([]float32, error) {
-	w := width(codec)
-	switch {
+// Decode appends the n values in data to dst.
+func Decode(dst []float32, codec uint8, data []byte, n int) ([]float32, error) {
+	if codec == BF16Packed {
+		return unpack(dst, data, n)
+	}
+	switch w := width(codec); {
 	case w == 0:
-		return dst, fmt.Errorf("rows come in the unknown codec %d: this node reads only %d (float32) and %d (bfloat16)", codec, F32, BF16)
-	case len(data)%w != 0:
-		return dst, fmt.Errorf("rows of %d bytes are no whole values of %d bytes", len(data), w)
+		return dst, fmt.Errorf("rows come in the unknown codec %d: this node reads only %d (float32), %d and %d (bfloat16)", codec, F32, BF16, BF16Packed)
+	case len(data) != w*n:
+		return dst, fmt.Errorf("%d bytes are not %d values of %d bytes", len(data), n, w)
 	}
 	if codec == BF16 {
 		for ; len(data) > 0; data = data[2:] {

@@ -14,6 +14,10 @@ import (
 // second.
 var again = backoff.Policy{First: 3 * time.Second, Max: 5 * time.Minute, Jitter: 0.5}
 
+// restFor is how many refreshes a peer that was reached and that this node has no stream to is left
+// alone: pings are most of what an idle node costs, and the end of a connection is seen at once.
+const restFor = 5
+
 // fail hides a peer that did not answer, and says when it may be tried again. draw is
 // uniform in [0, 1). It tells whether hiding it is news.
 func (s *records) fail(p swarm.PeerID, draw float64, now time.Time) bool {
@@ -34,11 +38,11 @@ func (e *entry) needed(wanted map[swarm.UID]time.Time) bool {
 	return !e.reached.IsZero() || used || e.named
 }
 
-// due lists up to n servers to measure now, and notes that they are: at most half are those
-// in use, then come peers never reached and peers reached in turn, a half of the rest each,
+// due lists up to n servers to measure now, and notes that they are; those that were reached and are
+// not in use have some rest in between. At most half are those in use, then come peers never reached and peers reached in turn, a half of the rest each,
 // and what one leaves the others take. Among the peers never reached every group has its turn, however
 // many rows another has.
-func (s *records) due(n int, wanted map[swarm.UID]time.Time, now time.Time) []swarm.PeerID {
+func (s *records) due(n int, wanted map[swarm.UID]time.Time, rest time.Duration, now time.Time) []swarm.PeerID {
 	var used, fresh, known []swarm.PeerID
 	for p, e := range s.peers {
 		switch {
@@ -47,6 +51,7 @@ func (s *records) due(n int, wanted map[swarm.UID]time.Time, now time.Time) []sw
 			used = append(used, p)
 		case e.reached.IsZero():
 			fresh = append(fresh, p)
+		case now.Sub(e.pinged) < rest:
 		default:
 			known = append(known, p)
 		}
@@ -57,8 +62,8 @@ func (s *records) due(n int, wanted map[swarm.UID]time.Time, now time.Time) []sw
 
 	half := min(len(used), max(n/2, n-len(fresh)-len(known)))
 	out := slices.Clone(used[:half])
-	rest := n - half
-	out = append(out, fresh[:min(len(fresh), max(rest/2, rest-len(known)))]...)
+	left := n - half
+	out = append(out, fresh[:min(len(fresh), max(left/2, left-len(known)))]...)
 	out = append(out, known[:min(len(known), n-len(out))]...)
 	for _, p := range out {
 		s.peers[p].pinged = now

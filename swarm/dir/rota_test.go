@@ -21,7 +21,7 @@ func TestEveryServerIsMeasured(t *testing.T) {
 		last := map[swarm.PeerID]int{}
 		rounds := (n + pingsPerRefresh - 1) / pingsPerRefresh
 		for round := range 5 * rounds {
-			for _, p := range s.due(pingsPerRefresh, nil, epoch.Add(time.Duration(round)*time.Second)) {
+			for _, p := range s.due(pingsPerRefresh, nil, 0, epoch.Add(time.Duration(round)*time.Second)) {
 				if gap := round - last[p]; round >= rounds && gap > rounds {
 					t.Fatalf("%d servers: %s waited %d rounds", n, p, gap)
 				}
@@ -31,6 +31,32 @@ func TestEveryServerIsMeasured(t *testing.T) {
 				t.Fatalf("%d servers: %d measured after %d rounds", n, len(last), rounds)
 			}
 		}
+	}
+}
+
+// A peer that this node has no stream to is left alone for a while once it was measured; one in use
+// is not.
+func TestRest(t *testing.T) {
+	s := roomy()
+	for i := range 8 {
+		p := swarm.PeerID(fmt.Sprint("p", i))
+		s.put(bare(told(p, 1, 0, 30*time.Minute), nil), source{}, epoch)
+		met(s, p)
+	}
+	s.use(map[swarm.PeerID]time.Time{"p3": epoch}, epoch)
+	asked := map[swarm.PeerID]int{}
+	for round := range 21 {
+		for _, p := range s.due(pingsPerRefresh, nil, 15*time.Second, epoch.Add(time.Duration(round)*3*time.Second)) {
+			asked[p]++
+		}
+	}
+	for p, n := range asked {
+		if want := map[bool]int{true: 21, false: 5}[p == "p3"]; n != want {
+			t.Errorf("%s is measured %d times in a minute, want %d", p, n, want)
+		}
+	}
+	if len(asked) != 8 {
+		t.Errorf("%d peers are measured", len(asked))
 	}
 }
 
@@ -55,7 +81,7 @@ func TestFloodDelaysNoMeasurement(t *testing.T) {
 	measured := map[swarm.PeerID]int{}
 	for round := range 2 {
 		now := epoch.Add(time.Duration(round) * time.Second)
-		due := s.due(pingsPerRefresh, wanted, now)
+		due := s.due(pingsPerRefresh, wanted, 0, now)
 		if len(due) != pingsPerRefresh {
 			t.Fatalf("%d due", len(due))
 		}
@@ -87,7 +113,7 @@ func TestSilentPeersAreLeftAlone(t *testing.T) {
 	asked := 0
 	for second := range 600 {
 		now := epoch.Add(time.Duration(second) * time.Second)
-		for range s.due(pingsPerRefresh, nil, now) {
+		for range s.due(pingsPerRefresh, nil, 0, now) {
 			asked++
 			if s.fail("p", 0, now) != (asked == 1) {
 				t.Errorf("failure %d: news or none", asked)
@@ -103,7 +129,7 @@ func TestSilentPeersAreLeftAlone(t *testing.T) {
 		wanted map[swarm.UID]time.Time
 		want   int
 	}{{"no use", nil, 0}, {"its model is used", map[swarm.UID]time.Time{model.UID(): epoch}, 1}} {
-		if got := s.due(pingsPerRefresh, c.wanted, epoch); len(got) != c.want {
+		if got := s.due(pingsPerRefresh, c.wanted, 0, epoch); len(got) != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}

@@ -215,7 +215,7 @@ func (d *Directory) duePings() []swarm.PeerID {
 	if d.own != nil {
 		wanted[d.own.UID] = now
 	}
-	return d.records.due(pingsPerRefresh, wanted, now)
+	return d.records.due(pingsPerRefresh, wanted, restFor*d.cfg.Refresh, now)
 }
 
 // Meet tries to reach servers of the models of a name that nobody here has had contact

@@ -20,10 +20,12 @@ const (
 	FeatureReceipts swarm.Features = 1 << iota
 	// FeatureHandover says that a client understands Leaving.
 	FeatureHandover
+	// FeaturePacked says that a node reads rows that are packed (codec.BF16Packed).
+	FeaturePacked
 )
 
 // Features are those that this node has.
-const Features = FeatureReceipts | FeatureHandover
+const Features = FeatureReceipts | FeatureHandover | FeaturePacked
 
 // Protocol ids of the streams. They tell no version: a peer that could not be spoken to at
 // all could not be told why.

@@ -67,6 +67,8 @@ type Route struct {
 	Around bool `json:"around,omitempty"`
 	// NextRecord is Next's signed record, so that the stage dials nobody unknown.
 	NextRecord []byte `json:"next_record,omitempty"`
+	// Packed says that Next reads packed rows.
+	Packed bool `json:"packed,omitempty"`
 	// Resume is the first position that Prev pushes; 0 if it is not said.
 	Resume int `json:"resume,omitempty"`
 	// Skip is the first position that Next lacks.
