@@ -17,6 +17,7 @@ type Directory struct {
 	seq      uint64
 	records  map[swarm.PeerID]swarm.Record
 	suspects map[swarm.PeerID]bool
+	change   func(*swarm.Record) // nil for none
 }
 
 // NewDirectory makes an empty one.
@@ -24,10 +25,11 @@ func NewDirectory() *Directory {
 	return &Directory{records: map[swarm.PeerID]swarm.Record{}, suspects: map[swarm.PeerID]bool{}}
 }
 
-// Change alters all records that there are.
+// Change alters all records that there are and will be.
 func (d *Directory) Change(f func(*swarm.Record)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.change = f
 	for p, r := range d.records {
 		f(&r)
 		d.records[p] = r
@@ -52,6 +54,9 @@ func (p *PeerDirectory) Announce(_ context.Context, r swarm.Record) error {
 	r.Expires = r.Issued + time.Minute.Milliseconds()
 	if err := r.Validate(); err != nil {
 		return err
+	}
+	if p.d.change != nil {
+		p.d.change(&r)
 	}
 	p.d.records[p.peer] = r
 	delete(p.d.suspects, p.peer)
