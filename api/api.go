@@ -12,7 +12,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"whorl/api/calls"
 	"whorl/client"
+	"whorl/client/grammar"
 	"whorl/internal/journal"
 	"whorl/swarm"
 	"whorl/swarm/health"
@@ -27,6 +29,9 @@ type Engine interface {
 	EncodeChat(messages []client.Message, x client.ChatExtras) ([]int32, error)
 	BadWords(texts []string) ([][]int32, error)
 	Decode(ids []int32) string
+	EncodeMarks(text string) ([]int32, error)
+	Template() string
+	Grammar(s grammar.Spec) (*grammar.Grammar, error)
 	Thinks() bool
 	TokenText(id int32) string
 	TokenBytes(id int32, first bool) []byte
@@ -241,6 +246,8 @@ type Config struct {
 	Admin    Listener
 	// Verify is how many chains compute an answer whose request does not say; 0 counts as 1.
 	Verify int
+	// ToolFormat is how the models call tools (calls.Names); "" for what their templates tell.
+	ToolFormat string
 	// Ollama turns the routes of the contract's option "ollama" on.
 	Ollama bool
 	// Pages serves what no route of the public handler matches: the dashboard. nil for none.
@@ -269,6 +276,9 @@ type API struct {
 func New(cfg Config, forms map[string]Form) (*API, error) {
 	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Routes == nil || cfg.Settings == nil {
 		return nil, errors.New("api: engines, node, control, directory, peering, routes and settings are required")
+	}
+	if _, err := calls.Named(cfg.ToolFormat); cfg.ToolFormat != "" && err != nil {
+		return nil, fmt.Errorf("api: %w", err)
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"whorl/api/calls"
 	"whorl/api/gen"
 	"whorl/client"
 )
@@ -26,26 +27,62 @@ func EncodeMessages(e Engine, in []gen.ChatMessage, x client.ChatExtras) ([]int3
 	if err != nil {
 		return nil, EncodeError(e, "messages", err)
 	}
-	if x.Tools != nil {
-		return ids, toolsHeard(e, messages, x, ids)
+	if x.Tools != nil && !toolsHeard(e, messages, x, ids) {
+		in = told(newer(in), x.Tools)
+		x.Tools = nil
+		return EncodeMessages(e, in, x)
 	}
 	return ids, nil
 }
 
-// toolsHeard refuses tools that the model's template leaves out: the model would never hear of
-// them, and whoever offered them would wait for calls in vain.
-func toolsHeard(e Engine, messages []client.Message, x client.ChatExtras, with []int32) error {
+// toolsHeard tells whether the model's template shows the tools.
+func toolsHeard(e Engine, messages []client.Message, x client.ChatExtras, with []int32) bool {
 	x.Tools = nil
 	without, err := e.EncodeChat(messages, x)
-	if err != nil || !slices.Equal(with, without) {
-		return nil // some templates want tools
+	return err != nil || !slices.Equal(with, without) // some templates want tools
+}
+
+// told is a conversation for a template that knows no tools: they are in the system's text, calls
+// in that of the assistant, and what tools answered is said by the user.
+func told(in []gen.ChatMessage, tools json.RawMessage) (out []gen.ChatMessage) {
+	say := func(role gen.ChatMessageRole, text string) {
+		content := gen.Content(text)
+		if n := len(out); n > 0 && out[n-1].Role == role && role != gen.ChatMessageRoleSystem { // many templates want turns
+			content = *out[n-1].Content + "\n" + content
+			out = out[:n-1]
+		}
+		out = append(out, gen.ChatMessage{Role: role, Content: &content})
 	}
-	return Unsupported("tools", `the chat template of %s knows no tools: leave them out, or set tool_choice to "none"`, e.Model().Name)
+	system := calls.Told(tools)
+	if len(in) > 0 && (in[0].Role == gen.ChatMessageRoleSystem || in[0].Role == gen.ChatMessageRoleDeveloper) {
+		system, in = string(Value(in[0].Content, ""))+"\n\n"+system, in[1:]
+	}
+	say(gen.ChatMessageRoleSystem, system)
+	for _, m := range in {
+		text := string(Value(m.Content, ""))
+		switch {
+		case m.Role == gen.ChatMessageRoleTool, m.Role == gen.ChatMessageRoleFunction:
+			say(gen.ChatMessageRoleUser, "<tool_response>\n"+text+"\n</tool_response>")
+		case len(m.ToolCalls) > 0:
+			for _, c := range m.ToolCalls {
+				arguments, _ := callArguments(c.Function.Arguments)
+				if text != "" {
+					text += "\n"
+				}
+				text += calls.Written(c.Function.Name, arguments)
+			}
+			say(m.Role, text)
+		default:
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // chatMessages makes the messages that a template gets. Where calls have arguments that are no
 // JSON object they are texts in out; wrapped, else nil, has them in objects.
 func chatMessages(in []gen.ChatMessage) (out, wrapped []client.Message, err error) {
+	in = newer(in)
 	out = make([]client.Message, len(in))
 	var calls map[int]json.RawMessage // that have to be wrapped
 	for i, m := range in {
@@ -53,6 +90,8 @@ func chatMessages(in []gen.ChatMessage) (out, wrapped []client.Message, err erro
 		switch m.Role {
 		case gen.ChatMessageRoleDeveloper: // the newer name of the same thing
 			o.Role = "system"
+		case gen.ChatMessageRoleFunction: // the older name
+			o.Role, o.Name = "tool", Value(m.Name, "")
 		case gen.ChatMessageRoleTool:
 			o.ToolCallID, o.Name = Value(m.ToolCallId, ""), Value(m.Name, "")
 		}
@@ -81,6 +120,17 @@ func chatMessages(in []gen.ChatMessage) (out, wrapped []client.Message, err erro
 		}
 	}
 	return out, wrapped, nil
+}
+
+// newer has calls of functions, as they were before there were tools, as calls of tools.
+func newer(in []gen.ChatMessage) []gen.ChatMessage {
+	out := slices.Clone(in)
+	for i, m := range out {
+		if m.FunctionCall != nil && m.FunctionCall.Name != "" && len(m.ToolCalls) == 0 {
+			out[i].ToolCalls = []gen.ToolCall{{Function: *m.FunctionCall}}
+		}
+	}
+	return out
 }
 
 // toolCalls is what a template gets of calls: where clients send arguments as a text that

@@ -16,7 +16,7 @@ func TestFieldsAreTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := map[string]bool{"model": true, "messages": true, "system": true, "thinking": true} // the conversation
+	read := map[string]bool{"model": true, "messages": true, "system": true, "thinking": true, "tools": true, "tool_choice": true, "output_format": true, "output_config": true} // the conversation
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[options]()) {
 		read[f.Tag.Get("json")] = true
 	}

@@ -97,7 +97,7 @@ func TestParseOpen(t *testing.T) {
 
 // What has to be a call is one by the grammar, and is read as one.
 func TestSpec(t *testing.T) {
-	tools := []Tool{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)}, {Name: "get_weather"}}
+	tools := []Tool{{Name: "f", Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)}, {Name: "get_weather", Parameters: json.RawMessage(`{"type":"object"}`)}}
 	v := grammar.NewVocabulary(257, func(id int32, _ bool) []byte { return []byte{byte(id)} }, []int32{256})
 	for _, name := range Names() {
 		f, _ := Named(name)

@@ -90,7 +90,7 @@ func (f Format) ShortIDs() bool { return f.shortIDs }
 type Tool struct {
 	Name        string
 	Description string
-	Parameters  json.RawMessage // a JSON Schema; nil for any object
+	Parameters  json.RawMessage // a JSON Schema; nil for none
 }
 
 // mostCalls is how many calls an answer may have that has to have some.
@@ -102,7 +102,7 @@ func (f Format) Spec(tools []Tool, several bool) grammar.Spec {
 	var any []grammar.Spec
 	for _, t := range tools {
 		name, _ := json.Marshal(t.Name)
-		of := grammar.Spec{Object: true}
+		of := grammar.Spec{Text: "{}"}
 		if t.Parameters != nil {
 			of = grammar.Spec{Schema: t.Parameters}
 		}

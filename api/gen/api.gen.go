@@ -31,6 +31,21 @@ func (e BlockStatusState) Valid() bool {
 	}
 }
 
+// Defines values for CallPieceType.
+const (
+	CallPieceTypeFunction CallPieceType = "function"
+)
+
+// Valid indicates whether the value is a known member of the CallPieceType enum.
+func (e CallPieceType) Valid() bool {
+	switch e {
+	case CallPieceTypeFunction:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChatAnswerRole.
 const (
 	ChatAnswerRoleAssistant ChatAnswerRole = "assistant"
@@ -63,19 +78,25 @@ func (e ChatChunkObject) Valid() bool {
 
 // Defines values for ChatChunkChoiceFinishReason.
 const (
-	ChatChunkChoiceFinishReasonLength      ChatChunkChoiceFinishReason = "length"
-	ChatChunkChoiceFinishReasonLessThannil ChatChunkChoiceFinishReason = "<nil>"
-	ChatChunkChoiceFinishReasonStop        ChatChunkChoiceFinishReason = "stop"
+	ChatChunkChoiceFinishReasonFunctionCall ChatChunkChoiceFinishReason = "function_call"
+	ChatChunkChoiceFinishReasonLength       ChatChunkChoiceFinishReason = "length"
+	ChatChunkChoiceFinishReasonLessThannil  ChatChunkChoiceFinishReason = "<nil>"
+	ChatChunkChoiceFinishReasonStop         ChatChunkChoiceFinishReason = "stop"
+	ChatChunkChoiceFinishReasonToolCalls    ChatChunkChoiceFinishReason = "tool_calls"
 )
 
 // Valid indicates whether the value is a known member of the ChatChunkChoiceFinishReason enum.
 func (e ChatChunkChoiceFinishReason) Valid() bool {
 	switch e {
+	case ChatChunkChoiceFinishReasonFunctionCall:
+		return true
 	case ChatChunkChoiceFinishReasonLength:
 		return true
 	case ChatChunkChoiceFinishReasonLessThannil:
 		return true
 	case ChatChunkChoiceFinishReasonStop:
+		return true
+	case ChatChunkChoiceFinishReasonToolCalls:
 		return true
 	default:
 		return false
@@ -116,6 +137,7 @@ func (e ChatDeltaRole) Valid() bool {
 const (
 	ChatMessageRoleAssistant ChatMessageRole = "assistant"
 	ChatMessageRoleDeveloper ChatMessageRole = "developer"
+	ChatMessageRoleFunction  ChatMessageRole = "function"
 	ChatMessageRoleSystem    ChatMessageRole = "system"
 	ChatMessageRoleTool      ChatMessageRole = "tool"
 	ChatMessageRoleUser      ChatMessageRole = "user"
@@ -127,6 +149,8 @@ func (e ChatMessageRole) Valid() bool {
 	case ChatMessageRoleAssistant:
 		return true
 	case ChatMessageRoleDeveloper:
+		return true
+	case ChatMessageRoleFunction:
 		return true
 	case ChatMessageRoleSystem:
 		return true
@@ -192,16 +216,22 @@ func (e ContentPartType) Valid() bool {
 
 // Defines values for FinishReason.
 const (
-	FinishReasonLength FinishReason = "length"
-	FinishReasonStop   FinishReason = "stop"
+	FinishReasonFunctionCall FinishReason = "function_call"
+	FinishReasonLength       FinishReason = "length"
+	FinishReasonStop         FinishReason = "stop"
+	FinishReasonToolCalls    FinishReason = "tool_calls"
 )
 
 // Valid indicates whether the value is a known member of the FinishReason enum.
 func (e FinishReason) Valid() bool {
 	switch e {
+	case FinishReasonFunctionCall:
+		return true
 	case FinishReasonLength:
 		return true
 	case FinishReasonStop:
+		return true
+	case FinishReasonToolCalls:
 		return true
 	default:
 		return false
@@ -268,6 +298,21 @@ func (e LogLevel) Valid() bool {
 	}
 }
 
+// Defines values for MadeCallType.
+const (
+	MadeCallTypeFunction MadeCallType = "function"
+)
+
+// Valid indicates whether the value is a known member of the MadeCallType enum.
+func (e MadeCallType) Valid() bool {
+	switch e {
+	case MadeCallTypeFunction:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MessagesAnswerRole.
 const (
 	MessagesAnswerRoleAssistant MessagesAnswerRole = "assistant"
@@ -289,6 +334,7 @@ const (
 	MessagesAnswerStopReasonLessThannil  MessagesAnswerStopReason = "<nil>"
 	MessagesAnswerStopReasonMaxTokens    MessagesAnswerStopReason = "max_tokens"
 	MessagesAnswerStopReasonStopSequence MessagesAnswerStopReason = "stop_sequence"
+	MessagesAnswerStopReasonToolUse      MessagesAnswerStopReason = "tool_use"
 )
 
 // Valid indicates whether the value is a known member of the MessagesAnswerStopReason enum.
@@ -301,6 +347,8 @@ func (e MessagesAnswerStopReason) Valid() bool {
 	case MessagesAnswerStopReasonMaxTokens:
 		return true
 	case MessagesAnswerStopReasonStopSequence:
+		return true
+	case MessagesAnswerStopReasonToolUse:
 		return true
 	default:
 		return false
@@ -316,6 +364,57 @@ const (
 func (e MessagesAnswerType) Valid() bool {
 	switch e {
 	case MessagesAnswerTypeMessage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesBlockType.
+const (
+	MessagesBlockTypeRedactedThinking MessagesBlockType = "redacted_thinking"
+	MessagesBlockTypeText             MessagesBlockType = "text"
+	MessagesBlockTypeThinking         MessagesBlockType = "thinking"
+	MessagesBlockTypeToolResult       MessagesBlockType = "tool_result"
+	MessagesBlockTypeToolUse          MessagesBlockType = "tool_use"
+)
+
+// Valid indicates whether the value is a known member of the MessagesBlockType enum.
+func (e MessagesBlockType) Valid() bool {
+	switch e {
+	case MessagesBlockTypeRedactedThinking:
+		return true
+	case MessagesBlockTypeText:
+		return true
+	case MessagesBlockTypeThinking:
+		return true
+	case MessagesBlockTypeToolResult:
+		return true
+	case MessagesBlockTypeToolUse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesChoiceType.
+const (
+	MessagesChoiceTypeAny  MessagesChoiceType = "any"
+	MessagesChoiceTypeAuto MessagesChoiceType = "auto"
+	MessagesChoiceTypeNone MessagesChoiceType = "none"
+	MessagesChoiceTypeTool MessagesChoiceType = "tool"
+)
+
+// Valid indicates whether the value is a known member of the MessagesChoiceType enum.
+func (e MessagesChoiceType) Valid() bool {
+	switch e {
+	case MessagesChoiceTypeAny:
+		return true
+	case MessagesChoiceTypeAuto:
+		return true
+	case MessagesChoiceTypeNone:
+		return true
+	case MessagesChoiceTypeTool:
 		return true
 	default:
 		return false
@@ -412,6 +511,54 @@ func (e MessagesFailureType) Valid() bool {
 	}
 }
 
+// Defines values for MessagesFormatType.
+const (
+	MessagesFormatTypeJsonSchema MessagesFormatType = "json_schema"
+)
+
+// Valid indicates whether the value is a known member of the MessagesFormatType enum.
+func (e MessagesFormatType) Valid() bool {
+	switch e {
+	case MessagesFormatTypeJsonSchema:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesInputPieceType.
+const (
+	MessagesInputPieceTypeInputJsonDelta MessagesInputPieceType = "input_json_delta"
+)
+
+// Valid indicates whether the value is a known member of the MessagesInputPieceType enum.
+func (e MessagesInputPieceType) Valid() bool {
+	switch e {
+	case MessagesInputPieceTypeInputJsonDelta:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MessagesPartType.
+const (
+	MessagesPartTypeText    MessagesPartType = "text"
+	MessagesPartTypeToolUse MessagesPartType = "tool_use"
+)
+
+// Valid indicates whether the value is a known member of the MessagesPartType enum.
+func (e MessagesPartType) Valid() bool {
+	switch e {
+	case MessagesPartTypeText:
+		return true
+	case MessagesPartTypeToolUse:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MessagesPieceType.
 const (
 	MessagesPieceTypeTextDelta MessagesPieceType = "text_delta"
@@ -432,6 +579,7 @@ const (
 	MessagesStopEndTurn      MessagesStop = "end_turn"
 	MessagesStopMaxTokens    MessagesStop = "max_tokens"
 	MessagesStopStopSequence MessagesStop = "stop_sequence"
+	MessagesStopToolUse      MessagesStop = "tool_use"
 )
 
 // Valid indicates whether the value is a known member of the MessagesStop enum.
@@ -443,20 +591,25 @@ func (e MessagesStop) Valid() bool {
 		return true
 	case MessagesStopStopSequence:
 		return true
+	case MessagesStopToolUse:
+		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for MessagesTextType.
+// Defines values for MessagesToolType.
 const (
-	MessagesTextTypeText MessagesTextType = "text"
+	MessagesToolTypeCustom      MessagesToolType = "custom"
+	MessagesToolTypeLessThannil MessagesToolType = "<nil>"
 )
 
-// Valid indicates whether the value is a known member of the MessagesTextType enum.
-func (e MessagesTextType) Valid() bool {
+// Valid indicates whether the value is a known member of the MessagesToolType enum.
+func (e MessagesToolType) Valid() bool {
 	switch e {
-	case MessagesTextTypeText:
+	case MessagesToolTypeCustom:
+		return true
+	case MessagesToolTypeLessThannil:
 		return true
 	default:
 		return false
@@ -590,6 +743,7 @@ func (e OllamaSaidRole) Valid() bool {
 const (
 	OllamaShownCapabilitiesCompletion OllamaShownCapabilities = "completion"
 	OllamaShownCapabilitiesThinking   OllamaShownCapabilities = "thinking"
+	OllamaShownCapabilitiesTools      OllamaShownCapabilities = "tools"
 )
 
 // Valid indicates whether the value is a known member of the OllamaShownCapabilities enum.
@@ -598,6 +752,8 @@ func (e OllamaShownCapabilities) Valid() bool {
 	case OllamaShownCapabilitiesCompletion:
 		return true
 	case OllamaShownCapabilitiesThinking:
+		return true
+	case OllamaShownCapabilitiesTools:
 		return true
 	default:
 		return false
@@ -670,6 +826,27 @@ func (e ReachState) Valid() bool {
 	case ReachStateUnknown:
 		return true
 	case ReachStateUnreachable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseFormatType.
+const (
+	ResponseFormatTypeJsonObject ResponseFormatType = "json_object"
+	ResponseFormatTypeJsonSchema ResponseFormatType = "json_schema"
+	ResponseFormatTypeText       ResponseFormatType = "text"
+)
+
+// Valid indicates whether the value is a known member of the ResponseFormatType enum.
+func (e ResponseFormatType) Valid() bool {
+	switch e {
+	case ResponseFormatTypeJsonObject:
+		return true
+	case ResponseFormatTypeJsonSchema:
+		return true
+	case ResponseFormatTypeText:
 		return true
 	default:
 		return false
@@ -973,6 +1150,21 @@ func (e SwarmEventKind) Valid() bool {
 	}
 }
 
+// Defines values for ToolType.
+const (
+	ToolTypeFunction ToolType = "function"
+)
+
+// Valid indicates whether the value is a known member of the ToolType enum.
+func (e ToolType) Valid() bool {
+	switch e {
+	case ToolTypeFunction:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolCallType.
 const (
 	ToolCallTypeFunction ToolCallType = "function"
@@ -1065,17 +1257,17 @@ type AnswerOptions struct {
 	// GuidanceScale Refused: a second session without the prompt is not computed.
 	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
 
-	// GuidedChoice Refused.
-	GuidedChoice interface{} `json:"guided_choice,omitempty"`
+	// GuidedChoice Extension: the answer is one of these texts.
+	GuidedChoice []string `json:"guided_choice,omitempty"`
 
 	// GuidedGrammar Refused.
 	GuidedGrammar interface{} `json:"guided_grammar,omitempty"`
 
-	// GuidedJson Refused.
-	GuidedJson interface{} `json:"guided_json,omitempty"`
+	// GuidedJson Extension: a JSON Schema, or a text that spells one, by which the answer is valid; see ResponseFormat.
+	GuidedJson RawJSON `json:"guided_json,omitempty"`
 
-	// GuidedRegex Refused.
-	GuidedRegex interface{} `json:"guided_regex,omitempty"`
+	// GuidedRegex Extension: a regular expression that matches the whole answer, as RE2 has them.
+	GuidedRegex *string `json:"guided_regex,omitempty"`
 
 	// IgnoreEos Extension: end tokens do not end the answer.
 	IgnoreEos *bool `json:"ignore_eos,omitempty"`
@@ -1283,14 +1475,32 @@ type CacheStatus struct {
 	Waiting     int   `json:"waiting"`
 }
 
+// CallPiece defines model for CallPiece.
+type CallPiece struct {
+	Function FunctionPiece `json:"function"`
+
+	// Id In the first piece of a call.
+	Id    *string `json:"id,omitempty"`
+	Index int     `json:"index"`
+
+	// Type In the first piece of a call.
+	Type *CallPieceType `json:"type,omitempty"`
+}
+
+// CallPieceType In the first piece of a call.
+type CallPieceType string
+
 // ChatAnswer defines model for ChatAnswer.
 type ChatAnswer struct {
-	Content string `json:"content"`
+	// Content null where it only calls.
+	Content      *string           `json:"content"`
+	FunctionCall *MadeFunctionCall `json:"function_call,omitempty"`
 
 	// ReasoningContent Extension: what a model thought before, where its template knows <think>. Its tokens are among those of logprobs, and count.
 	ReasoningContent *string        `json:"reasoning_content,omitempty"`
 	Refusal          *string        `json:"refusal"`
 	Role             ChatAnswerRole `json:"role"`
+	ToolCalls        []MadeCall     `json:"tool_calls,omitempty"`
 }
 
 // ChatAnswerRole defines model for ChatAnswer.Role.
@@ -1350,11 +1560,13 @@ type ChatCompletionObject string
 
 // ChatDelta defines model for ChatDelta.
 type ChatDelta struct {
-	Content *string `json:"content,omitempty"`
+	Content      *string        `json:"content,omitempty"`
+	FunctionCall *FunctionPiece `json:"function_call,omitempty"`
 
 	// ReasoningContent Extension: a piece of the thought, which comes before content.
 	ReasoningContent *string        `json:"reasoning_content,omitempty"`
 	Role             *ChatDeltaRole `json:"role,omitempty"`
+	ToolCalls        []CallPiece    `json:"tool_calls,omitempty"`
 }
 
 // ChatDeltaRole defines model for ChatDelta.Role.
@@ -1369,19 +1581,22 @@ type ChatLogprobs struct {
 // ChatMessage defines model for ChatMessage.
 type ChatMessage struct {
 	// Content Text, or text parts that are joined. Other parts are refused.
-	Content *Content `json:"content,omitempty"`
+	Content      *Content      `json:"content,omitempty"`
+	FunctionCall *FunctionCall `json:"function_call,omitempty"`
 
 	// Name Of the tool that answers; ignored for others.
 	Name *string `json:"name,omitempty"`
 
 	// ReasoningContent Extension: what the assistant thought.
-	ReasoningContent *string         `json:"reasoning_content,omitempty"`
-	Role             ChatMessageRole `json:"role"`
-	ToolCallId       *string         `json:"tool_call_id,omitempty"`
-	ToolCalls        []ToolCall      `json:"tool_calls,omitempty"`
+	ReasoningContent *string `json:"reasoning_content,omitempty"`
+
+	// Role function is the older name of tool.
+	Role       ChatMessageRole `json:"role"`
+	ToolCallId *string         `json:"tool_call_id,omitempty"`
+	ToolCalls  []ToolCall      `json:"tool_calls,omitempty"`
 }
 
-// ChatMessageRole defines model for ChatMessage.Role.
+// ChatMessageRole function is the older name of tool.
 type ChatMessageRole string
 
 // ChatRequest defines model for ChatRequest.
@@ -1458,11 +1673,11 @@ type ChatRequest struct {
 	// FrequencyPenalty -2 to 2, taken from the logit of a token for each time that the answer has it.
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 
-	// FunctionCall Anything but none and auto is refused.
-	FunctionCall interface{} `json:"function_call,omitempty"`
+	// FunctionCall The older form of tool_choice: none, auto or {name}.
+	FunctionCall RawJSON `json:"function_call,omitempty"`
 
-	// Functions Only empty is supported.
-	Functions []map[string]interface{} `json:"functions,omitempty"`
+	// Functions The older form of tools: the answer has a function_call.
+	Functions RawJSON `json:"functions,omitempty"`
 
 	// Grammar Refused.
 	Grammar interface{} `json:"grammar,omitempty"`
@@ -1470,17 +1685,17 @@ type ChatRequest struct {
 	// GuidanceScale Refused: a second session without the prompt is not computed.
 	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
 
-	// GuidedChoice Refused.
-	GuidedChoice interface{} `json:"guided_choice,omitempty"`
+	// GuidedChoice Extension: the answer is one of these texts.
+	GuidedChoice []string `json:"guided_choice,omitempty"`
 
 	// GuidedGrammar Refused.
 	GuidedGrammar interface{} `json:"guided_grammar,omitempty"`
 
-	// GuidedJson Refused.
-	GuidedJson interface{} `json:"guided_json,omitempty"`
+	// GuidedJson Extension: a JSON Schema, or a text that spells one, by which the answer is valid; see ResponseFormat.
+	GuidedJson RawJSON `json:"guided_json,omitempty"`
 
-	// GuidedRegex Refused.
-	GuidedRegex interface{} `json:"guided_regex,omitempty"`
+	// GuidedRegex Extension: a regular expression that matches the whole answer, as RE2 has them.
+	GuidedRegex *string `json:"guided_regex,omitempty"`
 
 	// IgnoreEos Extension: end tokens do not end the answer.
 	IgnoreEos *bool `json:"ignore_eos,omitempty"`
@@ -1551,8 +1766,8 @@ type ChatRequest struct {
 	// OutputScores Refused: use logprobs.
 	OutputScores interface{} `json:"output_scores,omitempty"`
 
-	// ParallelToolCalls Ignored: calls are not parsed.
-	ParallelToolCalls interface{} `json:"parallel_tool_calls,omitempty"`
+	// ParallelToolCalls Whether an answer that has to be a call may have several; true by default. With auto it is the model's affair.
+	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"`
 
 	// PenaltyAlpha Refused: contrastive search needs hidden states of each candidate.
 	PenaltyAlpha interface{} `json:"penalty_alpha,omitempty"`
@@ -1582,8 +1797,13 @@ type ChatRequest struct {
 	RenormalizeLogits interface{} `json:"renormalize_logits,omitempty"`
 
 	// RepetitionPenalty 0.01 to 100; 1, the default, for none.
-	RepetitionPenalty *float64        `json:"repetition_penalty,omitempty"`
-	ResponseFormat    *ResponseFormat `json:"response_format,omitempty"`
+	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
+
+	// ResponseFormat What the answer is: any text, a JSON object, or a JSON value that is valid by a schema, whether strict or not. Only tokens that
+	// keep to it are drawn. Properties come in the order of the schema; where it does not speak of additionalProperties, an object
+	// that declares properties has no others. Keywords of JSON Schema that cannot be kept are refused by name. An answer that
+	// max_tokens cuts off is not whole. Not with num_beams or ignore_eos.
+	ResponseFormat *ResponseFormat `json:"response_format,omitempty"`
 
 	// ReturnTokenIds Extension: each choice carries token_ids.
 	ReturnTokenIds *bool `json:"return_token_ids,omitempty"`
@@ -1627,10 +1847,10 @@ type ChatRequest struct {
 	// TokenHealing Refused: the prompt stays as it is.
 	TokenHealing interface{} `json:"token_healing,omitempty"`
 
-	// ToolChoice auto by default; none leaves the tools out, anything else is refused.
-	ToolChoice interface{} `json:"tool_choice,omitempty"`
+	// ToolChoice auto by default: the model decides. none leaves the tools out. required and a named function ({type: function, function: {name}}) have the answer be a call whose arguments are valid by the function's parameters; strict is kept there alone.
+	ToolChoice RawJSON `json:"tool_choice,omitempty"`
 
-	// Tools Go to the model's template as they are; a template that knows no tools is an error. What the model answers stays text: calls are not parsed.
+	// Tools Functions, as Tool has them. They go to the model's template as they are; where that knows no tools, the model is told of them in the system's text. Calls are recognised by the format of the model's family, and what only looks like one stays text.
 	Tools RawJSON `json:"tools,omitempty"`
 
 	// TopH Extension: 0 (all, the default) to 1.
@@ -1779,17 +1999,17 @@ type CompletionRequest struct {
 	// GuidanceScale Refused: a second session without the prompt is not computed.
 	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
 
-	// GuidedChoice Refused.
-	GuidedChoice interface{} `json:"guided_choice,omitempty"`
+	// GuidedChoice Extension: the answer is one of these texts.
+	GuidedChoice []string `json:"guided_choice,omitempty"`
 
 	// GuidedGrammar Refused.
 	GuidedGrammar interface{} `json:"guided_grammar,omitempty"`
 
-	// GuidedJson Refused.
-	GuidedJson interface{} `json:"guided_json,omitempty"`
+	// GuidedJson Extension: a JSON Schema, or a text that spells one, by which the answer is valid; see ResponseFormat.
+	GuidedJson RawJSON `json:"guided_json,omitempty"`
 
-	// GuidedRegex Refused.
-	GuidedRegex interface{} `json:"guided_regex,omitempty"`
+	// GuidedRegex Extension: a regular expression that matches the whole answer, as RE2 has them.
+	GuidedRegex *string `json:"guided_regex,omitempty"`
 
 	// IgnoreEos Extension: end tokens do not end the answer.
 	IgnoreEos *bool `json:"ignore_eos,omitempty"`
@@ -2020,11 +2240,30 @@ type FinishReason string
 // Flag A boolean, 0 or 1, or one of these as a string.
 type Flag = any
 
+// Function defines model for Function.
+type Function struct {
+	Description *string `json:"description,omitempty"`
+	Name        string  `json:"name"`
+
+	// Parameters A JSON Schema.
+	Parameters RawJSON `json:"parameters,omitempty"`
+	Strict     *bool   `json:"strict,omitempty"`
+}
+
 // FunctionCall defines model for FunctionCall.
 type FunctionCall struct {
 	// Arguments An object, or a text that spells one. Absent, null or a blank text is an empty object; anything else goes to the template as the text that it is.
 	Arguments RawJSON `json:"arguments,omitempty"`
 	Name      string  `json:"name"`
+}
+
+// FunctionPiece defines model for FunctionPiece.
+type FunctionPiece struct {
+	// Arguments A piece of them.
+	Arguments *string `json:"arguments,omitempty"`
+
+	// Name In the first piece of a call.
+	Name *string `json:"name,omitempty"`
 }
 
 // GenerateRequest defines model for GenerateRequest.
@@ -2313,6 +2552,23 @@ type LogLevelBody struct {
 	Level LogLevel `json:"level"`
 }
 
+// MadeCall defines model for MadeCall.
+type MadeCall struct {
+	Function MadeFunctionCall `json:"function"`
+	Id       string           `json:"id"`
+	Type     MadeCallType     `json:"type"`
+}
+
+// MadeCallType defines model for MadeCall.Type.
+type MadeCallType string
+
+// MadeFunctionCall defines model for MadeFunctionCall.
+type MadeFunctionCall struct {
+	// Arguments JSON, as the model wrote it.
+	Arguments string `json:"arguments"`
+	Name      string `json:"name"`
+}
+
 // Manifest defines model for Manifest.
 type Manifest struct {
 	Blocks int `json:"blocks"`
@@ -2341,8 +2597,8 @@ type Manifest struct {
 
 // MessagesAnswer defines model for MessagesAnswer.
 type MessagesAnswer struct {
-	// Content One block; in message_start none.
-	Content []MessagesText     `json:"content"`
+	// Content In message_start none.
+	Content []MessagesPart     `json:"content"`
 	Id      string             `json:"id"`
 	Model   string             `json:"model"`
 	Role    MessagesAnswerRole `json:"role"`
@@ -2365,6 +2621,41 @@ type MessagesAnswerStopReason string
 // MessagesAnswerType defines model for MessagesAnswer.Type.
 type MessagesAnswerType string
 
+// MessagesBlock defines model for MessagesBlock.
+type MessagesBlock struct {
+	// Content Text, or text parts that are joined. Other parts are refused.
+	Content *Content `json:"content,omitempty"`
+	Id      *string  `json:"id,omitempty"`
+
+	// Input Of tool_use.
+	Input RawJSON `json:"input,omitempty"`
+
+	// IsError Ignored: models read it in the text.
+	IsError   interface{}       `json:"is_error,omitempty"`
+	Name      *string           `json:"name,omitempty"`
+	Text      *string           `json:"text,omitempty"`
+	ToolUseId *string           `json:"tool_use_id,omitempty"`
+	Type      MessagesBlockType `json:"type"`
+}
+
+// MessagesBlockType defines model for MessagesBlock.Type.
+type MessagesBlockType string
+
+// MessagesBlocks A text, or blocks of text, of tool_use and of tool_result. Thinking is left out; other blocks are refused.
+type MessagesBlocks = Blocks
+
+// MessagesChoice See tool_choice of ChatRequest; any is its required.
+type MessagesChoice struct {
+	DisableParallelToolUse *bool `json:"disable_parallel_tool_use,omitempty"`
+
+	// Name Of the tool.
+	Name *string            `json:"name,omitempty"`
+	Type MessagesChoiceType `json:"type"`
+}
+
+// MessagesChoiceType defines model for MessagesChoice.Type.
+type MessagesChoiceType string
+
 // MessagesDelta A piece of a block's text, or in message_delta how the answer ended.
 type MessagesDelta = any
 
@@ -2385,7 +2676,7 @@ type MessagesErrorType string
 
 // MessagesEvent The data of an event; its type is the event's name too.
 type MessagesEvent struct {
-	ContentBlock *MessagesText `json:"content_block,omitempty"`
+	ContentBlock *MessagesPart `json:"content_block,omitempty"`
 
 	// Delta A piece of a block's text, or in message_delta how the answer ended.
 	Delta *MessagesDelta `json:"delta,omitempty"`
@@ -2411,6 +2702,50 @@ type MessagesFailure struct {
 
 // MessagesFailureType defines model for MessagesFailure.Type.
 type MessagesFailureType string
+
+// MessagesFormat See ResponseFormat.
+type MessagesFormat struct {
+	Schema RawJSON            `json:"schema,omitempty"`
+	Type   MessagesFormatType `json:"type"`
+}
+
+// MessagesFormatType defines model for MessagesFormat.Type.
+type MessagesFormatType string
+
+// MessagesInputPiece defines model for MessagesInputPiece.
+type MessagesInputPiece struct {
+	PartialJson string                 `json:"partial_json"`
+	Type        MessagesInputPieceType `json:"type"`
+}
+
+// MessagesInputPieceType defines model for MessagesInputPiece.Type.
+type MessagesInputPieceType string
+
+// MessagesOutput defines model for MessagesOutput.
+type MessagesOutput struct {
+	// Effort Ignored: models of a swarm do not know it.
+	Effort interface{} `json:"effort,omitempty"`
+
+	// Format See ResponseFormat.
+	Format *MessagesFormat `json:"format,omitempty"`
+}
+
+// MessagesPart defines model for MessagesPart.
+type MessagesPart struct {
+	// Id Of tool_use.
+	Id *string `json:"id,omitempty"`
+
+	// Input Of tool_use, an object: what the model wrote, or {arguments: TEXT} where that is none.
+	Input RawJSON `json:"input,omitempty"`
+
+	// Name Of tool_use.
+	Name *string          `json:"name,omitempty"`
+	Text *string          `json:"text,omitempty"`
+	Type MessagesPartType `json:"type"`
+}
+
+// MessagesPartType defines model for MessagesPart.Type.
+type MessagesPartType string
 
 // MessagesPiece defines model for MessagesPiece.
 type MessagesPiece struct {
@@ -2439,23 +2774,19 @@ type MessagesPrompt struct {
 	Messages []MessagesTurn `json:"messages"`
 
 	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
-	Model *string `json:"model,omitempty"`
+	Model        *string         `json:"model,omitempty"`
+	OutputConfig *MessagesOutput `json:"output_config,omitempty"`
 
-	// OutputConfig Refused unless empty.
-	OutputConfig interface{} `json:"output_config,omitempty"`
-
-	// OutputFormat Refused.
-	OutputFormat interface{} `json:"output_format,omitempty"`
+	// OutputFormat See ResponseFormat.
+	OutputFormat *MessagesFormat `json:"output_format,omitempty"`
 
 	// System Text, or text parts that are joined. Other parts are refused.
 	System   *Content          `json:"system,omitempty"`
 	Thinking *MessagesThinking `json:"thinking,omitempty"`
 
-	// ToolChoice Refused.
-	ToolChoice interface{} `json:"tool_choice,omitempty"`
-
-	// Tools Refused unless empty.
-	Tools interface{} `json:"tools,omitempty"`
+	// ToolChoice See tool_choice of ChatRequest; any is its required.
+	ToolChoice *MessagesChoice `json:"tool_choice,omitempty"`
+	Tools      []MessagesTool  `json:"tools,omitempty"`
 }
 
 // MessagesRequest defines model for MessagesRequest.
@@ -2483,13 +2814,11 @@ type MessagesRequest struct {
 	Metadata interface{} `json:"metadata,omitempty"`
 
 	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
-	Model *string `json:"model,omitempty"`
+	Model        *string         `json:"model,omitempty"`
+	OutputConfig *MessagesOutput `json:"output_config,omitempty"`
 
-	// OutputConfig Refused unless empty.
-	OutputConfig interface{} `json:"output_config,omitempty"`
-
-	// OutputFormat Refused.
-	OutputFormat interface{} `json:"output_format,omitempty"`
+	// OutputFormat See ResponseFormat.
+	OutputFormat *MessagesFormat `json:"output_format,omitempty"`
 
 	// ServiceTier Ignored.
 	ServiceTier interface{} `json:"service_tier,omitempty"`
@@ -2508,11 +2837,9 @@ type MessagesRequest struct {
 	Temperature *float64          `json:"temperature,omitempty"`
 	Thinking    *MessagesThinking `json:"thinking,omitempty"`
 
-	// ToolChoice Refused.
-	ToolChoice interface{} `json:"tool_choice,omitempty"`
-
-	// Tools Refused unless empty.
-	Tools interface{} `json:"tools,omitempty"`
+	// ToolChoice See tool_choice of ChatRequest; any is its required.
+	ToolChoice *MessagesChoice `json:"tool_choice,omitempty"`
+	Tools      []MessagesTool  `json:"tools,omitempty"`
 
 	// TopK 0 or -1 for all, the default.
 	TopK *int `json:"top_k,omitempty"`
@@ -2527,25 +2854,31 @@ type MessagesRequest struct {
 // MessagesStop defines model for MessagesStop.
 type MessagesStop string
 
-// MessagesText defines model for MessagesText.
-type MessagesText struct {
-	Text string           `json:"text"`
-	Type MessagesTextType `json:"type"`
-}
-
-// MessagesTextType defines model for MessagesText.Type.
-type MessagesTextType string
-
 // MessagesThinking defines model for MessagesThinking.
 type MessagesThinking struct {
 	// Type Only disabled is supported.
 	Type string `json:"type"`
 }
 
+// MessagesTool defines model for MessagesTool.
+type MessagesTool struct {
+	Description *string `json:"description,omitempty"`
+
+	// InputSchema A JSON Schema.
+	InputSchema RawJSON `json:"input_schema,omitempty"`
+	Name        string  `json:"name"`
+
+	// Type Tools of Anthropic's own are refused.
+	Type *MessagesToolType `json:"type,omitempty"`
+}
+
+// MessagesToolType Tools of Anthropic's own are refused.
+type MessagesToolType string
+
 // MessagesTurn defines model for MessagesTurn.
 type MessagesTurn struct {
-	// Content Text, or text parts that are joined. Other parts are refused.
-	Content Content          `json:"content"`
+	// Content A text, or blocks of text, of tool_use and of tool_result. Thinking is left out; other blocks are refused.
+	Content MessagesBlocks   `json:"content"`
 	Role    MessagesTurnRole `json:"role"`
 }
 
@@ -2607,6 +2940,21 @@ type ModelStatus struct {
 
 	// Verdict The state as a sentence.
 	Verdict string `json:"verdict"`
+}
+
+// NamedSchema defines model for NamedSchema.
+type NamedSchema struct {
+	// Description Ignored.
+	Description *string `json:"description,omitempty"`
+
+	// Name Ignored.
+	Name *string `json:"name,omitempty"`
+
+	// Schema A JSON Schema of at most 128 KiB; any object if absent.
+	Schema RawJSON `json:"schema,omitempty"`
+
+	// Strict Ignored: it is always kept.
+	Strict *bool `json:"strict,omitempty"`
 }
 
 // NodeStatus defines model for NodeStatus.
@@ -2696,8 +3044,8 @@ type OllamaAnswerDoneReason string
 
 // OllamaAsk defines model for OllamaAsk.
 type OllamaAsk struct {
-	// Format Refused unless empty.
-	Format interface{} `json:"format,omitempty"`
+	// Format json for any object, or a JSON Schema; see ResponseFormat.
+	Format RawJSON `json:"format,omitempty"`
 
 	// KeepAlive Ignored: servers hold their blocks.
 	KeepAlive interface{} `json:"keep_alive,omitempty"`
@@ -2724,10 +3072,16 @@ type OllamaAsk struct {
 	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
 }
 
+// OllamaCall defines model for OllamaCall.
+type OllamaCall struct {
+	Function OllamaFunction `json:"function"`
+	Id       *string        `json:"id,omitempty"`
+}
+
 // OllamaChatRequest defines model for OllamaChatRequest.
 type OllamaChatRequest struct {
-	// Format Refused unless empty.
-	Format interface{} `json:"format,omitempty"`
+	// Format json for any object, or a JSON Schema; see ResponseFormat.
+	Format RawJSON `json:"format,omitempty"`
 
 	// KeepAlive Ignored: servers hold their blocks.
 	KeepAlive interface{} `json:"keep_alive,omitempty"`
@@ -2748,8 +3102,8 @@ type OllamaChatRequest struct {
 	// Think true, false or a text for how much, for a model that thinks; by default as its template has it. What it thinks is in `thinking`.
 	Think RawJSON `json:"think,omitempty"`
 
-	// Tools Refused unless empty: calls are not parsed.
-	Tools interface{} `json:"tools,omitempty"`
+	// Tools As Tool has them; see tools of ChatRequest.
+	Tools RawJSON `json:"tools,omitempty"`
 
 	// TopLogprobs Ignored without logprobs.
 	TopLogprobs interface{} `json:"top_logprobs,omitempty"`
@@ -2779,13 +3133,21 @@ type OllamaFailure struct {
 	Error string `json:"error"`
 }
 
+// OllamaFunction defines model for OllamaFunction.
+type OllamaFunction struct {
+	// Arguments An object: what the model wrote, or {arguments: TEXT} where that is none.
+	Arguments RawJSON `json:"arguments"`
+	Index     *int    `json:"index,omitempty"`
+	Name      string  `json:"name"`
+}
+
 // OllamaGenerateRequest defines model for OllamaGenerateRequest.
 type OllamaGenerateRequest struct {
 	// Context Refused unless empty: use /api/chat for conversations.
 	Context interface{} `json:"context,omitempty"`
 
-	// Format Refused unless empty.
-	Format interface{} `json:"format,omitempty"`
+	// Format json for any object, or a JSON Schema; see ResponseFormat.
+	Format RawJSON `json:"format,omitempty"`
 
 	// Images Refused unless empty.
 	Images interface{} `json:"images,omitempty"`
@@ -2961,9 +3323,10 @@ type OllamaOptions struct {
 
 // OllamaSaid defines model for OllamaSaid.
 type OllamaSaid struct {
-	Content  string         `json:"content"`
-	Role     OllamaSaidRole `json:"role"`
-	Thinking *string        `json:"thinking,omitempty"`
+	Content   string         `json:"content"`
+	Role      OllamaSaidRole `json:"role"`
+	Thinking  *string        `json:"thinking,omitempty"`
+	ToolCalls []OllamaCall   `json:"tool_calls,omitempty"`
 }
 
 // OllamaSaidRole defines model for OllamaSaid.Role.
@@ -3149,11 +3512,17 @@ type RebalanceRequest struct {
 	DryRun *bool `json:"dry_run,omitempty"`
 }
 
-// ResponseFormat defines model for ResponseFormat.
+// ResponseFormat What the answer is: any text, a JSON object, or a JSON value that is valid by a schema, whether strict or not. Only tokens that
+// keep to it are drawn. Properties come in the order of the schema; where it does not speak of additionalProperties, an object
+// that declares properties has no others. Keywords of JSON Schema that cannot be kept are refused by name. An answer that
+// max_tokens cuts off is not whole. Not with num_beams or ignore_eos.
 type ResponseFormat struct {
-	// Type Only text is supported.
-	Type string `json:"type"`
+	JsonSchema *NamedSchema       `json:"json_schema,omitempty"`
+	Type       ResponseFormatType `json:"type"`
 }
+
+// ResponseFormatType defines model for ResponseFormat.Type.
+type ResponseFormatType string
 
 // RouteHop defines model for RouteHop.
 type RouteHop struct {
@@ -3751,6 +4120,15 @@ type Tokenized struct {
 	TokenStrs   []string `json:"token_strs,omitempty"`
 	Tokens      []int32  `json:"tokens"`
 }
+
+// Tool defines model for Tool.
+type Tool struct {
+	Function Function `json:"function"`
+	Type     ToolType `json:"type"`
+}
+
+// ToolType defines model for Tool.Type.
+type ToolType string
 
 // ToolCall defines model for ToolCall.
 type ToolCall struct {

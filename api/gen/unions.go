@@ -52,6 +52,19 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// Blocks are what a turn of Anthropic's Messages holds (schema MessagesBlocks).
+type Blocks []MessagesBlock
+
+// UnmarshalJSON takes a string, an array of blocks or null.
+func (l *Blocks) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*l = Blocks{{Type: MessagesBlockTypeText, Text: &one}}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]MessagesBlock)(l))
+}
+
 // IDs are token ids; JSON does not tell 2 from 2.0 (schema DetokenizeRequest).
 type IDs []int32
 

@@ -16,11 +16,20 @@ func (a Dialect) OllamaChat(w http.ResponseWriter, r *http.Request, params gen.O
 		a.fail(w, r, err)
 		return
 	}
-	prompt := func(e api.Engine, x client.ChatExtras) ([]int32, error) { return chatPrompt(e, req.Messages, x) }
+	prompt := func(e api.Engine, x client.ChatExtras, form *api.AnswerForm) (*api.Talk, error) {
+		var tools *api.Tools
+		if !absent(req.Tools) && string(req.Tools) != "[]" {
+			var err error
+			if tools, err = offered(req.Tools); err != nil {
+				return nil, err
+			}
+		}
+		return a.Converse(e, conversation(req.Messages), x, tools, form)
+	}
 	if len(req.Messages) == 0 {
 		prompt = nil
 	}
-	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, params.XRequestTimeout, req.WhorlVerify, params.XWhorlVerify}
+	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, req.Format, params.XRequestTimeout, req.WhorlVerify, params.XWhorlVerify}
 	if err := a.answer(w, r, &c, "messages", prompt); err != nil {
 		a.fail(w, r, err)
 	}
@@ -33,11 +42,13 @@ func (a Dialect) OllamaGenerate(w http.ResponseWriter, r *http.Request, params g
 		a.fail(w, r, err)
 		return
 	}
-	prompt := func(e api.Engine, x client.ChatExtras) ([]int32, error) { return textPrompt(e, &req, x) }
+	prompt := func(e api.Engine, x client.ChatExtras, form *api.AnswerForm) (*api.Talk, error) {
+		return a.textTalk(e, &req, x, form)
+	}
 	if api.Value(req.Prompt, "") == "" {
 		prompt = nil
 	}
-	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, params.XRequestTimeout, req.WhorlVerify, params.XWhorlVerify}
+	c := common{api.Value(req.Model, ""), api.Value(req.Stream, true), req.Options, req.Think, req.Format, params.XRequestTimeout, req.WhorlVerify, params.XWhorlVerify}
 	if err := a.answer(w, r, &c, "prompt", prompt); err != nil {
 		a.fail(w, r, err)
 	}
@@ -49,6 +60,7 @@ type common struct {
 	stream  bool
 	options gen.RawJSON
 	think   gen.RawJSON
+	format  gen.RawJSON
 	timeout *string
 	verify  *int
 	// The same as a header; the field wins.
@@ -57,7 +69,7 @@ type common struct {
 
 // answer runs a request and replies. prompt is nil if there is nothing to answer; param is its
 // field. An error is returned if nothing was replied yet.
-func (a Dialect) answer(w http.ResponseWriter, r *http.Request, c *common, param string, prompt func(api.Engine, client.ChatExtras) ([]int32, error)) error {
+func (a Dialect) answer(w http.ResponseWriter, r *http.Request, c *common, param string, prompt func(api.Engine, client.ChatExtras, *api.AnswerForm) (*api.Talk, error)) error {
 	begun := time.Now()
 	o, unknown, err := a.readOptions(c.options)
 	if err != nil {
@@ -80,11 +92,15 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, c *common, param
 	if err != nil {
 		return err
 	}
-	ids, err := prompt(e, extras)
+	form, err := formOf(c.format)
 	if err != nil {
 		return err
 	}
-	ask, err := a.ask(e, ids, param, &o)
+	talk, err := prompt(e, extras, form)
+	if err != nil {
+		return err
+	}
+	ask, err := a.ask(e, talk, param, &o)
 	if err != nil {
 		return err
 	}
@@ -100,7 +116,7 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, c *common, param
 	if err != nil {
 		return err
 	}
-	s.split = api.NewSplitter(e, ids)
+	s.reader = talk.Reader()
 	if c.stream {
 		return a.Tell(ctx, r, turns, a.LineStream(w), s)
 	}
@@ -108,18 +124,22 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, c *common, param
 	if err != nil {
 		return err
 	}
-	thought, said := s.split.Push(results[0].Text)
-	restThought, restSaid := s.split.Flush()
-	api.Reply(w, s.last(thought+restThought, said+restSaid, results[0]))
+	said := s.reader.Whole(results[0].Text)
+	last := s.last(said.Thought, said.Text, results[0])
+	for _, call := range said.Calls {
+		last.Message.ToolCalls = append(last.Message.ToolCalls, made(call))
+	}
+	api.Reply(w, last)
 	return nil
 }
 
 // story writes one answer, whole or streamed.
 type story struct {
-	model string
-	chat  bool // else a text
-	begun time.Time
-	split api.Splitter
+	model  string
+	chat   bool // else a text
+	begun  time.Time
+	reader *api.Reader
+	calls  []api.CallPart // streamed, each told once it is whole
 }
 
 // piece is a part of the answer.
@@ -156,21 +176,48 @@ func (s *story) last(thought, said string, r client.Result) gen.OllamaAnswer {
 func (s *story) Begin(*api.EventStream) {}
 
 // Hear sends a piece of the answer, or its end; an empty one where nothing came for a while, so
-// that the connection stays.
+// that the connection stays. Calls are told whole, as Ollama does.
 func (s *story) Hear(out *api.EventStream, e api.Event) {
 	switch {
 	case e.Delta != nil:
-		if thought, said := s.split.Push(e.Delta.Text); thought != "" || said != "" {
-			out.Line(s.piece(thought, said))
-		}
+		s.tell(out, s.reader.Push(e.Delta.Text))
 	case e.Result != nil:
-		if thought, said := s.split.Flush(); thought != "" || said != "" {
-			out.Line(s.piece(thought, said))
-		}
+		s.tell(out, s.reader.Flush())
+		s.called(out)
 		out.Line(s.last("", "", *e.Result))
 	default:
 		out.Line(s.piece("", ""))
 	}
+}
+
+func (s *story) tell(out *api.EventStream, parts []api.Part) {
+	for _, p := range parts {
+		switch {
+		case p.Call == nil:
+			s.called(out)
+			out.Line(s.piece(p.Thought, p.Text))
+		case p.Call.Name != "":
+			s.called(out)
+			s.calls = append(s.calls, *p.Call)
+		default:
+			s.calls[len(s.calls)-1].Arguments += p.Call.Arguments
+		}
+	}
+}
+
+// called tells the calls that are whole.
+func (s *story) called(out *api.EventStream) {
+	for _, c := range s.calls {
+		line := s.piece("", "")
+		line.Message.ToolCalls = []gen.OllamaCall{made(c)}
+		out.Line(line)
+	}
+	s.calls = nil
+}
+
+// made is a call as Ollama has it.
+func made(c api.CallPart) gen.OllamaCall {
+	return gen.OllamaCall{Id: &c.ID, Function: gen.OllamaFunction{Index: &c.Index, Name: c.Name, Arguments: api.Object(c.Arguments)}}
 }
 
 // End sends nothing: the last piece said so.

@@ -43,7 +43,7 @@ func (a Dialect) OllamaShow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := e.Model()
-	out := gen.OllamaShown{ModifiedAt: m.Created.UTC(), Details: details(m), Capabilities: []gen.OllamaShownCapabilities{gen.OllamaShownCapabilitiesCompletion}, ModelInfo: gen.OllamaInfo{
+	out := gen.OllamaShown{ModifiedAt: m.Created.UTC(), Details: details(m), Capabilities: []gen.OllamaShownCapabilities{gen.OllamaShownCapabilitiesCompletion, gen.OllamaShownCapabilitiesTools}, ModelInfo: gen.OllamaInfo{
 		GeneralArchitecture: "whorl", GeneralBasename: m.Name, WhorlBlockCount: m.Manifest.Blocks, WhorlEmbeddingLength: m.Manifest.Hidden,
 		WhorlContextLength: e.Room(r.Context(), client.SessionOptions{}), WhorlVocabSize: m.Vocab,
 	}}

@@ -8,6 +8,7 @@ import (
 	"whorl/api"
 	"whorl/api/gen"
 	"whorl/client"
+	"whorl/client/grammar"
 	"whorl/client/sample"
 )
 
@@ -45,11 +46,12 @@ func (a Dialect) readOptions(raw json.RawMessage) (o options, unknown []string, 
 }
 
 // ask makes a request of a prompt and options.
-func (a Dialect) ask(e api.Engine, prompt []int32, param string, o *options) (api.Ask, error) {
+func (a Dialect) ask(e api.Engine, talk *api.Talk, param string, o *options) (api.Ask, error) {
 	q := api.Ask{
-		Engine: e, Prompts: [][]int32{prompt}, Param: param, Answers: 1, Tokens: o.NumPredict, Default: a.Limits.AnswerTokens,
+		Engine: e, Param: param, Answers: 1, Tokens: o.NumPredict, Default: a.Limits.AnswerTokens,
 		Request: client.Request{TopLogprobs: -1, Stop: o.Stop},
 	}
+	talk.Put(&q)
 	if slices.Contains(o.Stop, "") {
 		return q, api.Invalid("stop", "stop holds an empty text")
 	}
@@ -99,8 +101,33 @@ func think(e api.Engine, raw json.RawMessage) (client.ChatExtras, error) {
 	return client.ChatExtras{Vars: vars}, nil
 }
 
-// chatPrompt puts a conversation through the model's template.
-func chatPrompt(e api.Engine, in []gen.OllamaMessage, x client.ChatExtras) ([]int32, error) {
+// absent tells whether a field says nothing.
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// formOf is the form that the field format asks for, nil for anything.
+func formOf(raw json.RawMessage) (*api.AnswerForm, error) {
+	var word string
+	switch {
+	case absent(raw):
+		return nil, nil
+	case json.Unmarshal(raw, &word) != nil:
+		return &api.AnswerForm{Param: "format", Spec: grammar.Spec{Schema: raw}}, nil
+	case word == "":
+		return nil, nil
+	case word == "json":
+		return &api.AnswerForm{Param: "format", Spec: grammar.Spec{Object: true}}, nil
+	}
+	return nil, api.Invalid("format", "format is %q: want json or a JSON Schema", api.Clip(word))
+}
+
+// offered are the tools that an answer may call.
+func offered(list json.RawMessage) (*api.Tools, error) {
+	tools, err := api.ReadTools("tools", list)
+	return &api.Tools{Param: "tools", List: list, Offered: tools, Several: true}, err
+}
+
+// conversation is a conversation as templates get it.
+func conversation(in []gen.OllamaMessage) []gen.ChatMessage {
 	var out []gen.ChatMessage
 	for _, m := range in {
 		c := gen.ChatMessage{Role: gen.ChatMessageRole(m.Role), ReasoningContent: m.Thinking, ToolCalls: m.ToolCalls, Name: m.ToolName}
@@ -110,18 +137,18 @@ func chatPrompt(e api.Engine, in []gen.OllamaMessage, x client.ChatExtras) ([]in
 		}
 		out = append(out, c)
 	}
-	return api.EncodeMessages(e, out, x)
+	return out
 }
 
-// textPrompt is a text alone: as the user's turn, or raw as it is.
-func textPrompt(e api.Engine, req *gen.OllamaGenerateRequest, x client.ChatExtras) ([]int32, error) {
+// textTalk is a text alone: as the user's turn, or raw as it is.
+func (a Dialect) textTalk(e api.Engine, req *gen.OllamaGenerateRequest, x client.ChatExtras, form *api.AnswerForm) (*api.Talk, error) {
 	text := api.Value(req.Prompt, "")
 	if api.Value(req.Raw, false) {
 		ids, err := e.Encode(text, true)
 		if err != nil {
 			return nil, api.EncodeError(e, "prompt", err)
 		}
-		return ids, nil
+		return api.Raw(e, ids, form)
 	}
 	var out []gen.ChatMessage
 	for _, m := range []struct {
@@ -132,5 +159,5 @@ func textPrompt(e api.Engine, req *gen.OllamaGenerateRequest, x client.ChatExtra
 			out = append(out, gen.ChatMessage{Role: m.role, Content: &m.text})
 		}
 	}
-	return api.EncodeMessages(e, out, x)
+	return a.Converse(e, out, x, nil, form)
 }

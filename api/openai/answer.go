@@ -12,7 +12,7 @@ import (
 type shape interface {
 	whole(results []client.Result) any
 	begin() []any // before all others
-	delta(index int, d client.Delta) any
+	delta(index int, d client.Delta) []any
 	finish(index int, r client.Result) []any
 	end() []any // after all others
 }
@@ -62,7 +62,7 @@ func (t teller) Begin(out *api.EventStream) { sendAll(out, t.begin()) }
 func (t teller) Hear(out *api.EventStream, e api.Event) {
 	switch {
 	case e.Delta != nil:
-		out.Send(t.delta(e.Choice, *e.Delta))
+		sendAll(out, t.delta(e.Choice, *e.Delta))
 	case e.Result != nil:
 		sendAll(out, t.finish(e.Choice, *e.Result))
 	default:

@@ -18,40 +18,61 @@ func (a Dialect) CreateChatCompletion(w http.ResponseWriter, r *http.Request, pa
 		a.fail(w, r, err)
 		return
 	}
-	ask, err := a.chatAsk(&req, &o)
+	q, err := a.chatAsk(&req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
-	a.answer(w, r, &o, ask, newChat(newEnvelope("chatcmpl-", &ask, &o)))
+	a.answer(w, r, &o, q.Ask, newChat(newEnvelope("chatcmpl-", &q.Ask, &o), q))
+}
+
+// chatAsk is a request for answers to a conversation.
+type chatAsk struct {
+	api.Ask
+	talk *api.Talk
+	old  bool // calls are of functions, not tools
 }
 
 // chatAsk reads what a request asks for.
-func (a Dialect) chatAsk(req *gen.ChatRequest, o *options) (api.Ask, error) {
-	if err := chatSupported(req); err != nil {
-		return api.Ask{}, err
+func (a Dialect) chatAsk(req *gen.ChatRequest, o *options) (q chatAsk, err error) {
+	for _, m := range req.Modalities {
+		if m != "text" {
+			return q, api.Unsupported("modalities", "the modality %q is not supported: only text is", api.Clip(m))
+		}
+	}
+	tools, err := offered(req)
+	if err != nil {
+		return q, err
+	}
+	form, err := formOf(req.ResponseFormat)
+	if err != nil {
+		return q, err
+	}
+	if form, err = o.guide.with(form); err != nil {
+		return q, err
 	}
 	e, err := a.Engine(o.Model)
 	if err != nil {
-		return api.Ask{}, err
+		return q, err
 	}
-	ask, err := o.ask(e)
-	if err != nil {
-		return ask, err
+	if q.Ask, err = o.ask(e); err != nil {
+		return q, err
 	}
-	ask.Param, ask.Default = "messages", a.Limits.AnswerTokens
+	q.old, q.Param, q.Default = tools.old, "messages", a.Limits.AnswerTokens
 	if api.Value(req.Logprobs, false) {
-		ask.Request.TopLogprobs = api.Value(req.TopLogprobs, 0)
+		q.Request.TopLogprobs = api.Value(req.TopLogprobs, 0)
 	} else if api.Value(req.TopLogprobs, 0) > 0 {
-		return ask, api.Invalid("top_logprobs", "top_logprobs needs logprobs: true")
+		return q, api.Invalid("top_logprobs", "top_logprobs needs logprobs: true")
 	}
-	ids, err := chatPrompt(e, req)
-	ask.Prompts = [][]int32{ids}
-	return ask, err
+	if q.talk, err = a.Converse(e, req.Messages, chatExtras(req), tools.Tools, form); err != nil {
+		return q, err
+	}
+	q.talk.Put(&q.Ask)
+	return q, nil
 }
 
-// chatPrompt puts a conversation through the model's template.
-func chatPrompt(e api.Engine, req *gen.ChatRequest) ([]int32, error) {
+// chatExtras are what a template is given beside the conversation and the tools.
+func chatExtras(req *gen.ChatRequest) client.ChatExtras {
 	extras := client.ChatExtras{Vars: req.ChatTemplateKwargs}
 	if req.ReasoningEffort != nil {
 		if extras.Vars = maps.Clone(extras.Vars); extras.Vars == nil {
@@ -61,58 +82,26 @@ func chatPrompt(e api.Engine, req *gen.ChatRequest) ([]int32, error) {
 			extras.Vars["reasoning_effort"], _ = json.Marshal(*req.ReasoningEffort)
 		}
 	}
-	if req.ToolChoice != "none" {
-		extras.Tools = tools(req.Tools)
-	}
-	return api.EncodeMessages(e, req.Messages, extras)
-}
-
-// tools are the tools of a request, nil for none: templates tell an empty list from that.
-func tools(given json.RawMessage) json.RawMessage {
-	var list []json.RawMessage
-	if json.Unmarshal(given, &list) != nil || len(list) == 0 {
-		return nil
-	}
-	return given
-}
-
-// chatSupported refuses what would have to be ignored in silence.
-func chatSupported(req *gen.ChatRequest) error {
-	none := func(v any) bool { s, ok := v.(string); return v == nil || ok && (s == "none" || s == "auto") }
-	switch {
-	case !none(req.ToolChoice):
-		return api.Unsupported("tool_choice", "tool_choice is not supported")
-	case len(req.Functions) > 0 && req.FunctionCall != "none":
-		return api.Unsupported("functions", "functions are not supported")
-	case !none(req.FunctionCall):
-		return api.Unsupported("function_call", "function_call is not supported")
-	case req.ResponseFormat != nil && req.ResponseFormat.Type != "text":
-		return api.Unsupported("response_format", "response_format %q is not supported: only text is", api.Clip(req.ResponseFormat.Type))
-	}
-	for _, m := range req.Modalities {
-		if m != "text" {
-			return api.Unsupported("modalities", "the modality %q is not supported: only text is", api.Clip(m))
-		}
-	}
-	return nil
+	return extras
 }
 
 // chat shapes answers of the chat route.
 type chat struct {
 	envelope
+	old     bool         // calls are of functions
 	answers []chatAnswer // by choice
 }
 
 // chatAnswer is how far an answer was streamed.
 type chatAnswer struct {
-	api.Splitter
+	*api.Reader
 	told bool // some of it was
 }
 
-func newChat(e envelope) *chat {
-	c := &chat{e, make([]chatAnswer, e.choices())}
+func newChat(e envelope, q chatAsk) *chat {
+	c := &chat{e, q.old, make([]chatAnswer, e.choices())}
 	for i := range c.answers {
-		c.answers[i].Splitter = api.NewSplitter(e.engine, e.prompts[i/e.n])
+		c.answers[i].Reader = q.talk.Reader()
 	}
 	return c
 }
@@ -130,20 +119,46 @@ func (c *chat) whole(results []client.Result) any {
 	}
 	for i, r := range results {
 		c.count(i, r.IDs)
-		split := c.answers[i].Splitter
-		thought, said := split.Push(r.Text)
-		restThought, restSaid := split.Flush()
-		message := gen.ChatAnswer{Role: gen.ChatAnswerRoleAssistant, Content: said + restSaid}
-		if thought += restThought; thought != "" {
-			message.ReasoningContent = &thought
-		}
 		out.Choices = append(out.Choices, gen.ChatChoice{
-			Index: i, Message: message, FinishReason: finishReason(r.Finish),
+			Index: i, Message: c.message(c.answers[i].Whole(r.Text)), FinishReason: c.reason(i, r.Finish),
 			Logprobs: chatLogprobs(c.engine, r.Logprobs, true), TokenIds: c.tokenIDs(r.IDs), PromptTokenIds: c.promptIDs(i),
 		})
 	}
 	out.Usage = c.sum()
 	return out
+}
+
+// message is a whole answer.
+func (c *chat) message(said api.Said) gen.ChatAnswer {
+	out := gen.ChatAnswer{Role: gen.ChatAnswerRoleAssistant, Content: &said.Text}
+	if said.Thought != "" {
+		out.ReasoningContent = &said.Thought
+	}
+	if len(said.Calls) > 0 && said.Text == "" {
+		out.Content = nil
+	}
+	for _, call := range said.Calls {
+		f := gen.MadeFunctionCall{Name: call.Name, Arguments: call.Arguments}
+		if c.old { // one at most
+			if out.FunctionCall == nil {
+				out.FunctionCall = &f
+			}
+			continue
+		}
+		out.ToolCalls = append(out.ToolCalls, gen.MadeCall{Id: call.ID, Type: gen.MadeCallTypeFunction, Function: f})
+	}
+	return out
+}
+
+// reason is why an answer ended, once it was read.
+func (c *chat) reason(index int, f client.Finish) gen.FinishReason {
+	switch {
+	case f == client.FinishLength || c.answers[index].Calls() == 0:
+		return finishReason(f)
+	case c.old:
+		return gen.FinishReasonFunctionCall
+	}
+	return gen.FinishReasonToolCalls
 }
 
 func (c *chat) chunk(choices ...gen.ChatChunkChoice) gen.ChatChunk {
@@ -164,38 +179,69 @@ func (c *chat) begin() []any {
 	return out
 }
 
-func (c *chat) delta(index int, d client.Delta) any {
-	answer := &c.answers[index]
-	thought, said := answer.Push(d.Text)
-	return c.piece(index, thought, said, d)
+func (c *chat) delta(index int, d client.Delta) []any {
+	return c.pieces(index, c.answers[index].Push(d.Text), d)
 }
 
-// piece is a chunk of an answer's text and ids; nil if there is nothing to tell.
-func (c *chat) piece(index int, thought, said string, d client.Delta) any {
-	if thought == "" && said == "" && !c.ids && d.Logprobs == nil {
-		return nil
+// pieces are the chunks of an answer's parts; the first one has what is known of its ids, and
+// stands alone where there are no parts but something is to be told.
+func (c *chat) pieces(index int, parts []api.Part, d client.Delta) (out []any) {
+	if len(parts) == 0 {
+		if !c.ids && d.Logprobs == nil {
+			return nil
+		}
+		parts = []api.Part{{}}
 	}
 	answer := &c.answers[index]
-	delta := gen.ChatDelta{}
-	if thought != "" {
-		delta.ReasoningContent = &thought
+	for i, p := range parts {
+		choice := gen.ChatChunkChoice{Index: index, Delta: c.piece(p)}
+		if i == 0 {
+			choice.Logprobs = chatLogprobs(c.engine, d.Logprobs, !answer.told)
+			choice.TokenIds = c.tokenIDs(d.IDs)
+		}
+		answer.told = true
+		if p.Call != nil && c.old && p.Call.Index > 0 && choice.Logprobs == nil && choice.TokenIds == nil {
+			continue // there was one already
+		}
+		out = append(out, c.chunk(choice))
 	}
-	if said != "" || thought == "" {
-		delta.Content = &said
+	return out
+}
+
+// piece is a part as a delta.
+func (c *chat) piece(p api.Part) gen.ChatDelta {
+	switch {
+	case p.Call == nil && p.Thought != "":
+		return gen.ChatDelta{ReasoningContent: &p.Thought}
+	case p.Call == nil:
+		return gen.ChatDelta{Content: &p.Text}
 	}
-	lps := chatLogprobs(c.engine, d.Logprobs, !answer.told)
-	answer.told = true
-	return c.chunk(gen.ChatChunkChoice{Index: index, Delta: delta, Logprobs: lps, TokenIds: c.tokenIDs(d.IDs)})
+	f := gen.FunctionPiece{Arguments: &p.Call.Arguments}
+	if p.Call.Name != "" {
+		f.Name = &p.Call.Name
+	}
+	if c.old {
+		if p.Call.Index > 0 {
+			return gen.ChatDelta{}
+		}
+		return gen.ChatDelta{FunctionCall: &f}
+	}
+	call := gen.CallPiece{Index: p.Call.Index, Function: f}
+	if p.Call.ID != "" {
+		kind := gen.CallPieceTypeFunction
+		call.Id, call.Type = &p.Call.ID, &kind
+	}
+	return gen.ChatDelta{ToolCalls: []gen.CallPiece{call}}
 }
 
 func (c *chat) finish(index int, r client.Result) []any {
 	c.count(index, r.IDs)
-	reason := gen.ChatChunkChoiceFinishReason(finishReason(r.Finish))
-	end := c.chunk(gen.ChatChunkChoice{Index: index, FinishReason: &reason})
-	if thought, said := c.answers[index].Flush(); thought != "" || said != "" { // what was held back
-		return []any{c.piece(index, thought, said, client.Delta{}), end}
+	var out []any
+	if rest := c.answers[index].Flush(); len(rest) > 0 {
+		out = c.pieces(index, rest, client.Delta{})
 	}
-	return []any{end}
+	reason := gen.ChatChunkChoiceFinishReason(c.reason(index, r.Finish))
+	return append(out, c.chunk(gen.ChatChunkChoice{Index: index, FinishReason: &reason}))
 }
 
 func (c *chat) end() []any {

@@ -42,12 +42,19 @@ func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask,
 	case api.Value(req.BestOf, o.N) != o.N:
 		return api.Ask{}, api.Unsupported("best_of", "best_of is not supported beside n")
 	}
+	form, err := o.guide.with(nil)
+	if err != nil {
+		return api.Ask{}, err
+	}
 	e, err := a.Engine(o.Model)
 	if err != nil {
 		return api.Ask{}, err
 	}
 	ask, err := o.ask(e)
 	if err != nil {
+		return ask, err
+	}
+	if ask.Request.Grammar, err = api.Compile(e, form); err != nil {
 		return ask, err
 	}
 	ask.Param, ask.Default, ask.Request.TopLogprobs = "prompt", completionTokens, api.Value(req.Logprobs, -1)
@@ -107,7 +114,7 @@ func (c *completion) whole(results []client.Result) any {
 
 func (c *completion) begin() []any { return nil }
 
-func (c *completion) delta(index int, d client.Delta) any {
+func (c *completion) delta(index int, d client.Delta) []any {
 	if d.Text == "" && !c.ids && d.Logprobs == nil {
 		return nil
 	}
@@ -116,7 +123,7 @@ func (c *completion) delta(index int, d client.Delta) any {
 	if d.Echo {
 		c.behind[index] = utf8.RuneCountInString(d.Text)
 	}
-	return c.object(gen.CompletionChoice{Index: index, Text: d.Text, Logprobs: lps.CompletionLogprobs, TokenIds: c.tokenIDs(d.IDs)})
+	return []any{c.object(gen.CompletionChoice{Index: index, Text: d.Text, Logprobs: lps.CompletionLogprobs, TokenIds: c.tokenIDs(d.IDs)})}
 }
 
 func (c *completion) finish(index int, r client.Result) []any {

@@ -32,6 +32,7 @@ type options struct {
 	ReturnTokenIDs      bool               `json:"return_token_ids"`
 	Timeout             *float64           `json:"timeout"` // seconds
 	Verify              *int               `json:"whorl_verify"`
+	guide
 
 	timeoutHeader, verifyHeader *string
 }

@@ -41,7 +41,11 @@ func (a Dialect) tokens(req *gen.TokenizeRequest) (api.Engine, []int32, error) {
 	case (req.Prompt == nil) == (req.Messages == nil):
 		return nil, nil, api.Invalid("prompt", "give either prompt or messages")
 	case req.Messages != nil:
-		ids, err := api.EncodeMessages(e, req.Messages, client.ChatExtras{Tools: tools(req.Tools), Vars: req.ChatTemplateKwargs})
+		extras := client.ChatExtras{Vars: req.ChatTemplateKwargs}
+		if !emptyList(req.Tools) {
+			extras.Tools = req.Tools
+		}
+		ids, err := api.EncodeMessages(e, req.Messages, extras)
 		return e, ids, err
 	}
 	ids, err := e.Encode(*req.Prompt, api.Value(req.AddSpecialTokens, true))

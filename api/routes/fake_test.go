@@ -51,6 +51,7 @@ type fakeEngine struct {
 	room     int           // positions that servers hold; 0 for as many as the model takes
 	thinks   bool          // as a template that knows <think>
 	says     string        // what it answers, if not letters
+	template string        // source of its template, which tells how it calls tools
 	step     chan struct{} // if not nil, each token waits for one
 
 	mu     sync.Mutex // guards below
@@ -111,6 +112,10 @@ func (e *fakeEngine) EncodeChat(ms []client.Message, x client.ChatExtras) ([]int
 }
 
 func (e *fakeEngine) Thinks() bool { return e.thinks }
+
+func (e *fakeEngine) EncodeMarks(text string) ([]int32, error) { return e.Encode(text, false) }
+
+func (e *fakeEngine) Template() string { return e.template }
 
 func (e *fakeEngine) Decode(ids []int32) string {
 	var sb strings.Builder
@@ -214,6 +219,7 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 			}
 		}
 	}
+	form := begunForm(r)
 	for len(res.IDs) < r.MaxNewTokens {
 		if err := s.wait(ctx); err != nil {
 			if len(res.IDs) > 0 && swarm.CodeOf(err) == swarm.CodeCancelled {
@@ -228,6 +234,9 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 		id := s.next()
 		if s.e.eosAfter > 0 && len(res.IDs) == s.e.eosAfter {
 			id = fakeEOS
+		}
+		if form != nil {
+			id = formed(form, id)
 		}
 		s.ids = append(s.ids, id)
 		res.IDs = append(res.IDs, id)

@@ -90,7 +90,7 @@ func TestRoom(t *testing.T) {
 func TestWholeNumbers(t *testing.T) {
 	b := newBench(t, nil)
 	for path, body := range map[string]string{
-		"/v1/chat/completions": `{"messages":[{"role":"user","content":"a"}],"max_tokens":2.0,"n":1.0,"top_k":1e1,"seed":7.0,"logprobs":true,"top_logprobs":1.0,"min_tokens":1.0,"no_repeat_ngram_size":0.0,"num_beams":1.0,"tools":[{"x":2.0}]}`,
+		"/v1/chat/completions": `{"messages":[{"role":"user","content":"a"}],"max_tokens":2.0,"n":1.0,"top_k":1e1,"seed":7.0,"logprobs":true,"top_logprobs":1.0,"min_tokens":1.0,"no_repeat_ngram_size":0.0,"num_beams":1.0,"tools":[{"type":"function","function":{"name":"f"},"x":2.0}]}`,
 		"/v1/completions":      `{"prompt":[1.0,97],"max_completion_tokens":2.0,"best_of":1.0,"logprobs":1.0}`,
 		"/api/v1/generate":     `{"inputs":"a","max_new_tokens":2.0,"seed":7.0,"top_k":3.0}`,
 	} {

@@ -50,7 +50,7 @@ func TestMessages(t *testing.T) {
 			b.engine.eosAfter = 4
 		}
 		got, prompt := message(t, b, c.body)
-		if prompt != c.prompt || len(got.Content) != 1 || got.Content[0].Text != c.text || *got.StopReason != c.reason || api.Value(got.StopSequence, "") != c.stop {
+		if prompt != c.prompt || len(got.Content) != 1 || *got.Content[0].Text != c.text || *got.StopReason != c.reason || api.Value(got.StopSequence, "") != c.stop {
 			t.Errorf("%s: prompt %q, answer %+v", c.name, prompt, got)
 		}
 		if got.Usage.InputTokens != len(c.prompt)+1 || got.Usage.OutputTokens != usedTokens(c.text, c.reason) {
@@ -96,12 +96,12 @@ func TestMessagesRefused(t *testing.T) {
 		{`{"max_tokens":1}`, "messages is missing"},
 		{`{"max_tokens":0,` + say + `}`, "max_tokens is 0"},
 		{`{"max_tokens":1,"messages":[]}`, "messages"},
-		{`{"max_tokens":1,` + say + `,"tools":[{"name":"f","input_schema":{}}]}`, "tools is not supported"},
-		{`{"max_tokens":1,` + say + `,"tool_choice":{"type":"any"}}`, "tool_choice is not supported"},
+		{`{"max_tokens":1,` + say + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`, "tools.0.type"},
+		{`{"max_tokens":1,` + say + `,"tool_choice":{"type":"any"}}`, "there are no tools"},
 		{`{"max_tokens":1,` + say + `,"thinking":{"type":"enabled","budget_tokens":1024}}`, `thinking of type "enabled" is not supported`},
-		{`{"max_tokens":1,` + say + `,"output_config":{"format":{}}}`, "output_config is not supported"},
+		{`{"max_tokens":1,` + say + `,"output_config":{"format":{}}}`, "output_config.format.type is missing"},
 		{`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{}}]}]}`, `messages.0.content.0.type is "image"`},
-		{`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, `messages.0.content.0.type is "tool_result"`},
+		{`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]}]}`, `messages.0.content.0`},
 		{`{"max_tokens":1,"messages":[{"role":"system","content":"m"}]}`, `messages.0.role is "system"`},
 		{`{"max_tokens":1,"messages":[{"role":"user","content":"m"},{"role":"assistant","content":"So"}]}`, "messages.1.role"},
 		{`{"max_tokens":1,` + say + `,"temperature":-1}`, "temperature is -1"},
@@ -190,7 +190,7 @@ func TestMessagesPing(t *testing.T) {
 			b.engine.step <- struct{}{}
 		}()
 		names, _ := events(t, b, `{"max_tokens":1,"stream":true,"messages":[{"role":"user","content":"m"}]}`)
-		if got := strings.Join(names, " "); got != "message_start content_block_start ping ping content_block_delta content_block_stop message_delta message_stop" {
+		if got := strings.Join(names, " "); got != "message_start ping ping content_block_start content_block_delta content_block_stop message_delta message_stop" {
 			t.Error(got)
 		}
 	})
@@ -212,7 +212,7 @@ func TestMessagesThoughts(t *testing.T) {
 			}
 		} else {
 			got, prompt := message(t, b, body+`}`)
-			text = got.Content[0].Text
+			text = *got.Content[0].Text
 			if !strings.HasPrefix(prompt, "<enable_thinking>false\n") || got.Usage.OutputTokens != len(b.engine.says)+1 {
 				t.Errorf("prompt %q, usage %+v", prompt, got.Usage)
 			}
@@ -246,5 +246,50 @@ func TestAPIKey(t *testing.T) {
 	}
 	if w := do(b.api.Public(), "GET", "/v1/models", "", "X-Api-Key: "+token); w.Code != 200 {
 		t.Errorf("models: status %d", w.Code)
+	}
+}
+
+// Tools, calls and what tools answered reach the template as in a chat; a call is a block, plain
+// and streamed.
+func TestMessagesTools(t *testing.T) {
+	b := newBench(t, nil)
+	b.engine.template, b.engine.room = "<tool_call>", 4000
+	b.engine.says = "Well.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"
+	const body = `{"max_tokens":200,"tools":[{"name":"f","description":"d","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"k"},` +
+		`{"role":"assistant","content":[{"type":"text","text":"l"},{"type":"tool_use","id":"t1","name":"f","input":{"a":2}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"7"}]},{"type":"text","text":"m"}]}]`
+	got, prompt := message(t, b, body+`}`)
+	const want = `<tools>[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}]` + "\n<u>k\n" +
+		`<a>l[{"id":"t1","type":"function","function":{"name":"f","arguments":{"a":2}}}]` + "\n<t>7t1\n<u>m\n<a>"
+	if prompt != want || *got.StopReason != "tool_use" || len(got.Content) != 2 || *got.Content[0].Text != "Well." || *got.Content[1].Name != "f" || string(got.Content[1].Input) != `{"a":1}` {
+		t.Errorf("prompt %q, answer %s", prompt, jsonOf(got))
+	}
+	names, data := events(t, b, body+`,"stream":true}`)
+	if got := strings.Join(names, " "); !strings.Contains(got, "content_block_stop content_block_start content_block_delta") || !strings.HasSuffix(got, "content_block_stop message_delta message_stop") {
+		t.Error(got)
+	}
+	arguments := ""
+	for _, d := range data {
+		var e struct {
+			Index int
+			Delta gen.MessagesInputPiece
+		}
+		json.Unmarshal([]byte(d), &e)
+		if arguments += e.Delta.PartialJson; e.Delta.PartialJson != "" && e.Index != 1 {
+			t.Errorf("%s", d)
+		}
+	}
+	if arguments != `{"a": 1}` {
+		t.Errorf("arguments %q", arguments)
+	}
+	for choice, stop := range map[string]gen.MessagesAnswerStopReason{`{"type":"any"}`: "tool_use", `{"type":"tool","name":"f","disable_parallel_tool_use":true}`: "tool_use", `{"type":"none"}`: "end_turn"} {
+		b.engine.says = "x"
+		if got, _ := message(t, b, body+`,"tool_choice":`+choice+`}`); *got.StopReason != stop {
+			t.Errorf("%s: %s", choice, jsonOf(got))
+		}
+	}
+	b.engine.says = "x"
+	if got, _ := message(t, b, `{"max_tokens":9,"messages":[{"role":"user","content":"k"}],"output_config":{"format":{"type":"json_schema","schema":{"const":7}}}}`); *got.Content[0].Text != "7" {
+		t.Errorf("%s", jsonOf(got))
 	}
 }

@@ -107,9 +107,9 @@ func TestOllamaOptions(t *testing.T) {
 func TestOllamaRefused(t *testing.T) {
 	b := newBench(t, nil)
 	for _, c := range []struct{ path, body, names string }{
-		{"/api/chat", `"tools":[{}]`, "tools is not supported"},
-		{"/api/chat", `"format":"json"`, "format is not supported"},
-		{"/api/chat", `"format":{"type":"object"}`, "format is not supported"},
+		{"/api/chat", `"tools":[{}]`, "tools.0.type"},
+		{"/api/chat", `"format":"xml"`, "format is"},
+		{"/api/chat", `"format":{"type":"object","not":{}}`, "cannot be kept"},
 		{"/api/chat", `"logprobs":true`, "logprobs is not supported"},
 		{"/api/chat", `"think":true`, "knows no thinking"},
 		{"/api/chat", `"think":7`, "think"},
@@ -185,7 +185,7 @@ func TestOllamaModels(t *testing.T) {
 	b.engine.thinks = true
 	for _, c := range []struct{ method, path, body, has string }{
 		{"GET", "/api/tags", "", `"model":"org/toy","modified_at":"2025-06-15T15:06:40Z","name":"org/toy","size":0`},
-		{"POST", "/api/show", `{"name":"org/toy"}`, `"capabilities":["completion","thinking"]`},
+		{"POST", "/api/show", `{"name":"org/toy"}`, `"capabilities":["completion","tools","thinking"]`},
 		{"POST", "/api/show", `{"model":"org/toy"}`, `"general.architecture":"whorl","general.basename":"org/toy","whorl.block_count":8,"whorl.context_length":256`},
 		{"GET", "/api/version", "", `{"version":"0.1"}`},
 	} {
@@ -214,5 +214,40 @@ func TestOllamaOff(t *testing.T) {
 	on := newBench(t, nil)
 	if w := do(on.api.Admin(), "GET", "/api/tags", ""); w.Code != 404 {
 		t.Errorf("admin: status %d: %s", w.Code, w.Body)
+	}
+}
+
+// Calls are told whole, plain and in a line of their own; format gives the answer a form.
+func TestOllamaTools(t *testing.T) {
+	b := newBench(t, nil)
+	b.engine.template, b.engine.room = "<tool_call>", 4000
+	b.engine.says = "Well.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"
+	const body = `{"messages":[{"role":"user","content":"m"}],"tools":[{"type":"function","function":{"name":"f"}}]`
+	w := do(b.api.Public(), "POST", "/api/chat", body+`,"stream":false}`)
+	conforms(t, b.doc, "POST", "/api/chat", w)
+	var plain gen.OllamaAnswer
+	if err := json.Unmarshal(w.Body.Bytes(), &plain); err != nil || plain.Message.Content != "Well." || len(plain.Message.ToolCalls) != 2 || string(plain.Message.ToolCalls[0].Function.Arguments) != `{"a":1}` {
+		t.Errorf("%v: %s", err, w.Body)
+	}
+	text, calls := "", 0
+	for line := range strings.Lines(do(b.api.Public(), "POST", "/api/chat", body+`}`).Body.String()) {
+		var piece gen.OllamaAnswer
+		if err := json.Unmarshal([]byte(line), &piece); err != nil {
+			t.Fatal(err)
+		}
+		text, calls = text+piece.Message.Content, calls+len(piece.Message.ToolCalls)
+	}
+	if text != "Well." || calls != 2 {
+		t.Errorf("streamed %q and %d calls", text, calls)
+	}
+	for format, want := range map[string]string{`"json"`: `{"a": 1}`, `{"const":"e"}`: `"e"`, `""`: "{\"a\": 1}"} {
+		b.engine.says = `{"a": 1}`
+		for _, path := range []string{"/api/chat", "/api/generate"} {
+			w := do(b.api.Public(), "POST", path, `{"prompt":"m","messages":[{"role":"user","content":"m"}],"stream":false,"format":`+format+`}`)
+			var got gen.OllamaAnswer
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || (got.Message != nil && got.Message.Content != want) || (got.Response != nil && *got.Response != want) {
+				t.Errorf("%s of %s: %v: %s", path, format, err, w.Body)
+			}
+		}
 	}
 }

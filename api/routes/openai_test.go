@@ -177,7 +177,7 @@ func TestSearchedChoices(t *testing.T) {
 	}
 	var chat gen.ChatCompletion
 	w = do(b.api.Public(), "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"n":3,"max_tokens":3,"num_beams":3}`)
-	if err := json.Unmarshal(w.Body.Bytes(), &chat); err != nil || len(chat.Choices) != 3 || len(chat.Choices[2].Message.Content) != 1 {
+	if err := json.Unmarshal(w.Body.Bytes(), &chat); err != nil || len(chat.Choices) != 3 || len(*chat.Choices[2].Message.Content) != 1 {
 		t.Errorf("%v: %s", err, w.Body)
 	}
 }
@@ -248,21 +248,32 @@ func TestBadValues(t *testing.T) {
 		{"chat/completions", `{"messages":[{"role":"system","content":"no template"}]}`, "messages", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"n":17`), "n", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"tools":{"type":"function"}`), "tools", "invalid_value", 400},
-		{"chat/completions", chat(`"tool_choice":"required","tools":[{}]`), "tool_choice", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"tool_choice":"required","tools":[{}]`), "tools.0.type", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"tool_choice":"required"`), "tool_choice", "invalid_value", 400},
+		{"chat/completions", chat(`"tool_choice":"perhaps","tools":[{}]`), "tool_choice", "invalid_value", 400},
+		{"chat/completions", chat(`"tools":[{"type":"function","function":{"name":""}}]`), "tools.0.function.name", "invalid_value", 400},
+		{"chat/completions", chat(`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`), "tools.1.function.name", "invalid_value", 400},
+		{"chat/completions", chat(`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"g"}}`), "tool_choice", "invalid_value", 400},
+		{"chat/completions", chat(`"tools":[{"type":"function","function":{"name":"f","parameters":{"not":{}}}}],"tool_choice":"required"`), "tools", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"tools":[{"type":"custom","custom":{"name":"f"}}]`), "tools.0.type", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"functions":[{"name":"f"}],"function_call":"required"`), "tool_choice", "invalid_value", 400},
+		{"chat/completions", chat(`"response_format":{"type":"json_schema"}`), "response_format.json_schema", "invalid_value", 400},
+		{"chat/completions", chat(`"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"array","uniqueItems":true}}}`), "response_format", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"response_format":{"type":"json_object"},"num_beams":2`), "num_beams", "invalid_value", 400},
+		{"chat/completions", chat(`"response_format":{"type":"json_object"},"ignore_eos":true`), "ignore_eos", "invalid_value", 400},
+		{"chat/completions", chat(`"response_format":{"type":"json_object"},"guided_regex":"a"`), "guided_regex", "unsupported_parameter", 400},
+		{"completions", `{"prompt":"a","guided_regex":"("}`, "guided_regex", "invalid_value", 400},
 		{"chat/completions", chat(`"chat_template_kwargs":[]`), "chat_template_kwargs", "invalid_value", 400},
 		{"chat/completions", chat(`"audio":{"voice":"x"}`), "audio", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"documents":[{"text":"x"}]`), "documents", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"add_generation_prompt":false`), "add_generation_prompt", "unsupported_parameter", 400},
-		{"completions", text(`"guided_regex":"a+"`), "guided_regex", "unsupported_parameter", 400},
 		{"completions", text(`"stop_token_ids":[1]`), "stop_token_ids", "unsupported_parameter", 400},
 		{"completions", text(`"max_tokens":2.5`), "max_tokens", "invalid_value", 400},
 		{"completions", text(`"seed":1e300`), "seed", "invalid_value", 400},
 		{"completions", `{"prompt":[1.5]}`, "prompt", "invalid_value", 400},
 		{"completions", "{\"prompt\":\"a\xff\"}", "", "invalid_value", 400},
 		{"chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"\xc3(\"}]}", "", "invalid_value", 400},
-		{"chat/completions", chat(`"tool_choice":{"type":"function"}`), "tool_choice", "unsupported_parameter", 400},
-		{"chat/completions", chat(`"functions":[{"name":"f"}]`), "functions", "unsupported_parameter", 400},
-		{"chat/completions", chat(`"response_format":{"type":"json_object"}`), "response_format", "unsupported_parameter", 400},
+		{"chat/completions", chat(`"tool_choice":{"type":"function"}`), "tool_choice", "invalid_value", 400},
 		{"chat/completions", chat(`"modalities":["audio"]`), "modalities", "unsupported_parameter", 400},
 		{"chat/completions", chat(`"top_logprobs":3`), "top_logprobs", "invalid_value", 400},
 		{"chat/completions", chat(`"max_completion_tokens":300,"max_tokens":1`), "messages", "context_length_exceeded", 400},

@@ -38,8 +38,8 @@ func TestReasoning(t *testing.T) {
 		if d := plain.Usage.CompletionTokensDetails; d != nil {
 			tokens = d.ReasoningTokens
 		}
-		if thought != c.thought || m.Content != c.content || tokens != c.tokens {
-			t.Errorf("%q: thought %q, content %q, %d tokens", c.says, thought, m.Content, tokens)
+		if thought != c.thought || *m.Content != c.content || tokens != c.tokens {
+			t.Errorf("%q: thought %q, content %q, %d tokens", c.says, thought, *m.Content, tokens)
 		}
 		thought, content, ids := "", "", 0
 		w = do(b.api.Public(), "POST", "/v1/chat/completions", body+`,"stream":true,"stream_options":{"include_usage":true}}`)

@@ -7,12 +7,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"whorl/api"
+	"whorl/api/calls"
 	"whorl/client"
 	"whorl/model"
 	"whorl/swarm"
@@ -214,6 +216,7 @@ type httpFlags struct {
 	verify                int
 	residual              string
 	ollama                bool
+	toolFormat            string
 	adminBusy             bool // --admin was not given: where its port is in use, a free one does
 }
 
@@ -234,6 +237,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.IntVar(&f.answers, "max-answers", def.Answers, "most answers to one prompt of a request (n)")
 	f.audit = trust.DefaultAuditRates().Steady
 	fs.BoolVar(&f.ollama, "ollama", false, "routes of Ollama's on --http too: /api/chat, /api/generate, /api/tags, /api/show, /api/version")
+	fs.StringVar(&f.toolFormat, "tool-format", "", "the format, by `NAME`, in which models call tools: "+strings.Join(calls.Names(), ", ")+"; default: what their chat templates tell")
 	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
 }
 

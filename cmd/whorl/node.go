@@ -123,7 +123,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 	a, err := routes.New(api.Config{
 		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
-		Ollama: hf.ollama, Verify: hf.verify,
+		Ollama: hf.ollama, Verify: hf.verify, ToolFormat: hf.toolFormat,
 		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},
 		Limits: api.Limits{Sockets: hf.userSockets, UserCache: hf.userCache, Answers: hf.answers},
 	})

@@ -1,0 +1,44 @@
+package routes
+
+import (
+	"whorl/client"
+	"whorl/client/grammar"
+)
+
+func (e *fakeEngine) Grammar(s grammar.Spec) (*grammar.Grammar, error) {
+	return grammar.Compile(s, grammar.NewVocabulary(fakeVocab, e.TokenBytes, []int32{fakeEOS}))
+}
+
+// begunForm is the beginning of an answer's form, nil for none.
+func begunForm(r client.Request) *grammar.Matcher {
+	if r.Grammar == nil {
+		return nil
+	}
+	m, err := r.Grammar.Start()
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// closers end what is open.
+const closers = "\"}]\x00"
+
+// formed is an id if a form lets it come, else what ends something, else the first that may.
+func formed(form *grammar.Matcher, id int32) int32 {
+	mask, err := form.Mask()
+	if err != nil {
+		panic(err)
+	}
+	for next := 0; !grammar.Admits(mask, id); next++ {
+		if id = int32(next); next < len(closers) {
+			id = int32(closers[next])
+		}
+	}
+	if id != fakeEOS {
+		if err := form.Accept(id); err != nil {
+			panic(err)
+		}
+	}
+	return id
+}
