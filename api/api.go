@@ -35,6 +35,8 @@ type Engine interface {
 	Thinks() bool
 	TokenText(id int32) string
 	TokenBytes(id int32, first bool) []byte
+	// Mean is the mean of the last hidden states of ids.
+	Mean(ctx context.Context, ids []int32) ([]float32, error)
 	Room(ctx context.Context, o client.SessionOptions) int
 	Open(ctx context.Context, o client.SessionOptions) (Session, error)
 }

@@ -20,6 +20,7 @@ const (
 	CodeNoToken         swarm.Code = "invalid_api_key"
 	CodeNotAvoided      swarm.Code = "not_avoided"
 	CodeNoRoute         swarm.Code = "unknown_url"
+	CodeNotStored       swarm.Code = "not_found"
 	CodeMethod          swarm.Code = "method_not_allowed"
 	CodeBodySize        swarm.Code = "body_too_large"
 	CodeMediaType       swarm.Code = "unsupported_media_type"
@@ -27,7 +28,7 @@ const (
 	CodeFrame           swarm.Code = "bad_message" // a WebSocket frame breaks the protocol
 	CodeQueueFull       swarm.Code = "queue_full"
 	CodeIdle            swarm.Code = "idle"
-	CodeNotFound        swarm.Code = "not_found"        // no such block, session or peer here
+	CodeNotFound        swarm.Code = "not_found"        // no such block, session, peer or response here
 	CodeNeedsRestart    swarm.Code = "requires_restart" // a setting that a running node cannot change
 	CodeChanged         swarm.Code = "changed"          // If-Match names another state
 	CodeKeyReused       swarm.Code = "idempotency_key_reused"

@@ -24,6 +24,11 @@ func checkPrompt(e Engine, room int, param string, prompt []int32, asked int) er
 	return nil
 }
 
+// CheckPrompt is the same for a prompt that gets no answer.
+func CheckPrompt(ctx context.Context, e Engine, param string, prompt []int32) error {
+	return checkPrompt(e, e.Room(ctx, client.SessionOptions{}), param, prompt, 0)
+}
+
 // CheckIDs refuses ids that a model does not have.
 func CheckIDs(e Engine, param string, ids []int32) error {
 	vocab := e.Model().Vocab

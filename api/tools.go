@@ -37,6 +37,64 @@ func ReadTools(field string, list json.RawMessage) ([]calls.Tool, error) {
 	return out, nil
 }
 
+// Named refuses the choice of a tool that is not there.
+func (tools *Tools) Named() error {
+	if tools.Only == "" {
+		return nil
+	}
+	for _, t := range tools.Offered {
+		if t.Name == tools.Only {
+			return nil
+		}
+	}
+	return Invalid("tool_choice", "tool_choice names %q, which is none of the tools", Clip(tools.Only))
+}
+
+// Choose reads whether an answer may or has to call, and what, as OpenAI's clients say it; old is
+// for the older form.
+func (tools *Tools) Choose(choice json.RawMessage, old bool) (none bool, err error) {
+	if Absent(choice) {
+		return false, nil
+	}
+	var word string
+	if json.Unmarshal(choice, &word) == nil {
+		switch word {
+		case "none":
+			return true, nil
+		case "auto":
+			return false, nil
+		case "required", "any":
+			if !old {
+				tools.Must = true
+				return false, nil
+			}
+		}
+		return false, Invalid("tool_choice", "tool_choice is %q: want none, auto, required or a function", Clip(word))
+	}
+	var one struct {
+		Type     string
+		Name     string
+		Function struct{ Name string }
+	}
+	if err := json.Unmarshal(choice, &one); err != nil {
+		return false, Invalid("tool_choice", "tool_choice is wrong: %w", err)
+	}
+	if one.Type != "" && one.Type != "function" {
+		return false, Unsupported("tool_choice", "tool_choice of type %q is not supported: only function is", Clip(one.Type))
+	}
+	if tools.Only = one.Function.Name; old || tools.Only == "" {
+		tools.Only = one.Name
+	}
+	if tools.Only == "" {
+		return false, Invalid("tool_choice", "tool_choice names no function")
+	}
+	tools.Must = true
+	return false, nil
+}
+
+// Absent tells whether a field says nothing.
+func Absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
 // ToolList writes tools in OpenAI's form, as templates get them.
 func ToolList(tools []calls.Tool) json.RawMessage {
 	type function struct { // in the order that models know

@@ -42,6 +42,9 @@ func (a *API) Hold(user string, e Engine, tokens int) (give func(), err error) {
 	return a.users.take(cacheOf{user, uid}, tokens, a.share(uid))
 }
 
+// UserOf names who sent a request: an address, or what one machine can have of IPv6.
+func UserOf(r *http.Request) string { return userOf(r) }
+
 // userOf names who sent a request.
 func userOf(r *http.Request) string {
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)

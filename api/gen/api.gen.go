@@ -214,6 +214,57 @@ func (e ContentPartType) Valid() bool {
 	}
 }
 
+// Defines values for EmbeddingObject.
+const (
+	EmbeddingObjectEmbedding EmbeddingObject = "embedding"
+)
+
+// Valid indicates whether the value is a known member of the EmbeddingObject enum.
+func (e EmbeddingObject) Valid() bool {
+	switch e {
+	case EmbeddingObjectEmbedding:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EmbeddingsObject.
+const (
+	EmbeddingsObjectList EmbeddingsObject = "list"
+)
+
+// Valid indicates whether the value is a known member of the EmbeddingsObject enum.
+func (e EmbeddingsObject) Valid() bool {
+	switch e {
+	case EmbeddingsObjectList:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EmbeddingsRequestEncodingFormat.
+const (
+	EmbeddingsRequestEncodingFormatBase64      EmbeddingsRequestEncodingFormat = "base64"
+	EmbeddingsRequestEncodingFormatFloat       EmbeddingsRequestEncodingFormat = "float"
+	EmbeddingsRequestEncodingFormatLessThannil EmbeddingsRequestEncodingFormat = "<nil>"
+)
+
+// Valid indicates whether the value is a known member of the EmbeddingsRequestEncodingFormat enum.
+func (e EmbeddingsRequestEncodingFormat) Valid() bool {
+	switch e {
+	case EmbeddingsRequestEncodingFormatBase64:
+		return true
+	case EmbeddingsRequestEncodingFormatFloat:
+		return true
+	case EmbeddingsRequestEncodingFormatLessThannil:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FinishReason.
 const (
 	FinishReasonFunctionCall FinishReason = "function_call"
@@ -832,6 +883,117 @@ func (e ReachState) Valid() bool {
 	}
 }
 
+// Defines values for ResponseObject.
+const (
+	ResponseObjectResponse ResponseObject = "response"
+)
+
+// Valid indicates whether the value is a known member of the ResponseObject enum.
+func (e ResponseObject) Valid() bool {
+	switch e {
+	case ResponseObjectResponse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseStatus.
+const (
+	ResponseStatusCompleted  ResponseStatus = "completed"
+	ResponseStatusFailed     ResponseStatus = "failed"
+	ResponseStatusInProgress ResponseStatus = "in_progress"
+	ResponseStatusIncomplete ResponseStatus = "incomplete"
+)
+
+// Valid indicates whether the value is a known member of the ResponseStatus enum.
+func (e ResponseStatus) Valid() bool {
+	switch e {
+	case ResponseStatusCompleted:
+		return true
+	case ResponseStatusFailed:
+		return true
+	case ResponseStatusInProgress:
+		return true
+	case ResponseStatusIncomplete:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseDeletedObject.
+const (
+	ResponseDeletedObjectResponse ResponseDeletedObject = "response"
+)
+
+// Valid indicates whether the value is a known member of the ResponseDeletedObject enum.
+func (e ResponseDeletedObject) Valid() bool {
+	switch e {
+	case ResponseDeletedObjectResponse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseEventType.
+const (
+	ResponseEventTypeResponseCompleted                  ResponseEventType = "response.completed"
+	ResponseEventTypeResponseContentPartAdded           ResponseEventType = "response.content_part.added"
+	ResponseEventTypeResponseContentPartDone            ResponseEventType = "response.content_part.done"
+	ResponseEventTypeResponseCreated                    ResponseEventType = "response.created"
+	ResponseEventTypeResponseFailed                     ResponseEventType = "response.failed"
+	ResponseEventTypeResponseFunctionCallArgumentsDelta ResponseEventType = "response.function_call_arguments.delta"
+	ResponseEventTypeResponseFunctionCallArgumentsDone  ResponseEventType = "response.function_call_arguments.done"
+	ResponseEventTypeResponseInProgress                 ResponseEventType = "response.in_progress"
+	ResponseEventTypeResponseIncomplete                 ResponseEventType = "response.incomplete"
+	ResponseEventTypeResponseOutputItemAdded            ResponseEventType = "response.output_item.added"
+	ResponseEventTypeResponseOutputItemDone             ResponseEventType = "response.output_item.done"
+	ResponseEventTypeResponseOutputTextDelta            ResponseEventType = "response.output_text.delta"
+	ResponseEventTypeResponseOutputTextDone             ResponseEventType = "response.output_text.done"
+	ResponseEventTypeResponseReasoningTextDelta         ResponseEventType = "response.reasoning_text.delta"
+	ResponseEventTypeResponseReasoningTextDone          ResponseEventType = "response.reasoning_text.done"
+)
+
+// Valid indicates whether the value is a known member of the ResponseEventType enum.
+func (e ResponseEventType) Valid() bool {
+	switch e {
+	case ResponseEventTypeResponseCompleted:
+		return true
+	case ResponseEventTypeResponseContentPartAdded:
+		return true
+	case ResponseEventTypeResponseContentPartDone:
+		return true
+	case ResponseEventTypeResponseCreated:
+		return true
+	case ResponseEventTypeResponseFailed:
+		return true
+	case ResponseEventTypeResponseFunctionCallArgumentsDelta:
+		return true
+	case ResponseEventTypeResponseFunctionCallArgumentsDone:
+		return true
+	case ResponseEventTypeResponseInProgress:
+		return true
+	case ResponseEventTypeResponseIncomplete:
+		return true
+	case ResponseEventTypeResponseOutputItemAdded:
+		return true
+	case ResponseEventTypeResponseOutputItemDone:
+		return true
+	case ResponseEventTypeResponseOutputTextDelta:
+		return true
+	case ResponseEventTypeResponseOutputTextDone:
+		return true
+	case ResponseEventTypeResponseReasoningTextDelta:
+		return true
+	case ResponseEventTypeResponseReasoningTextDone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ResponseFormatType.
 const (
 	ResponseFormatTypeJsonObject ResponseFormatType = "json_object"
@@ -847,6 +1009,258 @@ func (e ResponseFormatType) Valid() bool {
 	case ResponseFormatTypeJsonSchema:
 		return true
 	case ResponseFormatTypeText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseIncompleteReason.
+const (
+	ResponseIncompleteReasonMaxOutputTokens ResponseIncompleteReason = "max_output_tokens"
+)
+
+// Valid indicates whether the value is a known member of the ResponseIncompleteReason enum.
+func (e ResponseIncompleteReason) Valid() bool {
+	switch e {
+	case ResponseIncompleteReasonMaxOutputTokens:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseInputItemRole.
+const (
+	ResponseInputItemRoleAssistant ResponseInputItemRole = "assistant"
+	ResponseInputItemRoleDeveloper ResponseInputItemRole = "developer"
+	ResponseInputItemRoleSystem    ResponseInputItemRole = "system"
+	ResponseInputItemRoleUser      ResponseInputItemRole = "user"
+)
+
+// Valid indicates whether the value is a known member of the ResponseInputItemRole enum.
+func (e ResponseInputItemRole) Valid() bool {
+	switch e {
+	case ResponseInputItemRoleAssistant:
+		return true
+	case ResponseInputItemRoleDeveloper:
+		return true
+	case ResponseInputItemRoleSystem:
+		return true
+	case ResponseInputItemRoleUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseInputItemType.
+const (
+	ResponseInputItemTypeFunctionCall       ResponseInputItemType = "function_call"
+	ResponseInputItemTypeFunctionCallOutput ResponseInputItemType = "function_call_output"
+	ResponseInputItemTypeMessage            ResponseInputItemType = "message"
+	ResponseInputItemTypeReasoning          ResponseInputItemType = "reasoning"
+)
+
+// Valid indicates whether the value is a known member of the ResponseInputItemType enum.
+func (e ResponseInputItemType) Valid() bool {
+	switch e {
+	case ResponseInputItemTypeFunctionCall:
+		return true
+	case ResponseInputItemTypeFunctionCallOutput:
+		return true
+	case ResponseInputItemTypeMessage:
+		return true
+	case ResponseInputItemTypeReasoning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseInputPartType.
+const (
+	ResponseInputPartTypeInputText     ResponseInputPartType = "input_text"
+	ResponseInputPartTypeOutputText    ResponseInputPartType = "output_text"
+	ResponseInputPartTypeReasoningText ResponseInputPartType = "reasoning_text"
+	ResponseInputPartTypeRefusal       ResponseInputPartType = "refusal"
+	ResponseInputPartTypeSummaryText   ResponseInputPartType = "summary_text"
+	ResponseInputPartTypeText          ResponseInputPartType = "text"
+)
+
+// Valid indicates whether the value is a known member of the ResponseInputPartType enum.
+func (e ResponseInputPartType) Valid() bool {
+	switch e {
+	case ResponseInputPartTypeInputText:
+		return true
+	case ResponseInputPartTypeOutputText:
+		return true
+	case ResponseInputPartTypeReasoningText:
+		return true
+	case ResponseInputPartTypeRefusal:
+		return true
+	case ResponseInputPartTypeSummaryText:
+		return true
+	case ResponseInputPartTypeText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseItemRole.
+const (
+	ResponseItemRoleAssistant ResponseItemRole = "assistant"
+	ResponseItemRoleDeveloper ResponseItemRole = "developer"
+	ResponseItemRoleSystem    ResponseItemRole = "system"
+	ResponseItemRoleUser      ResponseItemRole = "user"
+)
+
+// Valid indicates whether the value is a known member of the ResponseItemRole enum.
+func (e ResponseItemRole) Valid() bool {
+	switch e {
+	case ResponseItemRoleAssistant:
+		return true
+	case ResponseItemRoleDeveloper:
+		return true
+	case ResponseItemRoleSystem:
+		return true
+	case ResponseItemRoleUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseItemStatus.
+const (
+	ResponseItemStatusCompleted  ResponseItemStatus = "completed"
+	ResponseItemStatusInProgress ResponseItemStatus = "in_progress"
+	ResponseItemStatusIncomplete ResponseItemStatus = "incomplete"
+)
+
+// Valid indicates whether the value is a known member of the ResponseItemStatus enum.
+func (e ResponseItemStatus) Valid() bool {
+	switch e {
+	case ResponseItemStatusCompleted:
+		return true
+	case ResponseItemStatusInProgress:
+		return true
+	case ResponseItemStatusIncomplete:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseItemType.
+const (
+	ResponseItemTypeFunctionCall       ResponseItemType = "function_call"
+	ResponseItemTypeFunctionCallOutput ResponseItemType = "function_call_output"
+	ResponseItemTypeMessage            ResponseItemType = "message"
+	ResponseItemTypeReasoning          ResponseItemType = "reasoning"
+)
+
+// Valid indicates whether the value is a known member of the ResponseItemType enum.
+func (e ResponseItemType) Valid() bool {
+	switch e {
+	case ResponseItemTypeFunctionCall:
+		return true
+	case ResponseItemTypeFunctionCallOutput:
+		return true
+	case ResponseItemTypeMessage:
+		return true
+	case ResponseItemTypeReasoning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseItemsObject.
+const (
+	ResponseItemsObjectList ResponseItemsObject = "list"
+)
+
+// Valid indicates whether the value is a known member of the ResponseItemsObject enum.
+func (e ResponseItemsObject) Valid() bool {
+	switch e {
+	case ResponseItemsObjectList:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponsePartType.
+const (
+	ResponsePartTypeInputText     ResponsePartType = "input_text"
+	ResponsePartTypeOutputText    ResponsePartType = "output_text"
+	ResponsePartTypeReasoningText ResponsePartType = "reasoning_text"
+)
+
+// Valid indicates whether the value is a known member of the ResponsePartType enum.
+func (e ResponsePartType) Valid() bool {
+	switch e {
+	case ResponsePartTypeInputText:
+		return true
+	case ResponsePartTypeOutputText:
+		return true
+	case ResponsePartTypeReasoningText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseTextFormatType.
+const (
+	ResponseTextFormatTypeJsonObject ResponseTextFormatType = "json_object"
+	ResponseTextFormatTypeJsonSchema ResponseTextFormatType = "json_schema"
+	ResponseTextFormatTypeText       ResponseTextFormatType = "text"
+)
+
+// Valid indicates whether the value is a known member of the ResponseTextFormatType enum.
+func (e ResponseTextFormatType) Valid() bool {
+	switch e {
+	case ResponseTextFormatTypeJsonObject:
+		return true
+	case ResponseTextFormatTypeJsonSchema:
+		return true
+	case ResponseTextFormatTypeText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponsesRequestTruncation.
+const (
+	ResponsesRequestTruncationDisabled    ResponsesRequestTruncation = "disabled"
+	ResponsesRequestTruncationLessThannil ResponsesRequestTruncation = "<nil>"
+)
+
+// Valid indicates whether the value is a known member of the ResponsesRequestTruncation enum.
+func (e ResponsesRequestTruncation) Valid() bool {
+	switch e {
+	case ResponsesRequestTruncationDisabled:
+		return true
+	case ResponsesRequestTruncationLessThannil:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ScoresObject.
+const (
+	ScoresObjectList ScoresObject = "list"
+)
+
+// Valid indicates whether the value is a known member of the ScoresObject enum.
+func (e ScoresObject) Valid() bool {
+	switch e {
+	case ScoresObjectList:
 		return true
 	default:
 		return false
@@ -1150,6 +1564,21 @@ func (e SwarmEventKind) Valid() bool {
 	}
 }
 
+// Defines values for TextScoreObject.
+const (
+	TextScoreObjectScore TextScoreObject = "score"
+)
+
+// Valid indicates whether the value is a known member of the TextScoreObject enum.
+func (e TextScoreObject) Valid() bool {
+	switch e {
+	case TextScoreObjectScore:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolType.
 const (
 	ToolTypeFunction ToolType = "function"
@@ -1189,6 +1618,24 @@ const (
 func (e VersionName) Valid() bool {
 	switch e {
 	case VersionNameWhorl:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListInputItemsParamsOrder.
+const (
+	ListInputItemsParamsOrderAsc  ListInputItemsParamsOrder = "asc"
+	ListInputItemsParamsOrderDesc ListInputItemsParamsOrder = "desc"
+)
+
+// Valid indicates whether the value is a known member of the ListInputItemsParamsOrder enum.
+func (e ListInputItemsParamsOrder) Valid() bool {
+	switch e {
+	case ListInputItemsParamsOrderAsc:
+		return true
+	case ListInputItemsParamsOrderDesc:
 		return true
 	default:
 		return false
@@ -1945,7 +2392,7 @@ type CompletionRequest struct {
 	// BeginSuppressTokens Extension: ids that the answer must not begin with.
 	BeginSuppressTokens []int32 `json:"begin_suppress_tokens,omitempty"`
 
-	// BestOf Only n is supported.
+	// BestOf So many answers to each prompt are made, and the n whose tokens are likeliest on average are given; n by default. As many as n may be. More than n is refused with stream or num_beams.
 	BestOf *int `json:"best_of,omitempty"`
 
 	// Constraints Refused: use structured output.
@@ -2233,6 +2680,55 @@ type DrainRequest struct {
 
 // EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 type EarlyStopping = any
+
+// Embedding defines model for Embedding.
+type Embedding struct {
+	// Embedding Numbers, or a text where base64 is asked for.
+	Embedding any             `json:"embedding"`
+	Index     int             `json:"index"`
+	Object    EmbeddingObject `json:"object"`
+}
+
+// EmbeddingObject defines model for Embedding.Object.
+type EmbeddingObject string
+
+// Embeddings defines model for Embeddings.
+type Embeddings struct {
+	Data   []Embedding      `json:"data"`
+	Model  string           `json:"model"`
+	Object EmbeddingsObject `json:"object"`
+	Usage  PromptUsage      `json:"usage"`
+}
+
+// EmbeddingsObject defines model for Embeddings.Object.
+type EmbeddingsObject string
+
+// EmbeddingsRequest defines model for EmbeddingsRequest.
+type EmbeddingsRequest struct {
+	// Dimensions Refused: vectors have the width of the model.
+	Dimensions interface{} `json:"dimensions,omitempty"`
+
+	// EncodingFormat base64 is that of float32 in little-endian.
+	EncodingFormat *EmbeddingsRequestEncodingFormat `json:"encoding_format,omitempty"`
+
+	// Input Text, several texts, ids, or several lists of ids.
+	Input Prompt `json:"input"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// Normalize Extension: vectors of length 1, the default; false leaves the mean as it is.
+	Normalize *bool `json:"normalize,omitempty"`
+
+	// Timeout Extension: deadline of the request in seconds.
+	Timeout *float64 `json:"timeout,omitempty"`
+
+	// User Ignored.
+	User interface{} `json:"user,omitempty"`
+}
+
+// EmbeddingsRequestEncodingFormat base64 is that of float32 in little-endian.
+type EmbeddingsRequestEncodingFormat string
 
 // FinishReason defines model for FinishReason.
 type FinishReason string
@@ -3459,6 +3955,12 @@ type Problem struct {
 // Prompt Text, several texts, ids, or several lists of ids.
 type Prompt = Prompts
 
+// PromptUsage defines model for PromptUsage.
+type PromptUsage struct {
+	PromptTokens int `json:"prompt_tokens"`
+	TotalTokens  int `json:"total_tokens"`
+}
+
 // Rates Tokens per second; what is absent was not measured.
 type Rates struct {
 	ForwardRps   *float64 `json:"forward_rps,omitempty"`
@@ -3512,6 +4014,84 @@ type RebalanceRequest struct {
 	DryRun *bool `json:"dry_run,omitempty"`
 }
 
+// Response defines model for Response.
+type Response struct {
+	// CreatedAt Unix seconds.
+	CreatedAt          int64               `json:"created_at"`
+	Error              *ResponseError      `json:"error"`
+	Id                 string              `json:"id"`
+	IncompleteDetails  *ResponseIncomplete `json:"incomplete_details"`
+	Instructions       *string             `json:"instructions"`
+	MaxOutputTokens    *int                `json:"max_output_tokens,omitempty"`
+	Metadata           map[string]string   `json:"metadata"`
+	Model              string              `json:"model"`
+	Object             ResponseObject      `json:"object"`
+	Output             []ResponseItem      `json:"output"`
+	ParallelToolCalls  bool                `json:"parallel_tool_calls"`
+	PreviousResponseId *string             `json:"previous_response_id"`
+	Status             ResponseStatus      `json:"status"`
+	Store              bool                `json:"store"`
+	Temperature        float64             `json:"temperature"`
+	Text               *ResponseText       `json:"text"`
+	ToolChoice         RawJSON             `json:"tool_choice"`
+	Tools              RawJSON             `json:"tools"`
+	TopP               float64             `json:"top_p"`
+	Usage              *ResponseUsage      `json:"usage,omitempty"`
+}
+
+// ResponseObject defines model for Response.Object.
+type ResponseObject string
+
+// ResponseStatus defines model for Response.Status.
+type ResponseStatus string
+
+// ResponseCached defines model for ResponseCached.
+type ResponseCached struct {
+	// CachedTokens Always 0: sessions end with their answer.
+	CachedTokens int `json:"cached_tokens"`
+}
+
+// ResponseContent A text, or parts of text that are joined. Other parts are refused.
+type ResponseContent = Said
+
+// ResponseDeleted defines model for ResponseDeleted.
+type ResponseDeleted struct {
+	Deleted bool                  `json:"deleted"`
+	Id      string                `json:"id"`
+	Object  ResponseDeletedObject `json:"object"`
+}
+
+// ResponseDeletedObject defines model for ResponseDeleted.Object.
+type ResponseDeletedObject string
+
+// ResponseError defines model for ResponseError.
+type ResponseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// ResponseEvent The data of an event; its type is the event's name too.
+type ResponseEvent struct {
+	Arguments    *string `json:"arguments,omitempty"`
+	ContentIndex *int    `json:"content_index,omitempty"`
+	Delta        *string `json:"delta,omitempty"`
+
+	// Item A message, a call of a function, what a function gave, or what the model thought.
+	Item           *ResponseItem            `json:"item,omitempty"`
+	ItemId         *string                  `json:"item_id,omitempty"`
+	Logprobs       []map[string]interface{} `json:"logprobs,omitempty"`
+	Name           *string                  `json:"name,omitempty"`
+	OutputIndex    *int                     `json:"output_index,omitempty"`
+	Part           *ResponsePart            `json:"part,omitempty"`
+	Response       *Response                `json:"response,omitempty"`
+	SequenceNumber int                      `json:"sequence_number"`
+	Text           *string                  `json:"text,omitempty"`
+	Type           ResponseEventType        `json:"type"`
+}
+
+// ResponseEventType defines model for ResponseEvent.Type.
+type ResponseEventType string
+
 // ResponseFormat What the answer is: any text, a JSON object, or a JSON value that is valid by a schema, whether strict or not. Only tokens that
 // keep to it are drawn. Properties come in the order of the schema; where it does not speak of additionalProperties, an object
 // that declares properties has no others. Keywords of JSON Schema that cannot be kept are refused by name. An answer that
@@ -3523,6 +4103,247 @@ type ResponseFormat struct {
 
 // ResponseFormatType defines model for ResponseFormat.Type.
 type ResponseFormatType string
+
+// ResponseIncomplete defines model for ResponseIncomplete.
+type ResponseIncomplete struct {
+	Reason ResponseIncompleteReason `json:"reason"`
+}
+
+// ResponseIncompleteReason defines model for ResponseIncomplete.Reason.
+type ResponseIncompleteReason string
+
+// ResponseInput A text, or items.
+type ResponseInput = Items
+
+// ResponseInputItem defines model for ResponseInputItem.
+type ResponseInputItem struct {
+	Arguments *string `json:"arguments,omitempty"`
+	CallId    *string `json:"call_id,omitempty"`
+
+	// Content A text, or parts of text that are joined. Other parts are refused.
+	Content *ResponseContent `json:"content,omitempty"`
+	Id      *string          `json:"id,omitempty"`
+	Name    *string          `json:"name,omitempty"`
+
+	// Output A text, or parts of text that are joined. Other parts are refused.
+	Output *ResponseContent       `json:"output,omitempty"`
+	Role   *ResponseInputItemRole `json:"role,omitempty"`
+
+	// Status Ignored.
+	Status interface{} `json:"status,omitempty"`
+
+	// Type message by default. What was reasoned is left out.
+	Type *ResponseInputItemType `json:"type,omitempty"`
+}
+
+// ResponseInputItemRole defines model for ResponseInputItem.Role.
+type ResponseInputItemRole string
+
+// ResponseInputItemType message by default. What was reasoned is left out.
+type ResponseInputItemType string
+
+// ResponseInputPart defines model for ResponseInputPart.
+type ResponseInputPart struct {
+	Refusal *string               `json:"refusal,omitempty"`
+	Text    *string               `json:"text,omitempty"`
+	Type    ResponseInputPartType `json:"type"`
+}
+
+// ResponseInputPartType defines model for ResponseInputPart.Type.
+type ResponseInputPartType string
+
+// ResponseItem A message, a call of a function, what a function gave, or what the model thought.
+type ResponseItem struct {
+	// Arguments JSON, as the model wrote it.
+	Arguments *string             `json:"arguments,omitempty"`
+	CallId    *string             `json:"call_id,omitempty"`
+	Content   []ResponsePart      `json:"content,omitempty"`
+	Id        string              `json:"id"`
+	Name      *string             `json:"name,omitempty"`
+	Output    *string             `json:"output,omitempty"`
+	Role      *ResponseItemRole   `json:"role,omitempty"`
+	Status    *ResponseItemStatus `json:"status,omitempty"`
+
+	// Summary Of reasoning; always empty.
+	Summary []map[string]interface{} `json:"summary,omitempty"`
+	Type    ResponseItemType         `json:"type"`
+}
+
+// ResponseItemRole defines model for ResponseItem.Role.
+type ResponseItemRole string
+
+// ResponseItemStatus defines model for ResponseItem.Status.
+type ResponseItemStatus string
+
+// ResponseItemType defines model for ResponseItem.Type.
+type ResponseItemType string
+
+// ResponseItems defines model for ResponseItems.
+type ResponseItems struct {
+	Data    []ResponseItem      `json:"data"`
+	FirstId *string             `json:"first_id"`
+	HasMore bool                `json:"has_more"`
+	LastId  *string             `json:"last_id"`
+	Object  ResponseItemsObject `json:"object"`
+}
+
+// ResponseItemsObject defines model for ResponseItems.Object.
+type ResponseItemsObject string
+
+// ResponsePart defines model for ResponsePart.
+type ResponsePart struct {
+	// Annotations Of output_text; always empty.
+	Annotations []map[string]interface{} `json:"annotations,omitempty"`
+
+	// Logprobs Of output_text; always empty.
+	Logprobs []map[string]interface{} `json:"logprobs,omitempty"`
+	Text     string                   `json:"text"`
+	Type     ResponsePartType         `json:"type"`
+}
+
+// ResponsePartType defines model for ResponsePart.Type.
+type ResponsePartType string
+
+// ResponseReasoning defines model for ResponseReasoning.
+type ResponseReasoning struct {
+	// Effort Goes to the model's template; one that knows no such thing leaves it out.
+	Effort *string `json:"effort,omitempty"`
+
+	// GenerateSummary Ignored.
+	GenerateSummary interface{} `json:"generate_summary,omitempty"`
+
+	// Summary Ignored.
+	Summary interface{} `json:"summary,omitempty"`
+}
+
+// ResponseText defines model for ResponseText.
+type ResponseText struct {
+	// Format See ResponseFormat.
+	Format *ResponseTextFormat `json:"format,omitempty"`
+
+	// Verbosity Ignored: models of a swarm do not know it.
+	Verbosity interface{} `json:"verbosity,omitempty"`
+}
+
+// ResponseTextFormat See ResponseFormat.
+type ResponseTextFormat struct {
+	Description *string                `json:"description,omitempty"`
+	Name        *string                `json:"name,omitempty"`
+	Schema      RawJSON                `json:"schema,omitempty"`
+	Strict      *bool                  `json:"strict,omitempty"`
+	Type        ResponseTextFormatType `json:"type"`
+}
+
+// ResponseTextFormatType defines model for ResponseTextFormat.Type.
+type ResponseTextFormatType string
+
+// ResponseUsage defines model for ResponseUsage.
+type ResponseUsage struct {
+	InputTokens        int            `json:"input_tokens"`
+	InputTokensDetails ResponseCached `json:"input_tokens_details"`
+	OutputTokens       int            `json:"output_tokens"`
+
+	// OutputTokensDetails Of a model that thinks.
+	OutputTokensDetails CompletionTokens `json:"output_tokens_details"`
+	TotalTokens         int              `json:"total_tokens"`
+}
+
+// ResponsesRequest defines model for ResponsesRequest.
+type ResponsesRequest struct {
+	// Background Refused unless false.
+	Background interface{} `json:"background,omitempty"`
+
+	// ContextManagement Refused unless empty.
+	ContextManagement interface{} `json:"context_management,omitempty"`
+
+	// Conversation Refused: use previous_response_id.
+	Conversation interface{} `json:"conversation,omitempty"`
+
+	// Include Ignored.
+	Include interface{} `json:"include,omitempty"`
+
+	// Input A text, or items.
+	Input *ResponseInput `json:"input,omitempty"`
+
+	// Instructions The system's text, for this response alone.
+	Instructions *string `json:"instructions,omitempty"`
+
+	// MaxOutputTokens By default what is left of context_length, at most 512.
+	MaxOutputTokens *int `json:"max_output_tokens,omitempty"`
+
+	// MaxToolCalls Ignored: there are no tools that run here.
+	MaxToolCalls interface{}       `json:"max_tool_calls,omitempty"`
+	Metadata     map[string]string `json:"metadata,omitempty"`
+
+	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
+	Model *string `json:"model,omitempty"`
+
+	// ParallelToolCalls See ChatRequest.
+	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"`
+
+	// PreviousResponseId A stored response that this one goes on from: its input and output come before.
+	PreviousResponseId *string `json:"previous_response_id,omitempty"`
+
+	// Prompt Refused.
+	Prompt interface{} `json:"prompt,omitempty"`
+
+	// PromptCacheKey Ignored.
+	PromptCacheKey interface{} `json:"prompt_cache_key,omitempty"`
+
+	// PromptCacheRetention Ignored.
+	PromptCacheRetention interface{}        `json:"prompt_cache_retention,omitempty"`
+	Reasoning            *ResponseReasoning `json:"reasoning,omitempty"`
+
+	// SafetyIdentifier Ignored.
+	SafetyIdentifier interface{} `json:"safety_identifier,omitempty"`
+
+	// Seed Extension.
+	Seed *int64 `json:"seed,omitempty"`
+
+	// ServiceTier Ignored.
+	ServiceTier interface{} `json:"service_tier,omitempty"`
+
+	// Store true by default.
+	Store  *bool `json:"store,omitempty"`
+	Stream *bool `json:"stream,omitempty"`
+
+	// StreamOptions Ignored.
+	StreamOptions interface{} `json:"stream_options,omitempty"`
+
+	// Temperature See AnswerOptions.
+	Temperature *float64      `json:"temperature,omitempty"`
+	Text        *ResponseText `json:"text,omitempty"`
+
+	// Timeout Extension: deadline of the request in seconds.
+	Timeout *float64 `json:"timeout,omitempty"`
+
+	// ToolChoice See ChatRequest.
+	ToolChoice RawJSON `json:"tool_choice,omitempty"`
+
+	// Tools Functions: {type: function, name, description, parameters, strict}. Tools of OpenAI's own are refused.
+	Tools RawJSON `json:"tools,omitempty"`
+
+	// TopK Extension: see AnswerOptions.
+	TopK *int `json:"top_k,omitempty"`
+
+	// TopLogprobs Only 0 is supported.
+	TopLogprobs *int `json:"top_logprobs,omitempty"`
+
+	// TopP See AnswerOptions.
+	TopP *float64 `json:"top_p,omitempty"`
+
+	// Truncation Nothing is cut: what is too long is refused.
+	Truncation *ResponsesRequestTruncation `json:"truncation,omitempty"`
+
+	// User Ignored.
+	User interface{} `json:"user,omitempty"`
+
+	// WhorlVerify Extension: how many chains of servers without a common one compute every token; see the header X-Whorl-Verify.
+	WhorlVerify *WhorlVerify `json:"whorl_verify,omitempty"`
+}
+
+// ResponsesRequestTruncation Nothing is cut: what is too long is refused.
+type ResponsesRequestTruncation string
 
 // RouteHop defines model for RouteHop.
 type RouteHop struct {
@@ -3659,6 +4480,39 @@ type Sampling struct {
 	// TypicalP A number, or one as a string.
 	TypicalP *Number `json:"typical_p,omitempty"`
 }
+
+// ScoreRequest defines model for ScoreRequest.
+type ScoreRequest struct {
+	Model *string `json:"model,omitempty"`
+
+	// Text1 A text, or several.
+	Text1 ScoredTexts `json:"text_1"`
+
+	// Text2 A text, or several.
+	Text2 ScoredTexts `json:"text_2"`
+
+	// Timeout Extension: deadline of the request in seconds.
+	Timeout *float64 `json:"timeout,omitempty"`
+
+	// User Ignored.
+	User interface{} `json:"user,omitempty"`
+}
+
+// ScoredTexts A text, or several.
+type ScoredTexts = Texts
+
+// Scores defines model for Scores.
+type Scores struct {
+	Created int64        `json:"created"`
+	Data    []TextScore  `json:"data"`
+	Id      string       `json:"id"`
+	Model   string       `json:"model"`
+	Object  ScoresObject `json:"object"`
+	Usage   PromptUsage  `json:"usage"`
+}
+
+// ScoresObject defines model for Scores.Object.
+type ScoresObject string
 
 // ServerList defines model for ServerList.
 type ServerList struct {
@@ -4075,6 +4929,16 @@ type SwarmEventList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// TextScore defines model for TextScore.
+type TextScore struct {
+	Index  int             `json:"index"`
+	Object TextScoreObject `json:"object"`
+	Score  float64         `json:"score"`
+}
+
+// TextScoreObject defines model for TextScore.Object.
+type TextScoreObject string
+
 // TokenLogprob defines model for TokenLogprob.
 type TokenLogprob struct {
 	Bytes   []int   `json:"bytes"`
@@ -4187,6 +5051,9 @@ type RequestTimeout = string
 
 // Since defines model for Since.
 type Since = string
+
+// StoredID defines model for StoredID.
+type StoredID = string
 
 // Verify defines model for Verify.
 type Verify = string
@@ -4395,6 +5262,12 @@ type CreateCompletionParams struct {
 	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
+// CreateEmbeddingParams defines parameters for CreateEmbedding.
+type CreateEmbeddingParams struct {
+	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
+	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+}
+
 // CreateMessageParams defines parameters for CreateMessage.
 type CreateMessageParams struct {
 	// AnthropicVersion Ignored. Clients send it.
@@ -4414,6 +5287,39 @@ type CreateMessageParams struct {
 type CountMessageTokensParams struct {
 	// AnthropicVersion Ignored. Clients send it.
 	AnthropicVersion *AnthropicVersion `json:"Anthropic-Version,omitempty"`
+}
+
+// CreateResponseParams defines parameters for CreateResponse.
+type CreateResponseParams struct {
+	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
+	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
+
+	// XWhorlVerify How many chains of servers without a common one compute every token, 1 to 3; 2 and 3
+	// compare their bits before a token is shown, and where the swarm has fewer chains the
+	// request fails. The body field `whorl_verify` wins. X-Whorl-Verified of the reply says
+	// how many agreed about every token of it; without that header nothing was compared.
+	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
+}
+
+// ListInputItemsParams defines parameters for ListInputItems.
+type ListInputItemsParams struct {
+	Limit *int                       `form:"limit,omitempty" json:"limit,omitempty"`
+	Order *ListInputItemsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
+	// After The id of the item behind which to begin.
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
+	// Include Ignored.
+	Include []string `form:"include,omitempty" json:"include,omitempty"`
+}
+
+// ListInputItemsParamsOrder defines parameters for ListInputItems.
+type ListInputItemsParamsOrder string
+
+// ScoreParams defines parameters for Score.
+type ScoreParams struct {
+	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
+	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
 }
 
 // OllamaChatJSONRequestBody defines body for OllamaChat for application/json ContentType.
@@ -4467,11 +5373,20 @@ type CreateChatCompletionJSONRequestBody = ChatRequest
 // CreateCompletionJSONRequestBody defines body for CreateCompletion for application/json ContentType.
 type CreateCompletionJSONRequestBody = CompletionRequest
 
+// CreateEmbeddingJSONRequestBody defines body for CreateEmbedding for application/json ContentType.
+type CreateEmbeddingJSONRequestBody = EmbeddingsRequest
+
 // CreateMessageJSONRequestBody defines body for CreateMessage for application/json ContentType.
 type CreateMessageJSONRequestBody = MessagesRequest
 
 // CountMessageTokensJSONRequestBody defines body for CountMessageTokens for application/json ContentType.
 type CountMessageTokensJSONRequestBody = MessagesPrompt
+
+// CreateResponseJSONRequestBody defines body for CreateResponse for application/json ContentType.
+type CreateResponseJSONRequestBody = ResponsesRequest
+
+// ScoreJSONRequestBody defines body for Score for application/json ContentType.
+type ScoreJSONRequestBody = ScoreRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -4634,6 +5549,9 @@ type ServerInterface interface {
 	// CreateCompletion Continue a text
 	// (POST /v1/completions)
 	CreateCompletion(w http.ResponseWriter, r *http.Request, params CreateCompletionParams)
+	// CreateEmbedding Texts as vectors
+	// (POST /v1/embeddings)
+	CreateEmbedding(w http.ResponseWriter, r *http.Request, params CreateEmbeddingParams)
 	// CreateMessage Answer a conversation, as Anthropic's Messages have it
 	// (POST /v1/messages)
 	CreateMessage(w http.ResponseWriter, r *http.Request, params CreateMessageParams)
@@ -4646,6 +5564,21 @@ type ServerInterface interface {
 	// GetOpenAIModel One model
 	// (GET /v1/models/{id})
 	GetOpenAIModel(w http.ResponseWriter, r *http.Request, id ModelName)
+	// CreateResponse Answer as OpenAI's Responses do
+	// (POST /v1/responses)
+	CreateResponse(w http.ResponseWriter, r *http.Request, params CreateResponseParams)
+	// DeleteResponse Forget a response
+	// (DELETE /v1/responses/{id})
+	DeleteResponse(w http.ResponseWriter, r *http.Request, id StoredID)
+	// GetResponse A response that was stored
+	// (GET /v1/responses/{id})
+	GetResponse(w http.ResponseWriter, r *http.Request, id StoredID)
+	// ListInputItems What a stored response answered, the newest first
+	// (GET /v1/responses/{id}/input_items)
+	ListInputItems(w http.ResponseWriter, r *http.Request, id StoredID, params ListInputItemsParams)
+	// Score How alike texts are, as vLLM has it
+	// (POST /v1/score)
+	Score(w http.ResponseWriter, r *http.Request, params ScoreParams)
 	// GetVersion Which program answers, and which contract it keeps
 	// (GET /version)
 	GetVersion(w http.ResponseWriter, r *http.Request)
@@ -4973,6 +5906,12 @@ func (_ Unimplemented) CreateCompletion(w http.ResponseWriter, r *http.Request, 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// CreateEmbedding Texts as vectors
+// (POST /v1/embeddings)
+func (_ Unimplemented) CreateEmbedding(w http.ResponseWriter, r *http.Request, params CreateEmbeddingParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // CreateMessage Answer a conversation, as Anthropic's Messages have it
 // (POST /v1/messages)
 func (_ Unimplemented) CreateMessage(w http.ResponseWriter, r *http.Request, params CreateMessageParams) {
@@ -4994,6 +5933,36 @@ func (_ Unimplemented) ListOpenAIModels(w http.ResponseWriter, r *http.Request) 
 // GetOpenAIModel One model
 // (GET /v1/models/{id})
 func (_ Unimplemented) GetOpenAIModel(w http.ResponseWriter, r *http.Request, id ModelName) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateResponse Answer as OpenAI's Responses do
+// (POST /v1/responses)
+func (_ Unimplemented) CreateResponse(w http.ResponseWriter, r *http.Request, params CreateResponseParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DeleteResponse Forget a response
+// (DELETE /v1/responses/{id})
+func (_ Unimplemented) DeleteResponse(w http.ResponseWriter, r *http.Request, id StoredID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetResponse A response that was stored
+// (GET /v1/responses/{id})
+func (_ Unimplemented) GetResponse(w http.ResponseWriter, r *http.Request, id StoredID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListInputItems What a stored response answered, the newest first
+// (GET /v1/responses/{id}/input_items)
+func (_ Unimplemented) ListInputItems(w http.ResponseWriter, r *http.Request, id StoredID, params ListInputItemsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// Score How alike texts are, as vLLM has it
+// (POST /v1/score)
+func (_ Unimplemented) Score(w http.ResponseWriter, r *http.Request, params ScoreParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -6623,6 +7592,47 @@ func (siw *ServerInterfaceWrapper) CreateCompletion(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
+// CreateEmbedding operation middleware
+func (siw *ServerInterfaceWrapper) CreateEmbedding(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateEmbeddingParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "X-Request-Timeout" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Request-Timeout")]; found {
+		var XRequestTimeout RequestTimeout
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Request-Timeout", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Request-Timeout", valueList[0], &XRequestTimeout, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Request-Timeout", Err: err})
+			return
+		}
+
+		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateEmbedding(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateMessage operation middleware
 func (siw *ServerInterfaceWrapper) CreateMessage(w http.ResponseWriter, r *http.Request) {
 
@@ -6783,6 +7793,240 @@ func (siw *ServerInterfaceWrapper) GetOpenAIModel(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// CreateResponse operation middleware
+func (siw *ServerInterfaceWrapper) CreateResponse(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateResponseParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "X-Request-Timeout" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Request-Timeout")]; found {
+		var XRequestTimeout RequestTimeout
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Request-Timeout", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Request-Timeout", valueList[0], &XRequestTimeout, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Request-Timeout", Err: err})
+			return
+		}
+
+		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	// ------------- Optional header parameter "X-Whorl-Verify" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Whorl-Verify")]; found {
+		var XWhorlVerify Verify
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Whorl-Verify", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Whorl-Verify", valueList[0], &XWhorlVerify, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Whorl-Verify", Err: err})
+			return
+		}
+
+		params.XWhorlVerify = &XWhorlVerify
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateResponse(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteResponse operation middleware
+func (siw *ServerInterfaceWrapper) DeleteResponse(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StoredID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteResponse(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetResponse operation middleware
+func (siw *ServerInterfaceWrapper) GetResponse(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StoredID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetResponse(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListInputItems operation middleware
+func (siw *ServerInterfaceWrapper) ListInputItems(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StoredID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInputItemsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", r.URL.Query(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "order"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "order", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "include" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "include", r.URL.Query(), &params.Include, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "include"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "include", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListInputItems(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Score operation middleware
+func (siw *ServerInterfaceWrapper) Score(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ScoreParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "X-Request-Timeout" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Request-Timeout")]; found {
+		var XRequestTimeout RequestTimeout
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Request-Timeout", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Request-Timeout", valueList[0], &XRequestTimeout, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Request-Timeout", Err: err})
+			return
+		}
+
+		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Score(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetVersion operation middleware
 func (siw *ServerInterfaceWrapper) GetVersion(w http.ResponseWriter, r *http.Request) {
 
@@ -6921,6 +8165,24 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/v1/models/{id}", wrapper.GetOpenAIModel)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/responses", wrapper.CreateResponse)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/v1/responses/{id}", wrapper.DeleteResponse)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/responses/{id}", wrapper.GetResponse)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/v1/responses/{id}/input_items", wrapper.ListInputItems)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/embeddings", wrapper.CreateEmbedding)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/v1/score", wrapper.Score)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/tokenize", wrapper.Tokenize)

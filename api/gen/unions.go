@@ -65,6 +65,43 @@ func (l *Blocks) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]MessagesBlock)(l))
 }
 
+// Items are what a response answers (schema ResponseInput).
+type Items []ResponseInputItem
+
+// UnmarshalJSON takes a string, an array of items or null.
+func (l *Items) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		if *l = nil; string(b) != "null" {
+			role, said := ResponseInputItemRoleUser, Said(one)
+			*l = Items{{Role: &role, Content: &said}}
+		}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]ResponseInputItem)(l))
+}
+
+// Said is the text of an item, its parts joined (schema ResponseContent).
+type Said string
+
+// UnmarshalJSON takes a string, an array of parts or null.
+func (s *Said) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*s = Said(one)
+		return nil
+	}
+	var parts []struct{ Text, Refusal string }
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return err
+	}
+	*s = ""
+	for _, p := range parts {
+		*s += Said(p.Text + p.Refusal)
+	}
+	return nil
+}
+
 // IDs are token ids; JSON does not tell 2 from 2.0 (schema DetokenizeRequest).
 type IDs []int32
 

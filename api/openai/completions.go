@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"unicode/utf8"
 
 	"whorl/api"
@@ -29,7 +31,8 @@ func (a Dialect) CreateCompletion(w http.ResponseWriter, r *http.Request, params
 		a.fail(w, r, err)
 		return
 	}
-	c := &completion{envelope: newEnvelope("cmpl-", &ask, &o)}
+	c := &completion{envelope: newEnvelope("cmpl-", &ask, &o), made: ask.Answers, measured: req.Logprobs != nil}
+	c.n = o.N
 	c.behind = make([]int, c.choices())
 	a.answer(w, r, &o, ask, c)
 }
@@ -39,8 +42,10 @@ func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask,
 	switch {
 	case api.Value(req.Suffix, "") != "":
 		return api.Ask{}, api.Unsupported("suffix", "suffix is not supported")
-	case api.Value(req.BestOf, o.N) != o.N:
-		return api.Ask{}, api.Unsupported("best_of", "best_of is not supported beside n")
+	case api.Value(req.BestOf, o.N) < o.N:
+		return api.Ask{}, api.Invalid("best_of", "best_of is %d: want n, which is %d, or more", *req.BestOf, o.N)
+	case api.Value(req.BestOf, o.N) > o.N && (o.Stream || o.Beams > 1):
+		return api.Ask{}, api.Unsupported("best_of", "best_of is more than n: that is not supported with stream or num_beams")
 	}
 	form, err := o.guide.with(nil)
 	if err != nil {
@@ -66,6 +71,9 @@ func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask,
 		}
 		ask.Prompts = append(ask.Prompts, ids)
 	}
+	if ask.Answers = api.Value(req.BestOf, o.N); ask.Answers > o.N {
+		ask.Request.TopLogprobs = max(0, ask.Request.TopLogprobs) // the likeliest are looked for
+	}
 	ask.Request.Echo = api.Value(req.Echo, false)
 	scored := 0
 	for _, p := range ask.Prompts {
@@ -80,7 +88,9 @@ func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask,
 // completion shapes answers of the completions route.
 type completion struct {
 	envelope
-	behind []int // by choice: characters of the prompt, where it was echoed
+	made     int   // answers to each prompt, of which n are given
+	measured bool  // log-probabilities are asked for
+	behind   []int // by choice: characters of the prompt, where it was echoed
 }
 
 func (c *completion) object(choices ...gen.CompletionChoice) gen.Completion {
@@ -94,8 +104,10 @@ func (c *completion) object(choices ...gen.CompletionChoice) gen.Completion {
 
 func (c *completion) whole(results []client.Result) any {
 	var choices []gen.CompletionChoice
-	for i, r := range results {
+	for _, r := range results {
 		c.tokens += len(r.IDs)
+	}
+	for i, r := range c.best(results) {
 		reason := gen.CompletionChoiceFinishReason(finishReason(r.Finish))
 		lps, text := completionLogprobs{e: c.engine}, r.Text
 		if r.Echo != nil {
@@ -109,6 +121,34 @@ func (c *completion) whole(results []client.Result) any {
 	}
 	out, usage := c.object(choices...), c.sum()
 	out.Usage = &usage
+	return out
+}
+
+// best are the likeliest answers to each prompt, by the mean of their tokens.
+func (c *completion) best(results []client.Result) []client.Result {
+	if c.made == c.n {
+		return results
+	}
+	mean := func(r client.Result) (sum float64) {
+		for _, lp := range r.Logprobs {
+			sum += lp.Logprob
+		}
+		return sum / float64(max(1, len(r.Logprobs)))
+	}
+	var out []client.Result
+	for i := 0; i < len(results); i += c.made {
+		of := slices.Clone(results[i : i+c.made])
+		slices.SortStableFunc(of, func(a, b client.Result) int { return cmp.Compare(mean(b), mean(a)) })
+		out = append(out, of[:c.n]...)
+	}
+	if !c.measured {
+		for i := range out {
+			out[i].Logprobs = nil
+			if e := out[i].Echo; e != nil {
+				out[i].Echo = &client.Echo{Text: e.Text}
+			}
+		}
+	}
 	return out
 }
 

@@ -14,9 +14,6 @@ type offer struct {
 	old bool
 }
 
-// absent tells whether a field says nothing.
-func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
-
 // offered reads the tools that an answer may call; none where there are none, or none may be
 // called.
 func offered(req *gen.ChatRequest) (offer, error) {
@@ -35,7 +32,7 @@ func offered(req *gen.ChatRequest) (offer, error) {
 		list, _ = json.Marshal(tools)
 	}
 	tools := &api.Tools{Param: field, List: list, Several: !old && api.Value(req.ParallelToolCalls, true)}
-	none, err := choose(tools, choice, old)
+	none, err := tools.Choose(choice, old)
 	switch {
 	case err != nil:
 		return offer{}, err
@@ -50,67 +47,13 @@ func offered(req *gen.ChatRequest) (offer, error) {
 	if tools.Offered, err = api.ReadTools(field, list); err != nil {
 		return offer{}, err
 	}
-	return offer{tools, old}, named(tools)
+	return offer{tools, old}, tools.Named()
 }
 
 // emptyList tells whether a list is absent or has nothing: templates tell an empty one from that.
 func emptyList(raw json.RawMessage) bool {
 	var list []json.RawMessage
 	return json.Unmarshal(raw, &list) != nil || len(list) == 0
-}
-
-// named refuses the choice of a tool that is not there.
-func named(tools *api.Tools) error {
-	if tools.Only == "" {
-		return nil
-	}
-	for _, t := range tools.Offered {
-		if t.Name == tools.Only {
-			return nil
-		}
-	}
-	return api.Invalid("tool_choice", "tool_choice names %q, which is none of the tools", api.Clip(tools.Only))
-}
-
-// choose reads whether an answer may or has to call, and what.
-func choose(tools *api.Tools, choice json.RawMessage, old bool) (none bool, err error) {
-	if absent(choice) {
-		return false, nil
-	}
-	var word string
-	if json.Unmarshal(choice, &word) == nil {
-		switch word {
-		case "none":
-			return true, nil
-		case "auto":
-			return false, nil
-		case "required", "any":
-			if !old {
-				tools.Must = true
-				return false, nil
-			}
-		}
-		return false, api.Invalid("tool_choice", "tool_choice is %q: want none, auto, required or a function", api.Clip(word))
-	}
-	var one struct {
-		Type     string
-		Name     string
-		Function struct{ Name string }
-	}
-	if err := json.Unmarshal(choice, &one); err != nil {
-		return false, api.Invalid("tool_choice", "tool_choice is wrong: %w", err)
-	}
-	if one.Type != "" && one.Type != "function" {
-		return false, api.Unsupported("tool_choice", "tool_choice of type %q is not supported: only function is", api.Clip(one.Type))
-	}
-	if tools.Only = one.Function.Name; old || tools.Only == "" {
-		tools.Only = one.Name
-	}
-	if tools.Only == "" {
-		return false, api.Invalid("tool_choice", "tool_choice names no function")
-	}
-	tools.Must = true
-	return false, nil
 }
 
 // formOf is the form that response_format asks for, nil for any text.
@@ -126,7 +69,7 @@ func formOf(f *gen.ResponseFormat) (*api.AnswerForm, error) {
 		if f.JsonSchema == nil {
 			return nil, api.Invalid("response_format.json_schema", "response_format.json_schema is missing")
 		}
-		if !absent(f.JsonSchema.Schema) {
+		if !api.Absent(f.JsonSchema.Schema) {
 			form.Spec = grammar.Spec{Schema: f.JsonSchema.Schema}
 		}
 	}
@@ -146,7 +89,7 @@ func (g *guide) with(form *api.AnswerForm) (*api.AnswerForm, error) {
 	if form != nil {
 		all = append(all, form)
 	}
-	if !absent(g.JSON) {
+	if !api.Absent(g.JSON) {
 		schema := g.JSON
 		var spelled string
 		if json.Unmarshal(schema, &spelled) == nil {

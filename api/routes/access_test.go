@@ -223,7 +223,7 @@ func TestUnknownRoutes(t *testing.T) {
 		status       int
 		key          string // of the JSON reply; "" for the page
 	}{
-		{"GET", "/v1/embeddings", 404, "error"}, {"POST", "/v1/audio/speech", 404, "error"}, {"GET", "/v1/chat/completions", 405, "error"},
+		{"GET", "/v1/images", 404, "error"}, {"POST", "/v1/audio/speech", 404, "error"}, {"GET", "/v1/chat/completions", 405, "error"},
 		{"GET", "/api/v1/nothing", 404, "detail"}, {"DELETE", "/api/v1/node", 405, "detail"},
 		{"GET", "/", 200, ""}, {"GET", "/models/x", 200, ""},
 	} {

@@ -165,6 +165,12 @@ var trials = map[string]trial{
 	"GET /api/prometheus":                    {path: "/api/prometheus", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /version":                           {path: "/version", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /openapi.json":                      {path: "/openapi.json", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"POST /v1/responses":                     {path: "/v1/responses", body: `{"input":"a","max_output_tokens":2}`, status: 200, badBody: `{"input":"a","temperature":-1}`, badStatus: 400},
+	"GET /v1/responses/{id}":                 {path: "/v1/responses/STORED", status: 200, badPath: "/v1/responses/resp_x", badStatus: 404},
+	"DELETE /v1/responses/{id}":              {path: "/v1/responses/STORED", status: 200, badPath: "/v1/responses/resp_x", badStatus: 404},
+	"GET /v1/responses/{id}/input_items":     {path: "/v1/responses/STORED/input_items", status: 200, badPath: "/v1/responses/resp_x/input_items", badStatus: 404},
+	"POST /v1/embeddings":                    {path: "/v1/embeddings", body: `{"input":"a"}`, status: 200, badBody: `{"input":"a","dimensions":2}`, badStatus: 400},
+	"POST /v1/score":                         {path: "/v1/score", body: `{"text_1":"a","text_2":"b"}`, status: 200, badBody: `{"text_1":["a","b"],"text_2":"c"}`, badStatus: 400},
 	"GET /openapi.yaml":                      {path: "/openapi.yaml", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 }
 
@@ -189,6 +195,10 @@ func TestEveryOperation(t *testing.T) {
 				continue
 			}
 			seen++
+			if strings.Contains(c.path, "STORED") {
+				r, _ := response(t, b, public, `{"input":"a","max_output_tokens":2}`)
+				c.path = strings.Replace(c.path, "STORED", r.Id, 1)
+			}
 			if len(op.Tags) != 1 || op.Responses.Value("4XX") == nil || op.Responses.Value("5XX") == nil {
 				t.Errorf("%s: want one tag, and responses for errors", key)
 			}

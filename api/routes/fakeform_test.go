@@ -1,12 +1,23 @@
 package routes
 
 import (
+	"context"
+
 	"whorl/client"
 	"whorl/client/grammar"
 )
 
 func (e *fakeEngine) Grammar(s grammar.Spec) (*grammar.Grammar, error) {
 	return grammar.Compile(s, grammar.NewVocabulary(fakeVocab, e.TokenBytes, []int32{fakeEOS}))
+}
+
+// Mean of the fake is what it makes of the letters: how many, and their sum.
+func (e *fakeEngine) Mean(_ context.Context, ids []int32) ([]float32, error) {
+	out := []float32{float32(len(ids)), 0, 0, 0}
+	for _, id := range ids {
+		out[1+id%3] += float32(id)
+	}
+	return out, nil
 }
 
 // begunForm is the beginning of an answer's form, nil for none.

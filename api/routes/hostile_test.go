@@ -68,7 +68,7 @@ func TestPathsBesideRoutes(t *testing.T) {
 	})
 	for path, want := range map[string]string{
 		"/v1": `"type":"invalid_request_error"`, "/v1/": `"type":"invalid_request_error"`, "/v1/models/": `"type":"invalid_request_error"`,
-		"/v1/embeddings": `"type":"invalid_request_error"`, "/api": `"title":"Not Found"`, "/api/": `"title":"Not Found"`,
+		"/v1/images": `"type":"invalid_request_error"`, "/api": `"title":"Not Found"`, "/api/": `"title":"Not Found"`,
 	} {
 		if w := do(b.api.Public(), "GET", path, ""); w.Code != 404 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: status %d, %s", path, w.Code, w.Body)

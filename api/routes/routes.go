@@ -11,6 +11,7 @@ import (
 	"whorl/api/ollama"
 	"whorl/api/openai"
 	"whorl/api/petals"
+	"whorl/api/responses"
 )
 
 // Routes serve all operations of the contract. Safe for concurrent use.
@@ -27,16 +28,18 @@ func New(cfg api.Config) (*Routes, error) {
 	}
 	return &Routes{a, struct {
 		openAI
+		answers
 		messages
 		local
 		legacy
 		own
-	}{openAI{openai.Dialect{API: a}}, messages{anthropic.Dialect{API: a}}, local{ollama.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
+	}{openAI{openai.Dialect{API: a}}, answers{responses.New(a)}, messages{anthropic.Dialect{API: a}}, local{ollama.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
 }
 
 // Names for the dialects as parts of one type.
 type (
 	openAI   struct{ openai.Dialect }
+	answers  struct{ responses.Dialect }
 	messages struct{ anthropic.Dialect }
 	local    struct{ ollama.Dialect }
 	legacy   struct{ petals.Dialect }

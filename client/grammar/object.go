@@ -19,7 +19,7 @@ func (s *schemas) object(v *value, path string) (*expr, error) {
 		return nil, &Refusal{path + "/properties", "properties", "it is no object"}
 	}
 	if extra == nil {
-		if extra = (&value{kind: 't'}); declared != nil && len(declared.members) > 0 {
+		if extra = (&value{kind: 't'}); declared != nil {
 			extra = &value{kind: 'f'}
 		}
 	}

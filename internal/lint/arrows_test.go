@@ -73,11 +73,12 @@ var arrows = []arrow{
 	{"api/calls", []string{"client/grammar"}, "how models call tools, in what they write: texts alone"},
 	{"api", []string{"api/calls", "api/gen", "client", "client/grammar", "client/sample", "internal/journal", "swarm", "swarm/budget", "swarm/health", "swarm/route", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
 	{"api/openai", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect: its JSON to and from api.Ask and its events"},
+	{"api/responses", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect: it keeps what it said"},
 	{"api/anthropic", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect"},
 	{"api/ollama", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect"},
 	{"api/petals", []string{"api", "api/gen", "client", "client/sample", "swarm", "swarm/health"}, "a dialect"},
 	{"api/control", []string{"api", "api/gen", "internal/journal", "swarm", "swarm/health", "swarm/route", "swarm/trust"}, "a dialect"},
-	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/ollama", "api/petals", "api/control"}, "joins the dialects; the only one that knows them all"},
+	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/ollama", "api/petals", "api/responses", "api/control"}, "joins the dialects; the only one that knows them all"},
 
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},
