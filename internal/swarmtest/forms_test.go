@@ -144,3 +144,31 @@ func TestFormsRefuse(t *testing.T) {
 		}
 	})
 }
+
+// The mean of hidden states is the same bits whoever holds the blocks, that of one token is the
+// norm's output, and a text of more than one chunk has one too.
+func TestMeans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := openModel(t, toy)
+		var want [][]float32
+		for _, servers := range []int{1, 3} {
+			_, e := r.formed(servers, 1)
+			for i, ids := range [][]int32{{5}, prompt(60, 4), prompt(200, 6)} {
+				got, err := e.Mean(t.Context(), ids)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var length float64
+				for _, x := range got {
+					length += float64(x) * float64(x)
+				}
+				if servers == 1 {
+					want = append(want, got)
+				}
+				if !slices.Equal(got, want[i]) || length < 1e-3 {
+					t.Errorf("%d servers, %d ids: length %v, or other bits than with one server", servers, len(ids), length)
+				}
+			}
+		}
+	})
+}
