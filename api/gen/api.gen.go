@@ -4077,16 +4077,16 @@ type ResponseEvent struct {
 	Delta        *string `json:"delta,omitempty"`
 
 	// Item A message, a call of a function, what a function gave, or what the model thought.
-	Item           *ResponseItem            `json:"item,omitempty"`
-	ItemId         *string                  `json:"item_id,omitempty"`
-	Logprobs       []map[string]interface{} `json:"logprobs,omitempty"`
-	Name           *string                  `json:"name,omitempty"`
-	OutputIndex    *int                     `json:"output_index,omitempty"`
-	Part           *ResponsePart            `json:"part,omitempty"`
-	Response       *Response                `json:"response,omitempty"`
-	SequenceNumber int                      `json:"sequence_number"`
-	Text           *string                  `json:"text,omitempty"`
-	Type           ResponseEventType        `json:"type"`
+	Item           *ResponseItem             `json:"item,omitempty"`
+	ItemId         *string                   `json:"item_id,omitempty"`
+	Logprobs       *[]map[string]interface{} `json:"logprobs,omitempty"`
+	Name           *string                   `json:"name,omitempty"`
+	OutputIndex    *int                      `json:"output_index,omitempty"`
+	Part           *ResponsePart             `json:"part,omitempty"`
+	Response       *Response                 `json:"response,omitempty"`
+	SequenceNumber int                       `json:"sequence_number"`
+	Text           *string                   `json:"text,omitempty"`
+	Type           ResponseEventType         `json:"type"`
 }
 
 // ResponseEventType defines model for ResponseEvent.Type.
@@ -4157,7 +4157,7 @@ type ResponseItem struct {
 	// Arguments JSON, as the model wrote it.
 	Arguments *string             `json:"arguments,omitempty"`
 	CallId    *string             `json:"call_id,omitempty"`
-	Content   []ResponsePart      `json:"content,omitempty"`
+	Content   *[]ResponsePart     `json:"content,omitempty"`
 	Id        string              `json:"id"`
 	Name      *string             `json:"name,omitempty"`
 	Output    *string             `json:"output,omitempty"`
@@ -4165,8 +4165,8 @@ type ResponseItem struct {
 	Status    *ResponseItemStatus `json:"status,omitempty"`
 
 	// Summary Of reasoning; always empty.
-	Summary []map[string]interface{} `json:"summary,omitempty"`
-	Type    ResponseItemType         `json:"type"`
+	Summary *[]map[string]interface{} `json:"summary,omitempty"`
+	Type    ResponseItemType          `json:"type"`
 }
 
 // ResponseItemRole defines model for ResponseItem.Role.
@@ -4193,12 +4193,12 @@ type ResponseItemsObject string
 // ResponsePart defines model for ResponsePart.
 type ResponsePart struct {
 	// Annotations Of output_text; always empty.
-	Annotations []map[string]interface{} `json:"annotations,omitempty"`
+	Annotations *[]map[string]interface{} `json:"annotations,omitempty"`
 
 	// Logprobs Of output_text; always empty.
-	Logprobs []map[string]interface{} `json:"logprobs,omitempty"`
-	Text     string                   `json:"text"`
-	Type     ResponsePartType         `json:"type"`
+	Logprobs *[]map[string]interface{} `json:"logprobs,omitempty"`
+	Text     string                    `json:"text"`
+	Type     ResponsePartType          `json:"type"`
 }
 
 // ResponsePartType defines model for ResponsePart.Type.

@@ -110,7 +110,7 @@ func (q *request) read(items gen.Items) error {
 			if role == gen.ResponseItemRoleAssistant {
 				part.Type = gen.ResponsePartTypeOutputText
 			}
-			out.Role, out.Content = &role, []gen.ResponsePart{part}
+			out.Role, out.Content = &role, &[]gen.ResponsePart{part}
 		case gen.ResponseInputItemTypeFunctionCall:
 			if api.Value(it.Name, "") == "" {
 				return api.Invalid(at+".name", "%s.name is missing", at)

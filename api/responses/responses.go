@@ -70,7 +70,7 @@ func (a Dialect) keep(r *http.Request, t *told) {
 	for _, it := range t.response.Output {
 		switch it.Type {
 		case gen.ResponseItemTypeMessage:
-			content := gen.Content(it.Content[0].Text)
+			content := gen.Content((*it.Content)[0].Text)
 			history = append(history[:len(history):len(history)], gen.ChatMessage{Role: gen.ChatMessageRoleAssistant, Content: &content})
 		case gen.ResponseItemTypeFunctionCall:
 			history = withCall(history[:len(history):len(history)], gen.ToolCall{Id: it.CallId, Function: gen.FunctionCall{Name: *it.Name, Arguments: api.Object(*it.Arguments)}})

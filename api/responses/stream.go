@@ -96,22 +96,25 @@ func (t *told) begin(it gen.ResponseItem) {
 	t.event(e)
 }
 
+// none is a list that is always empty.
+func none() *[]map[string]any { return &[]map[string]any{} }
+
 // first is the index of the only part of an item's content.
 var first = new(int)
 
 // beginText opens a message or a thought.
 func (t *told) beginText(kind gen.ResponseItemType) {
-	it := gen.ResponseItem{Type: kind, Content: []gen.ResponsePart{}}
+	it := gen.ResponseItem{Type: kind, Content: &[]gen.ResponsePart{}}
 	part := gen.ResponsePart{Type: gen.ResponsePartTypeReasoningText}
 	if kind == gen.ResponseItemTypeMessage {
 		role := gen.ResponseItemRoleAssistant
 		it.Id, it.Role = "msg_"+api.RandomHex(12), &role
-		part = gen.ResponsePart{Type: gen.ResponsePartTypeOutputText, Annotations: []map[string]any{}, Logprobs: []map[string]any{}}
+		part = gen.ResponsePart{Type: gen.ResponsePartTypeOutputText, Annotations: none(), Logprobs: none()}
 	} else {
-		it.Id, it.Summary = "rs_"+api.RandomHex(12), []map[string]any{}
+		it.Id, it.Summary = "rs_"+api.RandomHex(12), none()
 	}
 	t.begin(it)
-	t.last().Content = []gen.ResponsePart{part}
+	t.last().Content = &[]gen.ResponsePart{part}
 	t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseContentPartAdded, ContentIndex: first, Part: &part}))
 }
 
@@ -120,18 +123,18 @@ func (t *told) write(kind gen.ResponseItemType, text string) {
 	if it := t.last(); it == nil || it.Type != kind {
 		t.beginText(kind)
 	}
-	t.last().Content[0].Text += text
+	(*t.last().Content)[0].Text += text
 	e := t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseReasoningTextDelta, ContentIndex: first, Delta: &text})
 	if kind == gen.ResponseItemTypeMessage {
-		e.Type, e.Logprobs = gen.ResponseEventTypeResponseOutputTextDelta, []map[string]any{}
+		e.Type, e.Logprobs = gen.ResponseEventTypeResponseOutputTextDelta, none()
 	}
 	t.event(e)
 }
 
 // beginCall opens a call.
 func (t *told) beginCall(c *api.CallPart) {
-	name, none := c.Name, ""
-	t.begin(gen.ResponseItem{Id: "fc_" + api.RandomHex(12), Type: gen.ResponseItemTypeFunctionCall, CallId: &c.ID, Name: &name, Arguments: &none})
+	name, empty := c.Name, ""
+	t.begin(gen.ResponseItem{Id: "fc_" + api.RandomHex(12), Type: gen.ResponseItemTypeFunctionCall, CallId: &c.ID, Name: &name, Arguments: &empty})
 }
 
 // argue adds to the arguments of the open call.
@@ -157,11 +160,11 @@ func (t *told) closeItem() {
 	case gen.ResponseItemTypeFunctionCall:
 		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseFunctionCallArgumentsDone, Arguments: it.Arguments, Name: it.Name}))
 	case gen.ResponseItemTypeReasoning:
-		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseReasoningTextDone, ContentIndex: first, Text: &it.Content[0].Text}))
-		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseContentPartDone, ContentIndex: first, Part: &it.Content[0]}))
+		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseReasoningTextDone, ContentIndex: first, Text: &(*it.Content)[0].Text}))
+		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseContentPartDone, ContentIndex: first, Part: &(*it.Content)[0]}))
 	default:
-		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseOutputTextDone, ContentIndex: first, Text: &it.Content[0].Text, Logprobs: []map[string]any{}}))
-		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseContentPartDone, ContentIndex: first, Part: &it.Content[0]}))
+		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseOutputTextDone, ContentIndex: first, Text: &(*it.Content)[0].Text, Logprobs: none()}))
+		t.event(t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseContentPartDone, ContentIndex: first, Part: &(*it.Content)[0]}))
 	}
 	done := *it
 	e := t.at(gen.ResponseEvent{Type: gen.ResponseEventTypeResponseOutputItemDone, Item: &done})

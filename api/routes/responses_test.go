@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"whorl/api"
 	"whorl/api/gen"
 	"whorl/swarm"
 )
@@ -28,7 +29,7 @@ func texts(r gen.Response) string {
 	var out []string
 	for _, it := range r.Output {
 		line := string(it.Type)
-		for _, p := range it.Content {
+		for _, p := range api.Value(it.Content, nil) {
 			line += " " + p.Text
 		}
 		if it.Name != nil {
@@ -150,7 +151,7 @@ func TestResponsesStream(t *testing.T) {
 				pieces.WriteString(*e.Delta)
 			}
 			if e.Item != nil && e.Type == "response.output_item.done" {
-				for _, p := range e.Item.Content {
+				for _, p := range api.Value(e.Item.Content, nil) {
 					done.WriteString(p.Text)
 				}
 				if e.Item.Arguments != nil {
