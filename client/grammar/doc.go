@@ -18,7 +18,7 @@
 // by the schema, but a valid value may be spelled in one way only. Properties come in the order
 // of the schema; white space is at most a space, or a line end and an indentation; numbers have
 // at most 18 digits before and 18 behind the point. Where the schema does not speak of
-// additionalProperties, an object that declares properties has no others. Keywords that cannot
+// additionalProperties, an object that declares properties, be they none, has no others. Keywords that cannot
 // be kept are refused by name; what is no keyword of JSON Schema is a note, as its standard says.
 //
 // The package knows nothing of models, sessions or sampling, and imports nothing of ours. A

@@ -188,6 +188,7 @@ func TestSchemas(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"type":"null"}},"additionalProperties":{"type":"boolean"}}`,
 			[]string{`{}`, `{"a":null}`, `{"b":true}`, `{"a":null,"ab":false,"":true}`, `{"\"":true}`}, []string{`{"a":true}`, `{"b":true,"a":false}`, `{"\u0061":true}`}},
 		{`{"type":"object"}`, []string{`{}`, `{"a":[{"b":1e5}]}`}, []string{`[]`, `{"a":}`, `{a:1}`}},
+		{`{"type":"object","properties":{}}`, []string{`{}`}, []string{`{"a":1}`}},
 		{`{"enum":["a",1,{"x":"é\n"}],"type":["string","object"]}`, []string{`"a"`, `{"x":"é\n"}`}, []string{`1`, `"b"`}},
 		{`{"minimum":0,"maximum":100,"type":"integer"}`, []string{"0", "7", "99", "100"}, []string{"-1", "101", "00", "1000", "5.0"}},
 		{`{"type":"integer","exclusiveMinimum":-120,"exclusiveMaximum":-7}`, []string{"-119", "-8", "-20", "-99"}, []string{"-7", "-120", "-0", "8", "-1", "-200"}},
