@@ -113,10 +113,6 @@ func (e *fakeEngine) EncodeChat(ms []client.Message, x client.ChatExtras) ([]int
 
 func (e *fakeEngine) Thinks() bool { return e.thinks }
 
-func (e *fakeEngine) EncodeMarks(text string) ([]int32, error) { return e.Encode(text, false) }
-
-func (e *fakeEngine) Template() string { return e.template }
-
 func (e *fakeEngine) Decode(ids []int32) string {
 	var sb strings.Builder
 	for _, id := range ids {

@@ -53,3 +53,7 @@ func formed(form *grammar.Matcher, id int32) int32 {
 	}
 	return id
 }
+
+func (e *fakeEngine) EncodeMarks(text string) ([]int32, error) { return e.Encode(text, false) }
+
+func (e *fakeEngine) Template() string { return e.template }
