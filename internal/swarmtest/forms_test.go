@@ -108,11 +108,14 @@ func TestFormsAreReplayed(t *testing.T) {
 		}
 		r := client.Request{MaxNewTokens: 120, Grammar: g, TopLogprobs: -1, Sampling: sample.Params{Temperature: 1, Seed: 3}}
 		want := ask(t, e, r, nil)
-		steps := 0
+		steps, killed := 0, 0 // killed counts spans: of each one holder dies and one is left
 		got := ask(t, e, r, func(s *client.Session) func(client.Delta) error {
 			return func(client.Delta) error {
-				if steps++; steps%5 == 3 && steps < 15 {
-					w.Server(s.Route()[steps/5].Peer).Node.Kill()
+				steps++
+				route := s.Route() // without stages that are being replaced
+				if steps >= 3+5*killed && killed < 3 && len(route) == 3 {
+					w.Server(route[killed].Peer).Node.Kill()
+					killed++
 				}
 				return nil
 			}

@@ -61,10 +61,10 @@ more = turns + [{"role": "assistant", "content": plain.content}, {"role": "user"
 claim(client.messages.create(messages=more, **ask).content)
 
 # What cannot be done is said by name, and by the package's own errors.
-tool = {"name": "weather", "input_schema": {"type": "object"}}
+tool = {"type": "bash_20250124", "name": "bash"}
 image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 for bad, word in (
-    ({"tools": [tool]}, "tools"),
+    ({"tools": [tool]}, "bash"),
     ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking"),
     ({"messages": [{"role": "user", "content": [image]}]}, "image"),
     ({"extra_body": {"top_p": 2}}, "top_p"),

@@ -54,7 +54,7 @@ cut = client.chat(model, turns, options={**options, "stop": [stop]})
 claim(cut.message.content == text[:text.index(stop)] and cut.done_reason == "stop", cut, stop)
 
 # What cannot be done is said by name.
-for bad, word in (({"format": "json"}, "format"), ({"options": {"mirostat": 2}}, "mirostat"), ({"options": {"top_p": 2}}, "top_p"), ({"model": "llama3"}, "llama3")):
+for bad, word in (({"options": {"mirostat": 2}}, "mirostat"), ({"options": {"top_p": 2}}, "top_p"), ({"model": "llama3"}, "llama3")):
     for stream in (False, True):
         try:
             list(client.chat(**{"model": model, "messages": turns, "stream": stream, **bad}))

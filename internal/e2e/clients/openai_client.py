@@ -80,7 +80,7 @@ claim(len(long.tokens) == room + 1, len(long.tokens))
 
 # A number is a number; what cannot be done is said of its field; too much is said with both numbers.
 claim(client.completions.create(prompt="x", extra_body={"max_tokens": 2.0}, **ask).usage.completion_tokens <= 2)
-for bad, field in (({"guided_regex": "a+"}, "guided_regex"), ({"top_p": 2}, "top_p"), ({"suffix": "x"}, "suffix")):
+for bad, field in (({"guided_grammar": "root ::= x"}, "guided_grammar"), ({"top_p": 2}, "top_p"), ({"suffix": "x"}, "suffix")):
     try:
         client.completions.create(prompt="x", extra_body=bad, **ask)
         claim(False, bad)
