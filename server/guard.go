@@ -132,7 +132,7 @@ func (s *Server) revive(ctx, work context.Context, wait bool) {
 			s.giveUp()
 			return
 		}
-		if wait && !sleep(ctx, revival.After(len(s.crashes), 0)) {
+		if wait && !backoff.Wait(ctx, revival.After(len(s.crashes), 0)) {
 			return
 		}
 		s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"whorl/internal/backoff"
 	"whorl/swarm"
 	"whorl/swarm/balance"
 	"whorl/swarm/health"
@@ -74,7 +75,7 @@ func (s *Server) join(ctx context.Context) (swarm.Span, error) {
 			return span, err
 		}
 		// A record that follows another at once may reach others an exchange later.
-		if !sleep(ctx, min(s.cfg.Balance.Settle, time.Second)) {
+		if !backoff.Wait(ctx, min(s.cfg.Balance.Settle, time.Second)) {
 			return span, ctx.Err()
 		}
 		return span, nil
@@ -95,7 +96,7 @@ func (s *Server) join(ctx context.Context) (swarm.Span, error) {
 		if d.Do == balance.Go {
 			return d.Span, nil
 		}
-		if !sleep(ctx, d.Again) {
+		if !backoff.Wait(ctx, d.Again) {
 			return d.Span, ctx.Err()
 		}
 	}
@@ -119,7 +120,7 @@ func (s *Server) balancer(ctx context.Context) {
 	s.choices.mover.Loaded(time.Now())
 	check := s.cfg.Balance.Check
 	next, known := time.Now().Add(s.spread(check)), []swarm.Span(nil)
-	for sleep(ctx, min(lookEvery, max(time.Until(next), shortest))) {
+	for backoff.Wait(ctx, min(lookEvery, max(time.Until(next), shortest))) {
 		census, view, err := s.census(ctx)
 		if err != nil || s.pinned() {
 			next = time.Now().Add(check)

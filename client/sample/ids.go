@@ -108,7 +108,7 @@ func (l RunBiases) add(logits []float32, history []int32, sums map[int32]float32
 	clear(sums)
 	for _, r := range l {
 		n := len(r.IDs) - 1
-		if n > len(history) || !slices.Equal(history[len(history)-n:], r.IDs[:n]) {
+		if !endsWith(history, r.IDs[:n]) {
 			continue
 		}
 		if last := r.IDs[n]; last >= 0 && int(last) < len(logits) {

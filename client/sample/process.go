@@ -113,7 +113,7 @@ func (r *processor) ban(logits []float32, history []int32) {
 		}
 	}
 	for _, w := range r.bad {
-		if n := len(w) - 1; n <= len(history) && slices.Equal(history[len(history)-n:], w[:n]) {
+		if n := len(w) - 1; endsWith(history, w[:n]) {
 			never(w[n])
 		}
 	}
@@ -130,4 +130,9 @@ func (r *processor) ban(logits []float32, history []int32) {
 			never(id)
 		}
 	}
+}
+
+// endsWith tells whether the last ids are these.
+func endsWith(history, ids []int32) bool {
+	return len(ids) <= len(history) && slices.Equal(history[len(history)-len(ids):], ids)
 }

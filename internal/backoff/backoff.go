@@ -1,9 +1,12 @@
 // Package backoff says how long to wait between attempts that fail: each wait twice the
-// one before up to a limit, and none in step with those of other nodes. Pure: draws are
-// passed in. It does not wait itself.
+// one before up to a limit, and none in step with those of other nodes. A policy is pure: draws are
+// passed in. Wait waits, for whoever has nothing else to listen to meanwhile.
 package backoff
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Policy of waits. First must be positive and at most Max.
 type Policy struct {
@@ -22,4 +25,16 @@ func (p Policy) After(failures int, draw float64) time.Duration {
 	}
 	wait = min(wait, p.Max)
 	return wait - time.Duration(p.Jitter*draw*float64(wait))
+}
+
+// Wait waits; false if ctx ended first.
+func Wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -81,7 +81,7 @@ var arrows = []arrow{
 	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/ollama", "api/petals", "api/responses", "api/control"}, "joins the dialects; the only one that knows them all"},
 
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
-	{"internal/backoff", nil, "waits between attempts, for whoever tries again: pure"},
+	{"internal/backoff", nil, "waits between attempts, for whoever tries again"},
 	{"internal/journal", nil, "the last lines of something, for whoever tells of it"},
 	{"internal/courtesy", nil, "gives way to other programs, for whoever computes"},
 	{"internal/service", nil, "texts that have systems start programs: pure"},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"whorl/internal/backoff"
 	"whorl/swarm"
 	"whorl/swarm/wire"
 )
@@ -53,7 +54,7 @@ func (d *Directory) fetches(ctx context.Context) {
 			return
 		case <-d.lacking:
 			// What comes in a burst is asked for together, and one who fails costs a while.
-			if !wait(ctx, fetchPause) {
+			if !backoff.Wait(ctx, fetchPause) {
 				return
 			}
 		case <-tick.C:
@@ -202,16 +203,4 @@ func (d *Directory) give(from swarm.PeerID, payload []byte) ([]byte, error) {
 		return nil, swarm.Errorf(swarm.CodeNotServed, swarm.Elsewhere, "node %s has no manifest %.64q", d.host.ID().Short(), string(want.UID))
 	}
 	return h.raw, nil
-}
-
-// wait waits; false if ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -185,22 +185,10 @@ func (h *Host) redial(m *moving, id peer.ID, q moveRequest) {
 		if err == nil {
 			return
 		}
-		if errors.Is(err, errRefused) || !wait(ctx, p.After(n, 0)) {
+		if errors.Is(err, errRefused) || !backoff.Wait(ctx, p.After(n, 0)) {
 			m.fail(fmt.Errorf("%w: %s", errMoveLost, reason(err)), false)
 			return
 		}
-	}
-}
-
-// wait waits; false if ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
