@@ -104,18 +104,47 @@ func union[K ~string, V any](a, b map[K]V) []K {
 	return slices.Compact(keys)
 }
 
+// sight is what a node knows of the swarm's models: views, and what their blocks lack. Making it costs
+// as much as the swarm is large, so it is kept while nothing has changed.
+type sight struct {
+	changed <-chan struct{}
+	until   time.Time // servers fall silent without a change: it is not kept for longer
+	views   []swarm.View
+	missing map[string]string // blocks that nobody holds, by model
+}
+
+// sightFor is how long a sight is kept.
+const sightFor = 3 * time.Second
+
+// look renews a sight if it is time to.
+func (n *node) look(s *sight, now time.Time) {
+	select {
+	case <-s.changed:
+	default:
+		if now.Before(s.until) {
+			return
+		}
+	}
+	*s = sight{changed: n.net.dir.Changed(), until: now.Add(sightFor), missing: map[string]string{}}
+	s.views = n.net.dir.Views()
+	for _, v := range s.views {
+		s.missing[v.Manifest.Name+" "+string(v.Manifest.UID())] = swarm.FormatSpans(health.Measure(v).Missing)
+	}
+}
+
 // watch writes what changes into the node's events, until ctx ends.
 func (n *node) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	before := n.moment()
+	var seen sight
+	before := n.moment(&seen, time.Now())
 	n.events.Add(time.Now(), "node.started", map[string]any{"peer_id": n.net.host.ID(), "roles": n.roles, "version": version})
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			next := n.moment()
+			next := n.moment(&seen, now)
 			for _, e := range before.events(next) {
 				n.events.Add(now, e.kind, e.data)
 			}
@@ -124,17 +153,18 @@ func (n *node) watch(ctx context.Context) {
 	}
 }
 
-// moment is how the node is now.
-func (n *node) moment() moment {
+// moment is how the node is now; seen is what was seen of the swarm before, and is renewed.
+func (n *node) moment(seen *sight, now time.Time) moment {
+	n.look(seen, now)
 	st := n.Status()
 	m := moment{
 		state: st.State.String(), ready: map[string]string{}, sessions: map[string]swarm.SessionStatus{},
-		peers: map[swarm.PeerID]bool{}, avoided: map[swarm.PeerID]trust.Avoidance{}, missing: map[string]string{},
+		peers: map[swarm.PeerID]bool{}, avoided: map[swarm.PeerID]trust.Avoidance{}, missing: seen.missing,
 	}
 	if st.Span != nil {
 		m.blocks = st.Span.String()
 	}
-	for part, err := range n.Ready() {
+	for part, err := range n.ready(func() []swarm.View { return seen.views }) {
 		if m.ready[part] = ""; err != nil {
 			m.ready[part] = oneLine(err)
 		}
@@ -149,9 +179,6 @@ func (n *node) moment() moment {
 		if s.Avoid != nil {
 			m.avoided[s.Peer] = *s.Avoid
 		}
-	}
-	for _, v := range n.net.dir.Views() {
-		m.missing[v.Manifest.Name+" "+string(v.Manifest.UID())] = swarm.FormatSpans(health.Measure(v).Missing)
 	}
 	return m
 }

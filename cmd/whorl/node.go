@@ -312,7 +312,9 @@ func (n *node) Blocks() []swarm.BlockStatus {
 }
 
 // Ready tells of each part whether it is usable.
-func (n *node) Ready() map[string]error {
+func (n *node) Ready() map[string]error { return n.ready(n.net.dir.Views) }
+
+func (n *node) ready(views func() []swarm.View) map[string]error {
 	n.mu.Lock()
 	out, engines := maps.Clone(n.checks), n.engines
 	n.mu.Unlock()
@@ -321,7 +323,7 @@ func (n *node) Ready() map[string]error {
 	}
 	out["swarm"] = n.net.dir.Synced() // it has joined, and may have lost the swarm since
 	if len(engines) > 0 {
-		out["model"] = covered(engines, n.net.dir.Views())
+		out["model"] = covered(engines, views())
 	}
 	return out
 }
