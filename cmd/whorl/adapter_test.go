@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"whorl/internal/fakehub"
 	"whorl/internal/fixture"
 )
 
@@ -64,6 +65,45 @@ func TestAdapters(t *testing.T) {
 	r := whorl(t, "", nil, "generate", toy, "--initial-peers", n.Addrs[0], "--adapter", "unheard", "--ids", "1")
 	if r.code == exitDone || !strings.Contains(r.err, "unheard") || !strings.Contains(r.err, "toy-list") {
 		t.Errorf("exit code %d, %s", r.code, r.err)
+	}
+}
+
+// An adapter of a hub is fetched and checked, and is known by the repository's name.
+func TestHubAdapters(t *testing.T) {
+	f := fakehub.New(t)
+	env := hubEnv(t, f, "someone/poems", adapterDir+"/toy-list")
+	hubEnv(t, f, "someone/large", adapterDir+"/scaled-patterns")
+	n := startRunEnv(t, env, "serve", toy, "--new-swarm", "--http", "127.0.0.1:0", "--throughput", "100", "--adapters", "someone/poems@main,"+adapterDir+"/toy-regex")
+	ids, want := adapted(t, "toy-list")
+	common := []string{"--ids", listOf(ids), "--max-new-tokens", fmt.Sprint(len(want)), "--ignore-eos", "--json"}
+	var local, swarm answerObject
+	whorl(t, "", append(env, "HF_HUB_OFFLINE=1"), append([]string{"generate", toy, "--local", "--adapter", "someone/poems"}, common...)...).last(t, &local)
+	whorl(t, "", nil, append([]string{"generate", toy, "--initial-peers", n.Addrs[0], "--adapter", "someone/poems"}, common...)...).last(t, &swarm)
+	if !slices.Equal(local.IDs, want) || !slices.Equal(swarm.IDs, want) {
+		t.Errorf("local: %v, through the swarm: %v, want %v", local.IDs, swarm.IDs, want)
+	}
+	var c struct {
+		Model   string
+		Choices []struct {
+			IDs []int32 `json:"token_ids"`
+		}
+	}
+	body := fmt.Sprintf(`{"model":"toy:someone/poems","prompt":[%s],"max_tokens":%d,"temperature":0,"ignore_eos":true,"return_token_ids":true}`, listOf(ids), len(want))
+	request(t, "POST", n.HTTP+"/v1/completions", body, 200, &c)
+	if c.Model != "toy:someone/poems" || !slices.Equal(c.Choices[0].IDs, want) {
+		t.Errorf("over HTTP: model %s, %v, want %v", c.Model, c.Choices[0].IDs, want)
+	}
+	request(t, "GET", n.HTTP+"/v1/models/toy:someone/poems", "", 200, nil)
+	for _, c := range []struct{ adapter, want string }{
+		{"someone/prose", "someone/prose is no file or folder here, and the hub at " + f.URL},
+		{"someone/poems@v9", `has no revision "v9"`},
+		{"someone/poems,someone/poems@main", "two adapters are named someone/poems"},
+		{"someone/large", "has the shape"},
+	} {
+		r := whorl(t, "", env, "serve", toy, "--new-swarm", "--http", "off", "--admin", "off", "--host-maddrs", loopback, "--adapters", c.adapter)
+		if r.code != exitUsage || !strings.Contains(r.err, c.want) {
+			t.Errorf("%s: exit code %d, %s, want %q", c.adapter, r.code, r.err, c.want)
+		}
 	}
 }
 

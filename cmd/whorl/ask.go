@@ -39,7 +39,7 @@ func (f *askFlags) add(fs *pflag.FlagSet) {
 	f.swarm.add(fs)
 	f.model.add(fs)
 	f.compute.add(fs)
-	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold, or a folder with --local")
+	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold; with --local a folder, or owner/name[@revision] of the hub")
 	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
 	addResidual(fs, &f.residual)
 	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
@@ -180,19 +180,19 @@ func (f *askFlags) openModel(cmd *cobra.Command, a *asker) (err error) {
 }
 
 // openAdapter gives the name under which sessions ask for the adapter; "" for none. A local
-// run opens its folder, before it connects.
-func (f *askFlags) openAdapter(a *asker) (string, error) {
+// run opens it, before it connects.
+func (f *askFlags) openAdapter(ctx context.Context, a *asker) (string, error) {
 	if !f.local || f.adapter == "" {
 		return f.adapter, nil
 	}
-	return a.model.openAdapters("--adapter", []string{f.adapter})
+	return f.model.openAdapters(ctx, a.model, "--adapter", []string{f.adapter})
 }
 
 // session makes the engine and opens a session of up to length tokens in each of so many
 // beams.
 func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*client.Session, error) {
 	ctx := cmd.Context()
-	adapter, err := f.openAdapter(a)
+	adapter, err := f.openAdapter(ctx, a)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return err
 	}
 	defer a.Close()
-	adapter, err := f.ask.openAdapter(a)
+	adapter, err := f.ask.openAdapter(cmd.Context(), a)
 	if err != nil {
 		return err
 	}

@@ -56,14 +56,12 @@ func (f *hubFlags) config(ctx context.Context) (hub.Config, error) {
 // name reads MODEL as the name of a model at a hub; false if it is none, or if a file or
 // folder has that name.
 func (f *hubFlags) name(model string) (hub.Name, bool, error) {
-	if _, err := os.Stat(model); !errors.Is(err, fs.ErrNotExist) || localPath(model) {
-		return hub.Name{}, false, nil
-	}
-	n, err := hub.Parse(model)
-	if err != nil {
-		return hub.Name{}, false, nil
+	n, ok := hubName(model)
+	if !ok {
+		return n, false, nil
 	}
 	if f.revision != "" {
+		var err error
 		if n.Revision != "" && n.Revision != f.revision {
 			return n, false, usagef("--revision %s and MODEL %s name two revisions: give one", f.revision, model)
 		}
@@ -72,6 +70,16 @@ func (f *hubFlags) name(model string) (hub.Name, bool, error) {
 		}
 	}
 	return n, true, nil
+}
+
+// hubName reads a text as a name at a hub; false if it is none, or if a file or folder has that
+// name.
+func hubName(text string) (hub.Name, bool) {
+	if _, err := os.Stat(text); !errors.Is(err, fs.ErrNotExist) || localPath(text) {
+		return hub.Name{}, false
+	}
+	n, err := hub.Parse(text)
+	return n, err == nil
 }
 
 // localPath tells whether a text can only be meant as a path of this machine.
@@ -108,7 +116,7 @@ func (f *hubFlags) source(ctx context.Context, model string, offline bool) (weig
 	x := &fetched{hub: hub.New(cfg)}
 	defer x.report(ctx)()
 	if x.snap, err = x.hub.Open(ctx, n); err != nil {
-		return weights.Source{}, nil, hubError(ctx, model, err)
+		return weights.Source{}, nil, hubError(ctx, "MODEL "+model, err)
 	}
 	src := weights.Source{Path: x.snap.Path}
 	if x.snap.Partly() {
@@ -118,15 +126,16 @@ func (f *hubFlags) source(ctx context.Context, model string, offline bool) (weig
 	return src, x, nil
 }
 
-// hubError says of a failure what the name could have meant beside.
-func hubError(ctx context.Context, model string, err error) error {
+// hubError says of a failure what the name could have meant beside. what is the name, and what it
+// was given as.
+func hubError(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return errInterrupted
 	case errors.Is(err, hub.ErrNotFound):
-		return usagef("MODEL %s is no file or folder here, and %w", model, err)
+		return usagef("%s is no file or folder here, and %w", what, err)
 	}
-	return usagef("MODEL %s: %w", model, err)
+	return usagef("%s: %w", what, err)
 }
 
 // reportEvery is how often a long transfer tells how far it is.

@@ -41,7 +41,7 @@ func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwa
 		return nil, usage(err)
 	}
 	l := &localSwarm{dial: selfDialer{self: localPeer, others: nobody{}}, done: make(chan error, 1)}
-	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, KV: m.kv, Adapters: m.loras(), StepRows: cfg.StepRows})
 	if err != nil {
 		return nil, err
 	}

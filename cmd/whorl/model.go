@@ -12,7 +12,6 @@ import (
 	"whorl/client"
 	"whorl/model"
 	"whorl/model/families"
-	"whorl/model/lora"
 	"whorl/model/tokenizer"
 	"whorl/model/weights"
 	"whorl/swarm"
@@ -30,7 +29,7 @@ type openModel struct {
 	man  swarm.Manifest // what it is served as; without the names of weights before settle
 	head *model.Head    // after engine
 
-	adapters []*lora.Adapter
+	adapters []*adapter
 	fetched  *fetched  // nil: the files are somebody else's
 	files    *bundle   // as they are passed on; nil if nobody made it yet
 	trees    treeCache // of them
@@ -98,33 +97,6 @@ func (m *openModel) Close() error {
 		errs = append(errs, a.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// openAdapters opens the folders of adapters that a flag names, and gives the name of the
-// last.
-func (m *openModel) openAdapters(flag string, dirs []string) (string, error) {
-	if len(dirs) > swarm.MaxAdapters {
-		return "", usagef("%s names %d adapters: a server announces at most %d, so start another for the rest", flag, len(dirs), swarm.MaxAdapters)
-	}
-	name := ""
-	for _, dir := range dirs {
-		a, err := lora.Open(dir, m.ck)
-		if err != nil {
-			return "", usagef("%s: %w", flag, err)
-		}
-		m.adapters = append(m.adapters, a)
-		name = a.Name
-		for _, b := range m.adapters[:len(m.adapters)-1] {
-			if a.Name == b.Name {
-				return "", usagef("%s: two adapters are named %s, and users ask by that name: rename one", flag, a.Name)
-			}
-		}
-		if err := (swarm.Adapter{Name: a.Name, Digest: a.Digest}).Validate(); err != nil {
-			return "", usagef("%s %s: %w", flag, dir, err)
-		}
-		slog.Info("adapter", "name", a.Name, "digest", a.Digest[:12])
-	}
-	return name, nil
 }
 
 // tokenizer opens the model's tokenizer; nil if the model brings none.

@@ -140,7 +140,7 @@ func (f *hubFlags) fetchModel(ctx context.Context, w *world, model, span string)
 	defer fetched.Close()
 	if span == "" {
 		if err := fetched.all(ctx); err != nil {
-			return hubError(ctx, model, err)
+			return hubError(ctx, "MODEL "+model, err)
 		}
 		fmt.Fprintln(w.out, fetched.snap.Path)
 		return nil
@@ -159,7 +159,7 @@ func (f *hubFlags) fetchModel(ctx context.Context, w *world, model, span string)
 	}
 	defer fetched.report(ctx)()
 	if err := ck.Fetch(ctx, s.Start, s.End, false); err != nil {
-		return hubError(ctx, model, err)
+		return hubError(ctx, "MODEL "+model, err)
 	}
 	fmt.Fprintln(w.out, fetched.snap.Path)
 	return nil

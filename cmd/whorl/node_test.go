@@ -61,12 +61,18 @@ func (s *syncBuffer) String() string {
 // startRun starts a node on loopback and waits until it is usable.
 func startRun(t *testing.T, args ...string) *running {
 	t.Helper()
+	return startRunEnv(t, nil, args...)
+}
+
+// startRunEnv is startRun with an environment.
+func startRunEnv(t *testing.T, env []string, args ...string) *running {
+	t.Helper()
 	n := &running{file: filepath.Join(t.TempDir(), "ready.json"), log: &syncBuffer{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan int, 1)
 	args = append(args, "--host-maddrs", loopback, "--ready-file", n.file)
 	go func() {
-		done <- run(ctx, args, world{strings.NewReader(""), io.Discard, n.log, func() []string { return nil }})
+		done <- run(ctx, args, world{strings.NewReader(""), io.Discard, n.log, func() []string { return env }})
 	}()
 	var once sync.Once
 	code := -1

@@ -93,7 +93,7 @@ var serverFlags = []petalsFlag{
 	{"quant_type", honoured, "written --quant here; default: as the file has it; `int8` and `nf4` have the numerics of LLM.int8() (threshold 6.0, outliers decided for each token) and QLoRA (blocks of 64, scales quantised twice), but routers of experts stay in float"},
 	{"tensor_parallel_devices", refused, "a block is computed by one device: start a server per device"},
 	{"skip_reachability_check", honoured, "members of the swarm try to dial a server before it is online; with this nobody is asked"},
-	{"adapters", honoured, "folders on this machine, as the PEFT library saves them; users ask for MODEL:NAME, the name of the folder"},
+	{"adapters", honoured, "folders on this machine, as the PEFT library saves them, or `owner/name[@revision]` of the hub; users ask for MODEL:NAME, the name of the folder or owner/name"},
 }
 
 // bootstrapFlags are those of run_dht that run_server lacks, or that mean something else

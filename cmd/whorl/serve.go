@@ -80,7 +80,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	secondsVar(fs, &f.statsEvery, "stats-report-interval", "time between lines of the log with steps, sessions, cache and speed; 0: none")
 	f.caps.add(fs, &def)
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto (measure once and remember), eval (measure anew), dry-run (measure and exit) or a number of tokens per second")
-	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for by the name of their folder: `DIR[,DIR...]` as the PEFT library saves them; may be repeated")
+	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for: `DIR[,DIR...]` as the PEFT library saves them, by the name of the folder, or owner/name[@revision] of the hub, by owner/name; may be repeated")
 	fs.BoolVar(&f.noAutoRelay, "no-auto-relay", false, "be reached directly or not at all: look for no relays")
 	fs.BoolVar(&f.skipReach, "skip-reachability-check", false, "serve without asking others whether they can dial this node")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
@@ -289,7 +289,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 		f.node.source = m.fetched.name()
-		if err := f.opened(m); err != nil {
+		if err := f.opened(cmd.Context(), m); err != nil {
 			return err
 		}
 	}
@@ -322,7 +322,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		if m, err = f.model.openPeers(ctx, &f.compute, n.net, n.share.client, f.model.choosable(cmd)); err != nil {
 			return ended(ctx, err)
 		}
-		if err := f.opened(m); err != nil {
+		if err := f.opened(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -365,12 +365,12 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 }
 
 // opened completes the flags by what the model's files say, and checks them against it.
-func (f *serveFlags) opened(m *openModel) error {
-	if _, err := m.openAdapters("--adapters", f.adapters); err != nil {
+func (f *serveFlags) opened(ctx context.Context, m *openModel) error {
+	if _, err := f.model.openAdapters(ctx, m, "--adapters", f.adapters); err != nil {
 		return err
 	}
 	for _, a := range m.adapters {
-		f.http.adapters = append(f.http.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
+		f.http.adapters = append(f.http.adapters, a.names())
 	}
 	_, err := f.configFor(m)
 	return err
@@ -410,7 +410,7 @@ func (f *serveFlags) server(ctx context.Context, n *node, m *openModel) (*server
 	h := fnv.New64a()
 	h.Write([]byte(n.net.host.ID()))
 	cfg.Seed = h.Sum64()
-	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, Roots: m.man.Roots, KV: m.kv, Adapters: m.adapters, StepRows: cfg.StepRows})
+	loader, err := blocks.NewLoader(m.ck, m.dev, blocks.Options{Load: m.load, Roots: m.man.Roots, KV: m.kv, Adapters: m.loras(), StepRows: cfg.StepRows})
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -11,9 +11,8 @@ import (
 
 // Names that models have by convention.
 const (
-	singleWeights  = "model.safetensors"
-	weightsIndex   = "model.safetensors.index.json"
-	adapterWeights = "adapter_model.safetensors"
+	singleWeights = "model.safetensors"
+	weightsIndex  = "model.safetensors.index.json"
 )
 
 // maxSmall bounds the files that are fetched whole beside the weights: the largest

@@ -46,8 +46,13 @@ func (h *Hub) Open(ctx context.Context, n Name) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.opened(n, l, func(s *Snapshot) error { return s.build(ctx, l) })
+}
+
+// opened makes the snapshot of a listing, which build completes.
+func (h *Hub) opened(n Name, l *listing, build func(*Snapshot) error) (*Snapshot, error) {
 	s := &Snapshot{Name: n, Commit: l.Commit, Open: l.Closed != nil && !*l.Closed, h: h, parts: map[string]*part{}}
-	if err := s.build(ctx, l); err != nil {
+	if err := build(s); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -159,7 +164,7 @@ func (s *Snapshot) build(ctx context.Context, l *listing) error {
 	pick := s.Name.File
 	_, single := l.file(singleWeights)
 	index, sharded := l.file(weightsIndex)
-	adapter, isAdapter := l.file(adapterWeights)
+	_, isAdapter := l.file(adapterWeights)
 	switch {
 	case pick != "" || !single && !sharded && !isAdapter:
 		files, err := l.gguf(pick)
@@ -169,7 +174,7 @@ func (s *Snapshot) build(ctx context.Context, l *listing) error {
 		s.Weights, s.Path = files, filepath.Join(view, filepath.FromSlash(files[0].Path))
 		return s.lay(ctx, l, nil)
 	case isAdapter && !single && !sharded:
-		return s.lay(ctx, l, append(l.small(), adapter))
+		return s.buildAdapter(ctx, l)
 	case single && !sharded:
 		f, _ := l.file(singleWeights)
 		s.Weights = []File{f}

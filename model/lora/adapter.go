@@ -30,7 +30,7 @@ const tensorPrefix = "base_model.model."
 // Adapter is an open folder. It is safe for concurrent use, except that Close must come
 // last.
 type Adapter struct {
-	// Name is what the folder is called.
+	// Name is what users ask for: Open takes what the folder is called.
 	Name string
 	// Digest is SHA-256, in hex, over everything that alters results: which modules are
 	// changed, their matrices as stored, and their scales.
