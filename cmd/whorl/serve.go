@@ -80,7 +80,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	secondsVar(fs, &f.statsEvery, "stats-report-interval", "time between lines of the log with steps, sessions, cache and speed; 0: none")
 	f.caps.add(fs, &def)
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto (measure once and remember), eval (measure anew), dry-run (measure and exit) or a number of tokens per second")
-	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for: `DIR[,DIR...]` as the PEFT library saves them, by the name of the folder, or owner/name[@revision] of the hub, by owner/name; may be repeated")
+	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for: `DIR[,DIR...]`, as the PEFT library saves them, or owner/name[@revision] of the hub; may be repeated")
 	fs.BoolVar(&f.noAutoRelay, "no-auto-relay", false, "be reached directly or not at all: look for no relays")
 	fs.BoolVar(&f.skipReach, "skip-reachability-check", false, "serve without asking others whether they can dial this node")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
