@@ -71,4 +71,35 @@
 //   - exp, silu, gelu, tanh, sin and cos are the project's own polynomials (package cpu,
 //     math.go and sincos.go, which any other implementation copies operation by operation).
 //     exp is 0 below -87.3, where it would soon be subnormal.
+//
+// # Backward
+//
+// The rules of "exact1" for the ops of [Backward]. Sums in lanes are those of reductions
+// above, with fma of the two factors; where nothing else is said, a step is rounded on its own.
+//
+//   - Transposed product, of weights dequantised to float32 in every format: acc = 0; for the
+//     rows i = 0.. of W: acc[j] = fma(W[i][j], dy[i], acc[j]). dst is acc, or dst + acc.
+//   - Norms: inv as in the forward norm, h = x*inv or, of a layer norm, c*inv, and t = dy*gain.
+//     m = sum(h*t)/n in lanes. RMS: dx = fma(-h, m, t)*inv. Layer: a = sum(t)/n in lanes,
+//     dx = fma(-h, m, t-a)*inv.
+//   - Activations: dx = dy*f(x), or beside a gate dup = d*act(gate) and
+//     dgate = (d*up)*f(gate), where act is the forward's and f its derivative: of SiLU with
+//     s = 1/(1+exp(-x)): f = fma(x*s, 1-s, s); of the tanh GELU with
+//     s = 1/(1+exp(x*fma(x*x, k1, k0))): f = fma((x*s)*(1-s), -fma(x*x, 3*k1, k0), s); of GELU:
+//     f = fma(x, exp((x*x)*-0.5)*(2*pi)^-1/2, h/2), where h = 1 + erf(x/sqrt 2). In each, x
+//     is first brought to within ±100, beyond which f is a constant.
+//   - Attention: for each row and head the splits' m and l, merged as in the forward, give M and
+//     L; inv = 1/L; p = exp(score-M)*inv. D = sum(dout*out) in lanes over the head's
+//     dimensions; dp = dout·v, a float product over rising dimensions; ds = p*(dp-D). With a
+//     soft cap r = score/cap, ds = ds*fma(-r, r, 1). Then ds = ds*scale. dq = sum(ds*k), a
+//     float product over the positions seen, rising. dv = sum(p*dout) and dk = sum(ds*q), float
+//     products over the rows that see the position, rising, and in a row over the heads that
+//     share it, rising. q and k are the rotated ones; dq and dk are then turned back:
+//     lo = lo'*cos + hi'*sin, hi = hi'*cos - lo'*sin.
+//   - Experts: y and p as in the forward; dys = dy, or dy*Scale. Of each chosen expert the gradient
+//     by its output is dys*p, which goes back by the rules of products and activations:
+//     dx = the sum over the chosen, in the order of experts from 0, of Upᵀ·dup + Gateᵀ·dgate.
+//     g = sum(dys*y) in lanes is the gradient by p, and with c = sum(p*g), by fma from 0 in
+//     the order of experts, that by the logits is p*(g-c) of the chosen and, of the others, 0 if p was
+//     renormalised and else -(p*c).
 package tensor

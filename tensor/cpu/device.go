@@ -58,6 +58,8 @@ type scratch struct {
 	int8      int8Args
 	nf4       nf4Args
 	attention attendScratch
+	back      backScratch
+	attBack   attendBackScratch
 }
 
 // tiers lists what this build has and this processor can, best first.

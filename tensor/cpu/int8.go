@@ -100,9 +100,11 @@ func (l rowLayout) multiply(op *productOp, s *scratch, acc []float32, w *weight,
 		l.multiplyEight(op, &s.int8, acc, w, p)
 		return
 	}
-	op.multiplyFloats(&s.panels, acc, w, p, func(dst []float32, b, c, _ int) {
-		op.d.k.unpackINT8(dst, w.data[(b*paddedINT8(w.cols)+c)*lanes:], w.scale32[b*lanes:][:lanes], len(dst)/lanes)
-	})
+	op.multiplyFloats(&s.panels, acc, w, p)
+}
+
+func (rowLayout) columns(k *kernels, w *weight, dst []float32, b, c, n int) {
+	k.unpackINT8(dst, w.data[(b*paddedINT8(w.cols)+c)*lanes:], w.scale32[b*lanes:][:lanes], (n+3)&^3)
 }
 
 // multiplyEight makes products under [tensor.Act8]: the integer part, then the outliers one

@@ -13,6 +13,9 @@ type layout interface {
 	repack(w *weight, row []byte, b, j int)
 	// dequantise writes that row as package quant would from the file.
 	dequantise(w *weight, dst []float32, b, j int)
+	// columns dequantises columns [c, c+n) of block b to dst, [column][16 rows], which has room
+	// for three more. c is a multiple of tensor formats' largest group.
+	columns(k *kernels, w *weight, dst []float32, b, c, n int)
 	// multiply writes products to acc, zeros before, or, of panelled weights, to where they
 	// are to go; acc is its scratch then.
 	multiply(op *productOp, s *scratch, acc []float32, w *weight, p piece)

@@ -31,6 +31,10 @@ func (floatLayout) dequantise(w *weight, dst []float32, b, j int) {
 	}
 }
 
+func (floatLayout) columns(_ *kernels, w *weight, dst []float32, b, c, n int) {
+	copy(dst[:n*lanes], w.f32[(b*w.cols+c)*lanes:])
+}
+
 func (floatLayout) multiply(op *productOp, _ *scratch, acc []float32, w *weight, p piece) {
 	multiplyDirect(op, op.d.k.f32, acc, w, w.f32, p)
 }
@@ -59,9 +63,11 @@ func (halfLayout) multiply(op *productOp, s *scratch, acc []float32, w *weight, 
 		multiplyDirect(op, k.product, acc, w, w.half, p)
 		return
 	}
-	op.multiplyFloats(&s.panels, acc, w, p, func(dst []float32, b, c, n int) {
-		k.widen(dst[:n*lanes], w.half[(b*w.cols+c)*lanes:])
-	})
+	op.multiplyFloats(&s.panels, acc, w, p)
+}
+
+func (halfLayout) columns(k *kernels, w *weight, dst []float32, b, c, n int) {
+	k.halves[w.dtype].widen(dst[:n*lanes], w.half[(b*w.cols+c)*lanes:])
 }
 
 // multiplyDirect continues float products on weights as they lie.
@@ -72,9 +78,8 @@ func multiplyDirect[T float32 | uint16](op *productOp, kernel floatKernel[T], ac
 	}
 }
 
-// multiplyFloats continues float products by way of panels: unpack fills one block of a
-// panel with columns [c, c+n) of block b, and may write up to three more.
-func (op *productOp) multiplyFloats(ps *panels, acc []float32, w *weight, p piece, unpack func(dst []float32, b, c, n int)) {
+// multiplyFloats continues float products by way of panels.
+func (op *productOp) multiplyFloats(ps *panels, acc []float32, w *weight, p piece) {
 	a, stride := op.a, p.nb*lanes
 	step := equalParts((w.cols+group-1)/group, floatCols/group) * group
 	for c := 0; c < w.cols; c += step {
@@ -82,7 +87,7 @@ func (op *productOp) multiplyFloats(ps *panels, acc []float32, w *weight, p piec
 		apart := (n + 3) &^ 3 * lanes
 		for b := 0; b < p.nb; b += 2 {
 			for i := range 2 {
-				unpack(ps.floats[i*apart:(i+1)*apart], p.b0+b+i, c, n)
+				w.layout.columns(op.d.k, w, ps.floats[i*apart:(i+1)*apart], p.b0+b+i, c, n)
 			}
 			op.d.k.f32(acc[b*lanes:], stride, ps.floats, apart, 2, a.x[p.r0*a.cols+c:], a.cols, p.rows, n, nil)
 		}

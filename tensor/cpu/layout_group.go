@@ -209,16 +209,17 @@ func (v *words) write(lines []byte, bits, j int) {
 func (l *groupLayout) multiply(op *productOp, s *scratch, acc []float32, w *weight, p piece) {
 	switch {
 	case op.a.mode == tensor.ActF32:
-		k := &op.d.k.groups[w.dtype]
-		op.multiplyFloats(&s.panels, acc, w, p, func(dst []float32, b, c, n int) {
-			data, scale := l.groupsOf(w, b, c/group)
-			k.unpack(dst, data, scale, n/group)
-		})
+		op.multiplyFloats(&s.panels, acc, w, p)
 	case op.panelled(w, p.rows):
 		l.multiplyPanels(op, &s.panels, acc, w, p)
 	default:
 		l.multiplyEight(op, &s.quant, acc, w, p)
 	}
+}
+
+func (l *groupLayout) columns(k *kernels, w *weight, dst []float32, b, c, n int) {
+	data, scale := l.groupsOf(w, b, c/group)
+	k.groups[w.dtype].unpack(dst, data, scale, n/group)
 }
 
 // multiplyEight continues quantised products on weights as they lie.

@@ -139,12 +139,15 @@ const (
 
 // gelu32 is the exact GELU, x*(1+erf(x/sqrt 2))/2. The negative side uses erfc, so it does
 // not cancel.
-func gelu32(x float32) float32 {
+func gelu32(x float32) float32 { return float32(0.5*x) * erf1(x) }
+
+// erf1 is 1 + erf(x/sqrt 2).
+func erf1(x float32) float32 {
 	z := float32(x * sqrtHalf)
 	if x < 0 {
 		z = -z
 	}
-	var h float32 // 1 + erf(x/sqrt 2)
+	var h float32
 	if z < 1 {
 		e := fma32(z, horner(erfSmall[:], float32(z*z)), z)
 		h = 1 + e
@@ -160,7 +163,7 @@ func gelu32(x float32) float32 {
 			h = 2 - h
 		}
 	}
-	return float32(0.5*x) * h
+	return h
 }
 
 // horner is the polynomial with coefficients c, constant first.

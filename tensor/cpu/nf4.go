@@ -68,6 +68,20 @@ func (levelLayout) dequantise(w *weight, dst []float32, b, j int) {
 	}
 }
 
+func (levelLayout) columns(k *kernels, w *weight, dst []float32, b, c, n int) {
+	first := b*w.cols/nf4Group + c/nf4Group
+	k.unpackNF4(dst[:n*lanes], w.data[first*nf4Lines*4*lanes:], n/8)
+	for g := range n / nf4Group {
+		scale := (*[lanes]float32)(w.scale32[(first+g)*lanes:])
+		for i := range nf4Group {
+			v := (*[lanes]float32)(dst[(g*nf4Group+i)*lanes:])
+			for j, d := range scale {
+				v[j] *= d
+			}
+		}
+	}
+}
+
 // nf4PanelArgs describes a product of two blocks of a panel of levels with float rows, as
 // nf4Args does for blocks as they lie.
 type nf4PanelArgs struct {

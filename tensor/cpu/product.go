@@ -50,7 +50,10 @@ type cut struct {
 func (d *Device) MatMul(to tensor.Act, products []tensor.Product) {
 	d.begin()
 	defer d.end()
-	a := to.(*act)
+	d.matMul(to.(*act), products)
+}
+
+func (d *Device) matMul(a *act, products []tensor.Product) {
 	forms := rowForm(0)
 	for i := range products {
 		forms |= d.checkProduct(a, &products[i])

@@ -61,3 +61,18 @@ func (r *rope) apply(row []float32, pos int) {
 		}
 	}
 }
+
+// turnBack is the transpose of apply.
+func (r *rope) turnBack(row []float32, pos int) {
+	pairs := len(r.spec.InvFreq)
+	table := r.blocks[pos/ropeBlock][pos%ropeBlock*2*pairs:][:2*pairs]
+	cos, sin := table[:pairs], table[pairs:]
+	for h := 0; h < len(row); h += r.spec.HeadDim {
+		lo, hi := row[h:h+pairs], row[h+pairs:h+2*pairs]
+		for i, c := range cos {
+			a, b, s := lo[i], hi[i], sin[i]
+			lo[i] = float32(a*c) + float32(b*s)
+			hi[i] = float32(b*c) - float32(a*s)
+		}
+	}
+}

@@ -19,7 +19,7 @@ import (
 func Run(t *testing.T, d tensor.Device) {
 	t.Run("oracle", func(t *testing.T) {
 		oracle := ref.New()
-		for _, c := range cases() {
+		for _, c := range casesFor(d) {
 			want, scale := c.run(oracle)
 			got, _ := c.run(d)
 			worst, at := 0.0, 0
@@ -176,7 +176,7 @@ func poison(t *testing.T, d tensor.Device) {
 func concurrent(t *testing.T, d tensor.Device) {
 	var some []testCase
 	var want [][]float32
-	for i, c := range cases() {
+	for i, c := range casesFor(d) {
 		if i%5 == 0 {
 			v, _ := c.run(d)
 			some, want = append(some, c), append(want, v)
@@ -221,7 +221,7 @@ type Output struct {
 // Outputs runs every case on d.
 func Outputs(d tensor.Device) []Output {
 	var out []Output
-	for _, c := range cases() {
+	for _, c := range casesFor(d) {
 		v, _ := c.run(d)
 		out = append(out, Output{c.name, v})
 	}

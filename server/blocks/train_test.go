@@ -1,0 +1,254 @@
+package blocks_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"whorl/server/blocks"
+	"whorl/tensor/cpu"
+)
+
+// oneOfEach are tiny models of all families.
+var oneOfEach = []string{
+	"bloom", "cohere", "falcon", "gemma2", "gemma3", "granite", "scaled", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3",
+}
+
+// lesson is a request with values, and what it is about.
+type lesson struct {
+	blocks.Training
+	in, dout []float32
+}
+
+func normal(seed uint64, n int, scale float64) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(rng.NormFloat64() * scale)
+	}
+	return out
+}
+
+// newLesson makes rows for a model of so many blocks.
+func newLesson(layers, hidden, prompts int, lengths ...int) lesson {
+	rows := 0
+	for _, n := range lengths {
+		rows += n
+	}
+	l := lesson{Training: blocks.Training{Lengths: lengths, PromptRows: prompts, Adapter: -1}}
+	l.in, l.dout = normal(1, rows*hidden, 1), normal(2, rows*hidden, 1)
+	if prompts > 0 {
+		l.Prompts = normal(3, layers*len(lengths)*prompts*hidden, 0.5)
+	}
+	return l
+}
+
+// back goes through a trainer's blocks [0, layers), and gives what it put out and the gradients.
+func (l lesson) back(t *testing.T, tr *blocks.Trainer, layers int) (out, din, dprompts []float32) {
+	t.Helper()
+	out, din, dprompts = make([]float32, len(l.in)), make([]float32, len(l.in)), make([]float32, len(l.Prompts))
+	if err := tr.Forward(&l.Training, 0, layers, l.in, out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Backward(&l.Training, 0, layers, l.in, nil, l.dout, din, dprompts); err != nil {
+		t.Fatal(err)
+	}
+	return out, din, dprompts
+}
+
+// loss is what dout is the gradient of.
+func (l lesson) loss(t *testing.T, tr *blocks.Trainer, layers int) float64 {
+	t.Helper()
+	out := make([]float32, len(l.in))
+	if err := tr.Forward(&l.Training, 0, layers, l.in, out, nil); err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for i, v := range out {
+		sum += float64(v) * float64(l.dout[i])
+	}
+	return sum
+}
+
+func trainer(t *testing.T, s *blocks.Span, longest int) *blocks.Trainer {
+	t.Helper()
+	tr, err := s.NewTrainer(longest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// Steps along random directions, in rows and prompts at once, change the loss as the gradients
+// say. The step is a thousandth of a row's size, where the bend of the loss and the
+// rounding of the outputs both cost a few thousandths.
+func TestGradientsAgreeWithDifferences(t *testing.T) {
+	for _, path := range oneOfEach {
+		t.Run(path, func(t *testing.T) {
+			l, ck := open(t, path)
+			layers := ck.Config.Layers
+			tr := trainer(t, load(t, l, 0, layers), 24)
+			lesson := newLesson(layers, ck.Config.Hidden, 3, 11, 24, 3)
+			_, din, dprompts := lesson.back(t, tr, layers)
+			step := float32(1e-3)
+			if ck.Config.Experts > 0 {
+				step = 2e-5 // else a row chooses another expert, which is a jump
+			}
+			for seed := range uint64(3) {
+				way, wayPrompts := normal(10+seed, len(din), 1), normal(20+seed, len(dprompts), 0.5)
+				want, norm := 0.0, 0.0
+				for i, g := range din {
+					want += float64(g) * float64(way[i])
+					norm += float64(g) * float64(g)
+				}
+				for i, g := range dprompts {
+					want += float64(g) * float64(wayPrompts[i])
+					norm += float64(g) * float64(g)
+				}
+				at := func(by float32) float64 {
+					l := lesson
+					l.in, l.Prompts = slices.Clone(l.in), slices.Clone(l.Prompts)
+					for i, v := range way {
+						l.in[i] += by * v
+					}
+					for i, v := range wayPrompts {
+						l.Prompts[i] += by * v
+					}
+					return l.loss(t, tr, layers)
+				}
+				got := (at(step) - at(-step)) / (2 * float64(step))
+				if off := math.Abs(got - want); !(off <= 0.01*math.Sqrt(norm)) {
+					t.Errorf("direction %d: the loss changes by %v, gradients say %v (their norm is %v)", seed, got, want, math.Sqrt(norm))
+				}
+			}
+		})
+	}
+}
+
+// The bits of gradients do not depend on how blocks are shared out among spans, on threads,
+// on the tier, on what else is in the batch, nor on whether the inputs were kept.
+func TestGradientBitsDependOnNothingElse(t *testing.T) {
+	for _, path := range oneOfEach {
+		t.Run(path, func(t *testing.T) {
+			_, ck := open(t, path)
+			layers, hidden := ck.Config.Layers, ck.Config.Hidden
+			lesson := newLesson(layers, hidden, 2, 9, 70, 2)
+			var out, din, dprompts []float32
+			for i, tier := range cpu.Tiers() {
+				for _, threads := range []int{1, 3} {
+					dev, err := cpu.Open(cpu.Options{Tier: tier, Threads: threads})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer dev.Close()
+					l, err := blocks.NewLoader(ck, dev, blocks.Options{StepRows: 8})
+					if err != nil {
+						t.Fatal(err)
+					}
+					o, d, p := lesson.back(t, trainer(t, load(t, l, 0, layers), 70), layers)
+					if i == 0 && threads == 1 {
+						out, din, dprompts = o, d, p
+					}
+					sameBits(t, fmt.Sprintf("%s with %d threads", tier, threads), [][2][]float32{{o, out}, {d, din}, {p, dprompts}})
+					if i == 0 && threads == 3 {
+						apart(t, l, lesson, layers, out, din, dprompts)
+						alone(t, l, lesson, layers, hidden, out, din)
+					}
+				}
+			}
+		})
+	}
+}
+
+func sameBits(t *testing.T, what string, pairs [][2][]float32) {
+	t.Helper()
+	for i, p := range pairs {
+		for j := range p[0] {
+			if math.Float32bits(p[0][j]) != math.Float32bits(p[1][j]) {
+				t.Errorf("%s: value %d of result %d is %v, not %v", what, j, i, p[0][j], p[1][j])
+				break
+			}
+		}
+	}
+}
+
+// apart goes through spans of one block each, with the inputs that going forward kept.
+func apart(t *testing.T, l *blocks.Loader, lesson lesson, layers int, out, din, dprompts []float32) {
+	n, table := len(lesson.in), len(lesson.Prompts)/layers
+	spans, inputs := make([]*blocks.Trainer, layers), make([][]float32, layers)
+	x, d, p := slices.Clone(lesson.in), slices.Clone(lesson.dout), make([]float32, len(dprompts))
+	part := func(b int) *blocks.Training {
+		r := lesson.Training
+		r.Prompts = lesson.Prompts[b*table:][:table]
+		return &r
+	}
+	for b := range spans {
+		spans[b], inputs[b] = trainer(t, load(t, l, b, b+1), 400), make([]float32, n)
+		if err := spans[b].Forward(part(b), b, b+1, x, x, inputs[b]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for b := layers - 1; b >= 0; b-- {
+		if err := spans[b].Backward(part(b), b, b+1, lesson.in, inputs[b], d, d, p[b*table:][:table]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sameBits(t, "a span for each block", [][2][]float32{{x, out}, {d, din}, {p, dprompts}})
+}
+
+// alone takes the second sequence without the others.
+func alone(t *testing.T, l *blocks.Loader, all lesson, layers, hidden int, out, din []float32) {
+	one, first := all, all.Lengths[0]*hidden
+	n := all.Lengths[1] * hidden
+	one.Lengths = all.Lengths[1:2]
+	one.in, one.dout, one.Prompts = all.in[first:][:n], all.dout[first:][:n], nil
+	size := all.PromptRows * hidden
+	for b := range layers {
+		one.Prompts = append(one.Prompts, all.Prompts[(b*len(all.Lengths)+1)*size:][:size]...)
+	}
+	o, d, _ := one.back(t, trainer(t, load(t, l, 0, layers), 70), layers)
+	sameBits(t, "a sequence alone", [][2][]float32{{o, out[first:]}, {d, din[first:]}})
+}
+
+// What does not fit is the caller's fault, and is said.
+func TestTrainingRefuses(t *testing.T) {
+	l, ck := open(t, "pair")
+	h, layers := ck.Config.Hidden, ck.Config.Layers
+	tr := trainer(t, load(t, l, 0, layers), 8)
+	for name, spoil := range map[string]func(l *lesson, from, to *int){
+		"a longer sequence":   func(l *lesson, _, _ *int) { *l = newLesson(layers, h, 0, 9) },
+		"no rows":             func(l *lesson, _, _ *int) { *l = newLesson(layers, h, 0) },
+		"an empty sequence":   func(l *lesson, _, _ *int) { *l = newLesson(layers, h, 0, 3, 0) },
+		"a negative length":   func(l *lesson, _, _ *int) { l.Lengths = []int{6, -1} },
+		"fewer rows":          func(l *lesson, _, _ *int) { l.in = l.in[:len(l.in)-1] },
+		"more prompts":        func(l *lesson, _, _ *int) { l.PromptRows = 4 },
+		"prompts of no rows":  func(l *lesson, _, _ *int) { l.PromptRows = 0 },
+		"negative prompts":    func(l *lesson, _, _ *int) { l.PromptRows = -1 },
+		"no such adapter":     func(l *lesson, _, _ *int) { l.Adapter = 0 },
+		"blocks beyond":       func(_ *lesson, _, to *int) { *to = layers + 1 },
+		"no blocks":           func(_ *lesson, from, to *int) { *to = *from },
+		"a negative block":    func(_ *lesson, from, _ *int) { *from = -1 },
+		"a session of -1":     func(l *lesson, _, _ *int) { l.Length = -1 },
+		"a session too short": func(l *lesson, _, _ *int) { l.Length = 2 },
+	} {
+		x, from, to := newLesson(layers, h, 2, 3, 2), 0, layers
+		spoil(&x, &from, &to)
+		err := tr.Forward(&x.Training, from, to, x.in, make([]float32, len(x.in)), nil)
+		back := tr.Backward(&x.Training, from, to, x.in, nil, x.dout, make([]float32, len(x.in)), make([]float32, len(x.Prompts)))
+		if !errors.Is(err, blocks.ErrTraining) || !errors.Is(back, blocks.ErrTraining) {
+			t.Errorf("%s: %v, %v", name, err, back)
+		}
+	}
+	stop := errors.New("stop")
+	x := newLesson(layers, h, 0, 3)
+	x.Yield = func() error { return stop }
+	if err := tr.Backward(&x.Training, 0, layers, x.in, nil, x.dout, x.dout, nil); !errors.Is(err, stop) {
+		t.Errorf("a call that was to end gave %v", err)
+	}
+	if _, err := load(t, l, 0, 1).NewTrainer(0); err == nil {
+		t.Error("a trainer for no rows was made")
+	}
+}
