@@ -98,3 +98,10 @@ func (ws *Workspace) logits(experts int) tensor.Buffer {
 	}
 	return nil
 }
+
+// AddRows adds rows of src, in the order given, to as many different rows of dst, between two
+// blocks. src is as wide as a block's rows.
+func (ws *Workspace) AddRows(dev tensor.Device, dst, src tensor.Buffer, from, to []int32) {
+	dev.Gather(ws.norm, src, from)
+	dev.Add(dst, ws.norm, to, len(to), 1)
+}

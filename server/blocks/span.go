@@ -78,6 +78,12 @@ func (s *Span) PageBytes() int64 { return s.kv.PageBytes() }
 // pool; blocks write keys and values there at each row's position. use says which adapter,
 // as the Loader lists them, each of b.Seqs has: -1 for none; nil: none has any.
 func (s *Span) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Mode, in, out []float32) error {
+	return s.StepPrompted(b, use, nil, from, to, mode, in, out)
+}
+
+// StepPrompted is Step where sequences have prompts: those of each of b.Seqs, nil for none. The
+// rows at their positions get them added before each block, whichever step they come in.
+func (s *Span) StepPrompted(b *tensor.Batch, use []int, prompts []*Prompts, from, to int, mode tensor.Mode, in, out []float32) error {
 	n := len(b.Rows)
 	switch {
 	case from < s.start || from >= to || to > s.start+len(s.blocks):
@@ -90,8 +96,15 @@ func (s *Span) Step(b *tensor.Batch, use []int, from, to int, mode tensor.Mode, 
 	if err := s.adapters.group(b, use); err != nil {
 		return err
 	}
+	some, err := prompted(b, prompts, from, to)
+	if err != nil {
+		return err
+	}
 	s.dev.Upload(s.ws.X, 0, in)
 	for i := from - s.start; i < to-s.start; i++ {
+		for j := range some {
+			some[j].add(s, i+s.start)
+		}
 		s.blocks[i].Forward(s.ws, b, s.ws.X, s.kv, i, mode.Act, s.adapters.of(i)...)
 		if mode.Residual == tensor.ResidualBF16 {
 			s.dev.Round(s.ws.X, n)

@@ -115,10 +115,11 @@ func (l *Loader) TrainerBytes(longest int) int64 {
 	return nn.BackBytes(rows, specs...) + workspaceBytes(c, min(rows, trainPieceRows)) + kv
 }
 
-// Bytes is what Backward takes beside that and the caller's slices, unless it is given the
-// inputs: those of all blocks for the rows that are taken at once.
-func (t *Trainer) Bytes(blocks int) int64 {
-	return 4 * int64(t.rows) * int64(t.span.hidden) * int64(blocks+1)
+// TrainingBytes is what Backward through so many blocks takes beside the Trainer and the
+// caller's slices, unless it is given the inputs: those of all blocks for the rows that are taken at once.
+func (l *Loader) TrainingBytes(longest, blocks int) int64 {
+	rows, _ := trainRoom(longest)
+	return 4 * int64(rows) * int64(l.ck.Config.Hidden) * int64(blocks)
 }
 
 // group is sequences that are taken together, and where their rows begin in the request.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"whorl/server/blocks"
+	"whorl/tensor"
 	"whorl/tensor/cpu"
 )
 
@@ -250,5 +251,51 @@ func TestTrainingRefuses(t *testing.T) {
 	}
 	if _, err := load(t, l, 0, 1).NewTrainer(0); err == nil {
 		t.Error("a trainer for no rows was made")
+	}
+}
+
+// A session with prompts, prefilled in any chunks beside others, gives the bits of Forward.
+func TestSessionsWithPromptsGiveTheBitsOfForward(t *testing.T) {
+	l, ck := open(t, "pair")
+	layers, h := ck.Config.Layers, ck.Config.Hidden
+	s := load(t, l, 0, layers)
+	lesson := newLesson(layers, h, 5, 20, 9)
+	want := make([]float32, len(lesson.in))
+	if err := trainer(t, s, 20).Forward(&lesson.Training, 0, layers, lesson.in, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	b := &tensor.Batch{Seqs: []tensor.KVView{{Pages: []int32{3}}, {Pages: []int32{1}}, {Pages: []int32{2}}}}
+	prompts := make([]*blocks.Prompts, 3) // the last sequence has none
+	for i := range 2 {
+		var values []float32
+		for block := range layers {
+			values = append(values, lesson.Prompts[(block*2+i)*5*h:][:5*h]...)
+		}
+		var err error
+		if prompts[i], err = s.LoadPrompts(values, 0, layers, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step := func(seq, from, to int) { // of positions of seq, and one of another
+		b.Rows = []tensor.Row{{Seq: 2, Pos: int32(from)}}
+		in := slices.Clone(lesson.in[:h])
+		first := lesson.Lengths[0] * seq
+		for pos := from; pos < to; pos++ {
+			b.Rows = append(b.Rows, tensor.Row{Seq: int32(seq), Pos: int32(pos)})
+			in = append(in, lesson.in[(first+pos)*h:][:h]...)
+		}
+		if err := s.StepPrompted(b, nil, prompts, 0, layers, tensor.Mode{Act: tensor.ActF32}, in, in); err != nil {
+			t.Fatal(err)
+		}
+		sameBits(t, fmt.Sprintf("positions %d to %d of sequence %d", from, to, seq), [][2][]float32{{in[h:], want[(first+from)*h:]}})
+	}
+	for _, cut := range [][3]int{{0, 0, 3}, {1, 0, 9}, {0, 3, 4}, {0, 4, 7}, {0, 7, 20}} {
+		step(cut[0], cut[1], cut[2])
+	}
+	if _, err := s.LoadPrompts(make([]float32, h), 0, layers+1, 1); err == nil {
+		t.Error("prompts for a block that is not loaded were taken")
+	}
+	if _, err := s.LoadPrompts(make([]float32, h), 0, 1, 2); err == nil {
+		t.Error("too few values of prompts were taken")
 	}
 }
