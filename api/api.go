@@ -16,6 +16,7 @@ import (
 	"whorl/client"
 	"whorl/client/grammar"
 	"whorl/internal/journal"
+	"whorl/internal/operations"
 	"whorl/swarm"
 	"whorl/swarm/health"
 	"whorl/swarm/route"
@@ -62,18 +63,31 @@ type Node interface {
 	Ready() map[string]error
 }
 
-// Control changes this node.
+// Tasks are changes of this node that take a while. Each method does at once what others must see
+// at once, refuses what cannot be done, and returns the work that is left.
+type Tasks interface {
+	// Drain stops new sessions. Its work ends when no session is left; those that run may go on
+	// for so long, or for as long as the node is used to if that is 0. Cancelled it takes
+	// sessions again.
+	Drain(reason string, within time.Duration) (operations.Work, error)
+	// Restart loads the node's blocks anew.
+	Restart() (operations.Work, error)
+	// Rebalance moves the node to where its blocks are worth more, or to a span if one is named.
+	// The result of its work is a swarm.Placement.
+	Rebalance(to *swarm.Span) (operations.Work, error)
+	// Benchmark measures the node's blocks, each kind of step for so long. The result of its work
+	// is a swarm.Benchmark.
+	Benchmark(each time.Duration) (operations.Work, error)
+	// Shutdown begins the end of the process; its work ends with that.
+	Shutdown() (operations.Work, error)
+}
+
+// Control changes this node at once.
 type Control interface {
-	// Drain stops new sessions. It returns at once; running sessions go on.
-	Drain(ctx context.Context, reason string) error
-	Resume(ctx context.Context) error
-	// Restart loads the node's blocks anew and returns when they are served.
-	Restart(ctx context.Context) error
-	// Rebalance decides now whether other blocks need the node more, and begins a move that
-	// pays unless dry.
-	Rebalance(ctx context.Context, dry bool) (swarm.Placement, error)
-	// Shutdown begins the end of the process and returns at once.
-	Shutdown()
+	// Resume takes sessions again.
+	Resume() error
+	// Consider decides whether other blocks need the node more, and does nothing.
+	Consider(ctx context.Context) (swarm.Placement, error)
 	// Invite makes an invitation to the node's swarm.
 	Invite() (Invitation, error)
 	// Ban avoids a peer for a time, and has running sessions leave it.
@@ -232,14 +246,16 @@ type Config struct {
 	Engines func() []Engine
 	// Adapters are those that users may ask for as "MODEL:NAME", and that are listed as
 	// models; one without a digest stands for any of its name.
-	Adapters  []swarm.Adapter
-	Node      Node
-	Control   Control
-	Directory Directory
-	Peering   Peering
-	Routes    Routes
-	Settings  Settings
-	History   History // nil for none
+	Adapters   []swarm.Adapter
+	Node       Node
+	Control    Control
+	Tasks      Tasks
+	Directory  Directory
+	Peering    Peering
+	Routes     Routes
+	Settings   Settings
+	History    History // nil for none
+	Operations *operations.Set
 	// Events and Logs are what can be followed; nil for nothing.
 	Events, Logs *journal.Log
 	// Registry gets this package's metrics and is what /metrics shows; nil for a new one.
@@ -276,8 +292,8 @@ type API struct {
 // New makes an API; it starts nothing. forms are how failures are written, by the names that the
 // contract has for them (x-errors).
 func New(cfg Config, forms map[string]Form) (*API, error) {
-	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Routes == nil || cfg.Settings == nil {
-		return nil, errors.New("api: engines, node, control, directory, peering, routes and settings are required")
+	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Tasks == nil || cfg.Operations == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Routes == nil || cfg.Settings == nil {
+		return nil, errors.New("api: engines, node, control, tasks, operations, directory, peering, routes and settings are required")
 	}
 	if _, err := calls.Named(cfg.ToolFormat); cfg.ToolFormat != "" && err != nil {
 		return nil, fmt.Errorf("api: %w", err)

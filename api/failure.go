@@ -32,8 +32,10 @@ const (
 	CodeNeedsRestart    swarm.Code = "requires_restart" // a setting that a running node cannot change
 	CodeChanged         swarm.Code = "changed"          // If-Match names another state
 	CodeKeyReused       swarm.Code = "idempotency_key_reused"
-	CodeInFlight        swarm.Code = "in_flight" // the request under this Idempotency-Key is being answered
-	CodeUnreached       swarm.Code = "unreached" // a node that the caller named does not answer
+	CodeInFlight        swarm.Code = "in_flight"         // the request under this Idempotency-Key is being answered
+	CodeUnreached       swarm.Code = "unreached"         // a node that the caller named does not answer
+	CodeRunning         swarm.Code = "operation_running" // another that excludes this one
+	CodeFinal           swarm.Code = "not_cancellable"
 )
 
 // Meaning is what a code is to those outside.
@@ -85,6 +87,8 @@ var Meanings = map[swarm.Code]Meaning{
 	CodeChanged:             {Status: 412, Kind: "invalid_request_error"},
 	CodeKeyReused:           {Status: 422, Kind: "invalid_request_error"},
 	CodeInFlight:            {Status: 409, Kind: "invalid_request_error", Retry: time.Second},
+	CodeRunning:             {Status: 409, Kind: "invalid_request_error", Retry: time.Second},
+	CodeFinal:               {Status: 409, Kind: "invalid_request_error"},
 	CodeUnreached:           {Status: 502, Kind: "server_error", Retry: 2 * time.Second},
 }
 

@@ -88,6 +88,9 @@ func (c *computer) run(ctx context.Context) {
 			continue
 		}
 		if wait == 0 {
+			if c.try() {
+				continue
+			}
 			wait = time.Hour
 		}
 		timer.Reset(wait)

@@ -29,6 +29,9 @@ type container struct {
 	hung   bool                  // an iteration takes too long
 	since  time.Time             // when the present iteration began; zero if there is none
 	rows   int                   // of it
+	trial  *trial                // a benchmark that waits for moments without work; nil: none
+	// borrowed says that a step of it has pages: none are granted meanwhile, which is not long.
+	borrowed bool
 
 	stop  context.CancelFunc // of the compute loop
 	loops sync.WaitGroup

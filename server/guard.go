@@ -41,13 +41,16 @@ type panicked struct {
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
 // guarded runs an iteration; a panic is an error.
-func (c *computer) guarded(x *session) (err error) {
+func (c *computer) guarded(x *session) error { return caught(func() error { return c.compute(x) }) }
+
+// caught runs f; a panic is an error.
+func caught(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &panicked{value, debug.Stack()}
 		}
 	}()
-	return c.compute(x)
+	return f()
 }
 
 // judgeLocked counts how iterations ended, and leaves the container if too many failed.
@@ -141,6 +144,7 @@ func (s *Server) revive(ctx, work context.Context, wait bool) {
 		poke(s.publish)
 		span, plan := *c.span, s.room
 		s.unload(c)
+		s.forget(span, swarm.Span{}) // they are loading from now on
 		fresh, err := s.load(ctx, span, plan, nil)
 		if err == nil {
 			s.log.Info("the blocks are loaded anew", "blocks", span.String())
@@ -197,7 +201,8 @@ func (s *Server) Trouble() string {
 }
 
 // Restart loads the blocks anew, and returns when they are served: sessions go elsewhere
-// first, as in a move. It is also how a server that has given up begins again.
+// first, as in a move. It is also how a server that has given up begins again. An end of ctx
+// while sessions still go leaves all as it was.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	state, hung := s.state, s.container.hung && s.container.broken != nil && !s.container.since.IsZero()
@@ -212,7 +217,7 @@ func (s *Server) Restart(ctx context.Context) error {
 }
 
 // restart carries that out.
-func (s *Server) restart(ctx, work context.Context) error {
+func (s *Server) restart(ctx, work context.Context, o order) error {
 	s.crashes = nil
 	c := s.container
 	if c.broken == nil {
@@ -221,8 +226,16 @@ func (s *Server) restart(ctx, work context.Context) error {
 		s.leaveLocked(c, time.Now().Add(s.cfg.Timeouts.Drain))
 		s.mu.Unlock()
 		poke(s.publish)
-		if !s.empty(ctx, c) {
-			return context.Cause(ctx)
+		trip, stop := o.within(ctx)
+		defer stop()
+		if !s.empty(trip, c) {
+			s.mu.Lock()
+			if s.state == swarm.Joining { // as it was: also for the drain of a server that ends
+				s.state, c.leaves = swarm.Online, time.Time{}
+			}
+			s.mu.Unlock()
+			poke(s.publish)
+			return context.Cause(trip)
 		}
 	}
 	s.revive(ctx, work, false)

@@ -151,9 +151,10 @@ func (s *Server) serve(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
 	s.mu.Unlock()
-	s.Drain()
+	s.Drain(0)
+	s.hurry()
 	s.log.Info("draining")
-	s.emptied()
+	s.Emptied(context.WithoutCancel(ctx), func(int) {}) // the sweeper ends those that stay too long
 	stop()
 	s.rest(s.container)
 	for _, c := range slices.Clone(s.left) {
@@ -163,19 +164,6 @@ func (s *Server) serve(ctx context.Context) error {
 	loops.Wait() // the announcer must not speak after the last word
 	s.leave(ctx)
 	return nil
-}
-
-// emptied waits until no session is left; the sweeper ends those that stay too long.
-func (s *Server) emptied() {
-	for {
-		s.mu.Lock()
-		n, c := len(s.byKey), s.changed.next()
-		s.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		<-c
-	}
 }
 
 // endAll ends what sessions there are.

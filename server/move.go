@@ -15,8 +15,9 @@ type order struct {
 	restart bool // load the blocks anew
 	to      swarm.Span
 	why     string
-	cause   string     // for the metric: alarm, throughput or operator
-	done    chan error // of capacity one
+	cause   string          // for the metric: alarm, throughput or operator
+	gone    <-chan struct{} // closed when whoever gave it gives it up
+	done    chan error      // of capacity one
 }
 
 // Errors of moves that were not made; nothing has changed.
@@ -29,7 +30,8 @@ var (
 // Move has the server hold another span in the place of its present one, and returns when the
 // old one is freed. Sessions go elsewhere meanwhile, and new ones find the new blocks as soon
 // as these are loaded. Where memory has no room for both, the old blocks are given up first.
-// After an error the server holds what it held before.
+// After an error the server holds what it held before; an end of ctx is one, until the new
+// blocks are served.
 func (s *Server) Move(ctx context.Context, to swarm.Span, why string) error {
 	s.mu.Lock()
 	state := s.state
@@ -45,21 +47,14 @@ func (s *Server) Move(ctx context.Context, to swarm.Span, why string) error {
 	return s.order(ctx, order{to: to, why: why, cause: "operator"})
 }
 
-// order has something done, and waits until it is.
+// order has something done, and waits until it is. An end of ctx asks to give it up.
 func (s *Server) order(ctx context.Context, o order) error {
-	o.done = make(chan error, 1)
+	o.gone, o.done = ctx.Done(), make(chan error, 1)
 	select {
 	case s.orders <- o:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return <-o.done // whoever takes an order answers
 	default:
 		return errBusy
-	}
-	select {
-	case err := <-o.done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -71,7 +66,7 @@ func (s *Server) keep(ctx, work context.Context) {
 			return
 		case o := <-s.orders:
 			if o.restart {
-				o.done <- s.restart(ctx, work)
+				o.done <- s.restart(ctx, work, o)
 			} else {
 				o.done <- s.move(ctx, work, o)
 			}
@@ -96,16 +91,18 @@ func (s *Server) move(ctx, work context.Context, o order) error {
 	if err != nil {
 		return err
 	}
+	trip, stop := o.within(ctx)
+	defer stop()
 	began := time.Now()
 	s.log.Info("moving", "from", from.String(), "to", o.to.String(), "why", o.why, "beside", beside)
 	s.intend(&swarm.Intent{Span: o.to})
 	if !beside {
-		if err := s.vacate(ctx, old, o.to); err != nil {
+		if err := s.vacate(trip, old, o.to); err != nil {
 			s.stay(old)
 			return err
 		}
 	}
-	c, err := s.load(ctx, o.to, plan, old.engine)
+	c, err := s.load(trip, o.to, plan, old.engine)
 	if err != nil {
 		if beside {
 			s.stay(old)

@@ -175,7 +175,7 @@ func TestMovesThatCannotBe(t *testing.T) {
 				t.Errorf("to %v: %v", to, err)
 			}
 		}
-		n.Drain()
+		n.Drain(0)
 		if err := n.Move(t.Context(), swarm.Span{Start: 1, End: 3}, ""); !errors.Is(err, errNotThere) {
 			t.Error(err)
 		}

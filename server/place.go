@@ -37,7 +37,7 @@ func (s *Server) placeLocked(now time.Time) {
 }
 
 func (s *Server) placeInLocked(c *container, now time.Time) {
-	for c.admits != nil {
+	for c.admits != nil && !c.borrowed {
 		switch d := c.admits.Next(now, s.doingLocked); {
 		case d.Grant != 0:
 			s.byKey[sched.Session(d.Grant)].grantedLocked(now)

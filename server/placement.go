@@ -188,7 +188,7 @@ func (s *Server) decided(d balance.Decision) {
 }
 
 func placementOf(d balance.Decision) *swarm.Placement {
-	return &swarm.Placement{Do: d.Do.String(), Span: d.Span, Gain: d.Gain, Alarm: d.Alarm, Reason: d.Reason, At: time.Now()}
+	return &swarm.Placement{Do: d.Do.String(), Span: d.Span, To: d.Span.String(), Gain: d.Gain, Alarm: d.Alarm, Reason: d.Reason, At: time.Now()}
 }
 
 // watchHoles notes for how long blocks have no holder.
@@ -211,10 +211,9 @@ func (s *Server) watchHoles(v swarm.View) {
 	s.metrics.holes.Set(float64(len(missing)))
 }
 
-// Rebalance says what the server would do about its blocks if nothing held it back: neither a
-// pause after its last move nor others that gain more. Unless it is a dry run, a move that
-// pays begins at once, and goes on after the return.
-func (s *Server) Rebalance(ctx context.Context, dry bool) (swarm.Placement, error) {
+// Consider says what the server would do about its blocks if nothing held it back: neither a
+// pause after its last move nor others that gain more.
+func (s *Server) Consider(ctx context.Context) (swarm.Placement, error) {
 	s.mu.Lock()
 	state := s.state
 	var span swarm.Span
@@ -233,14 +232,19 @@ func (s *Server) Rebalance(ctx context.Context, dry bool) (swarm.Placement, erro
 	if d.Do == balance.Intend { // nothing is left to wait for
 		d.Do = balance.Go
 	}
-	if dry || d.Do != balance.Go {
-		return *placementOf(d), nil
+	p := placementOf(d)
+	p.From = span.String()
+	return *p, nil
+}
+
+// Rebalance has the server move where Consider says so, and returns when it has.
+func (s *Server) Rebalance(ctx context.Context) (swarm.Placement, error) {
+	p, err := s.Consider(ctx)
+	if err != nil || p.Do != balance.Go.String() {
+		return p, err
 	}
-	s.decided(d)
-	select {
-	case s.orders <- order{to: d.Span, why: "the operator asked: " + d.Reason, cause: "operator", done: make(chan error, 1)}:
-		return *placementOf(d), nil
-	default:
-		return swarm.Placement{}, errBusy
-	}
+	s.mu.Lock()
+	s.placement = &p
+	s.mu.Unlock()
+	return p, s.order(ctx, order{to: p.Span, why: "the operator asked: " + p.Reason, cause: "operator"})
 }

@@ -88,12 +88,12 @@ func holds(n *node, span string) int {
 func TestRebalance(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		n := w.start("a", func(c *Config, _ *node) { c.NumBlocks, c.Balance.Check = 3, time.Hour })
-		if _, err := n.Rebalance(t.Context(), true); !errors.Is(err, errNotThere) {
+		if _, err := n.Consider(t.Context()); !errors.Is(err, errNotThere) {
 			t.Errorf("before it is online: %v", err)
 		}
 		<-n.Ready()
 		w.serve("b", swarm.Span{Start: 0, End: 3}, nil)
-		d, err := n.Rebalance(t.Context(), true)
+		d, err := n.Consider(t.Context())
 		if err != nil || d.Do != "go" || d.Span.String() != "3:6" || !d.Alarm || !strings.Contains(d.Reason, "no holder") {
 			t.Errorf("%+v, %v", d, err)
 		}
@@ -101,18 +101,18 @@ func TestRebalance(t *testing.T) {
 		if n.Status().Span.String() != "0:3" {
 			t.Error("a dry run moved it")
 		}
-		if d, err = n.Rebalance(t.Context(), false); err != nil || d.Do != "go" {
+		if d, err = n.Rebalance(t.Context()); err != nil || d.Do != "go" {
 			t.Errorf("%+v, %v", d, err)
 		}
 		time.Sleep(time.Second)
 		if n.Status().Span.String() != "3:6" {
 			t.Errorf("it holds %v", n.Status().Span)
 		}
-		if d, err = n.Rebalance(t.Context(), false); err != nil || d.Do != "stay" || d.Reason == "" {
+		if d, err = n.Rebalance(t.Context()); err != nil || d.Do != "stay" || d.Reason == "" {
 			t.Errorf("%+v, %v", d, err)
 		}
 		pinned := w.serve("c", swarm.Span{Start: 0, End: 3}, nil)
-		if d, err = pinned.Rebalance(t.Context(), false); err != nil || d.Do != "stay" || !strings.Contains(d.Reason, "operator") {
+		if d, err = pinned.Rebalance(t.Context()); err != nil || d.Do != "stay" || !strings.Contains(d.Reason, "operator") {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -149,17 +150,46 @@ func (s *Server) setState(state swarm.State) {
 	poke(s.publish)
 }
 
-// Drain stops taking sessions. Those that run may go on for Timeouts.Drain and are told so, that
-// they can move before; those that wait for cache are refused.
-func (s *Server) Drain() {
+// Drain stops taking sessions. Those that run may go on for so long (0: Timeouts.Drain) and are
+// told so, that they can move before; those that wait for cache are refused.
+func (s *Server) Drain(within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != swarm.Online {
 		return
 	}
+	if within == 0 {
+		within = s.cfg.Timeouts.Drain
+	}
 	s.state = swarm.Draining
-	s.leaveLocked(s.container, time.Now().Add(s.cfg.Timeouts.Drain))
+	s.leaveLocked(s.container, time.Now().Add(within))
 	poke(s.publish)
+}
+
+// hurry has sessions that an operator gave longer end as at any stop.
+func (s *Server) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if by := time.Now().Add(s.cfg.Timeouts.Drain); s.leaves.After(by) {
+		s.leaveLocked(s.container, by)
+	}
+}
+
+// Emptied waits until no session is left; tell hears how many are. An end of ctx ends the wait.
+func (s *Server) Emptied(ctx context.Context, tell func(sessions int)) error {
+	for {
+		s.mu.Lock()
+		n, next := len(s.byKey), s.changed.next()
+		s.mu.Unlock()
+		if tell(n); n == 0 {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // Resume takes sessions again after a Drain, unless the server is being stopped.

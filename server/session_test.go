@@ -136,7 +136,7 @@ func TestOpenIsRefused(t *testing.T) {
 		{name: "negative wait", change: func(o *wire.Open) { o.WaitMillis = -1 }, code: swarm.CodeBadRequest, verdict: swarm.Caller},
 		{name: "negative route", change: func(o *wire.Open) { o.Route.Skip = -1 }, code: swarm.CodeBadFrame, verdict: swarm.Caller},
 		{name: "its own successor", change: func(o *wire.Open) { o.Route.Next = "a" }, code: swarm.CodeBadFrame, verdict: swarm.Caller},
-		{name: "draining", prepare: func(_ *world, n *node) { n.Drain() }, code: swarm.CodeDraining, verdict: swarm.Elsewhere},
+		{name: "draining", prepare: func(_ *world, n *node) { n.Drain(0) }, code: swarm.CodeDraining, verdict: swarm.Elsewhere},
 		{name: "not online", prepare: func(_ *world, n *node) { n.setState(swarm.Joining) }, code: swarm.CodeNotLoaded, verdict: swarm.Elsewhere},
 		{name: "full", prepare: func(w *world, n *node) {
 			w.opened(n, "other", span, func(o *wire.Open) { o.Session, o.MaxLength = wire.SessionID{9}, cachePages*64 })
@@ -278,7 +278,7 @@ func TestSessionEnds(t *testing.T) {
 			p.refusal(swarm.CodeNoSession, swarm.Replay)
 		}},
 		{"drain", func(_ *world, n *node, p *peer) {
-			n.Drain()
+			n.Drain(0)
 			p.quiet()
 			p.refusal(swarm.CodeDraining, swarm.Elsewhere)
 			n.Resume()

@@ -29,11 +29,7 @@ func (s *Server) measure(ctx context.Context, c *container) error {
 	n, known := c.span.Len(), false
 	run := func() (blocks.Rates, error) {
 		r, err := c.engine.Measure(ctx, s.cfg.MeasureFor)
-		if s.deps.Left != nil { // what others left of the machine is not its speed
-			left := max(s.deps.Left(), leastLeft)
-			r.Inference, r.Forward = r.Inference/left, r.Forward/left
-		}
-		return r, err
+		return s.whole(r), err
 	}
 	var r blocks.Rates
 	var err error
@@ -54,6 +50,15 @@ func (s *Server) measure(ctx context.Context, c *container) error {
 		return ErrDryRun
 	}
 	return nil
+}
+
+// whole is what was measured on a machine of which others left a part: that is not its speed.
+func (s *Server) whole(r blocks.Rates) blocks.Rates {
+	if s.deps.Left != nil {
+		left := max(s.deps.Left(), leastLeft)
+		r.Inference, r.Forward = r.Inference/left, r.Forward/left
+	}
+	return r
 }
 
 // rateLocked announces rates.

@@ -19,10 +19,23 @@ type Intent struct {
 type Placement struct {
 	Do     string    `json:"do"` // "stay", "intend" or "go"
 	Span   Span      `json:"span"`
+	From   string    `json:"from,omitempty"`  // the span that it holds; "" where nobody asked
+	To     string    `json:"to,omitempty"`    // Span as text
 	Gain   float64   `json:"gain"`            // how many times as much it is worth there, beyond 1
 	Alarm  bool      `json:"alarm,omitempty"` // blocks without a steady holder are the reason
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
+}
+
+// Benchmark is what a server measured of its blocks while it served.
+type Benchmark struct {
+	Span             Span          `json:"span"`
+	Rates            Rates         `json:"rates"`
+	Before           Rates         `json:"before"` // what was announced until then
+	Throughput       float64       `json:"throughput"`
+	ThroughputBefore float64       `json:"throughput_before"`
+	Announced        bool          `json:"announced"` // false where the operator declared a throughput
+	Took             time.Duration `json:"took_ns"`
 }
 
 // Load is how much a server has to do, on average over its last seconds.

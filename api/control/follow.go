@@ -78,13 +78,12 @@ func (a Dialect) follow(w http.ResponseWriter, r *http.Request, log *journal.Log
 		a.Fail(w, r, api.Invalid("since", "%q is not the id of a line", api.Clip(since)))
 		return
 	}
-	select {
-	case a.followers <- struct{}{}:
-		defer func() { <-a.followers }()
-	default:
-		a.Fail(w, r, api.Refused(api.CodeQueueFull, "%d requests follow events or logs, which is the most: end one of them", maxFollowers))
+	leave, err := a.enter()
+	if err != nil {
+		a.Fail(w, r, err)
 		return
 	}
+	defer leave()
 	if long >= 0 {
 		a.listLines(w, r, log, since, long, shown)
 		return
@@ -107,6 +106,16 @@ func (a Dialect) follow(w http.ResponseWriter, r *http.Request, log *journal.Log
 		case <-r.Context().Done():
 			return
 		}
+	}
+}
+
+// enter takes a place among those that follow.
+func (a Dialect) enter() (leave func(), err error) {
+	select {
+	case a.followers <- struct{}{}:
+		return func() { <-a.followers }, nil
+	default:
+		return nil, api.Refused(api.CodeQueueFull, "%d requests follow events, logs or operations, which is the most: end one of them", maxFollowers)
 	}
 }
 

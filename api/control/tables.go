@@ -141,6 +141,32 @@ var (
 		}},
 		{"DETAIL", func(e *gen.SwarmEvent) string { return api.Value(e.Detail, "") }},
 	}
+	operationTable = table[gen.Operation]{
+		key: func(o *gen.Operation) string {
+			return fmt.Sprintf("%020d %s", math.MaxInt64-o.Began.UnixNano(), o.Id)
+		},
+		columns: []column[gen.Operation]{
+			{"ID", func(o *gen.Operation) string { return o.Id }},
+			{"KIND", func(o *gen.Operation) string { return o.Kind }},
+			{"STATE", func(o *gen.Operation) string { return string(o.State) }},
+			{"BEGAN", func(o *gen.Operation) string { return o.Began.Format(time.RFC3339) }},
+			{"TOOK", func(o *gen.Operation) string {
+				return api.Value(o.Ended, time.Now()).Sub(o.Began).Round(100 * time.Millisecond).String()
+			}},
+			{"PROGRESS", func(o *gen.Operation) string {
+				if o.Progress == nil {
+					return ""
+				}
+				return strings.TrimSpace(fmt.Sprintf("%.3g of %.3g %s", o.Progress.Done, o.Progress.Total, api.Value(o.Progress.Unit, "")))
+			}},
+			{"ERROR", func(o *gen.Operation) string {
+				if o.Error == nil {
+					return ""
+				}
+				return o.Error.Detail
+			}},
+		},
+	}
 	settingTable = table[gen.Setting]{
 		key: func(s *gen.Setting) string { return s.Name },
 		columns: []column[gen.Setting]{

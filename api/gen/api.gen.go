@@ -4,6 +4,7 @@
 package gen
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -835,6 +836,30 @@ const (
 func (e OpenAIModelListObject) Valid() bool {
 	switch e {
 	case OpenAIModelListObjectList:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OperationState.
+const (
+	OperationStateCancelled OperationState = "cancelled"
+	OperationStateDone      OperationState = "done"
+	OperationStateFailed    OperationState = "failed"
+	OperationStateRunning   OperationState = "running"
+)
+
+// Valid indicates whether the value is a known member of the OperationState enum.
+func (e OperationState) Valid() bool {
+	switch e {
+	case OperationStateCancelled:
+		return true
+	case OperationStateDone:
+		return true
+	case OperationStateFailed:
+		return true
+	case OperationStateRunning:
 		return true
 	default:
 		return false
@@ -1884,6 +1909,32 @@ type BatchStatus struct {
 	WaitedSeconds float64 `json:"waited_seconds"`
 }
 
+// Benchmark defines model for Benchmark.
+type Benchmark struct {
+	// Announced False where the operator declared a throughput.
+	Announced bool `json:"announced"`
+
+	// Before Tokens per second; what is absent was not measured.
+	Before Rates `json:"before"`
+
+	// Rates Tokens per second; what is absent was not measured.
+	Rates Rates `json:"rates"`
+
+	// Span Blocks start up to but not including end.
+	Span Span `json:"span"`
+
+	// Throughput Tokens a second that are announced now.
+	Throughput       float64 `json:"throughput"`
+	ThroughputBefore float64 `json:"throughput_before"`
+	TookNs           int64   `json:"took_ns"`
+}
+
+// BenchmarkRequest defines model for BenchmarkRequest.
+type BenchmarkRequest struct {
+	// Seconds To measure for each kind of step; 1 by default.
+	Seconds *float64 `json:"seconds,omitempty"`
+}
+
 // BlockCoverage defines model for BlockCoverage.
 type BlockCoverage struct {
 	Index   int `json:"index"`
@@ -2675,7 +2726,9 @@ type Dialled struct {
 
 // DrainRequest defines model for DrainRequest.
 type DrainRequest struct {
-	Reason *string `json:"reason,omitempty"`
+	// DeadlineS How long sessions that run may go on; 10 by default.
+	DeadlineS *int    `json:"deadline_s,omitempty"`
+	Reason    *string `json:"reason,omitempty"`
 }
 
 // EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
@@ -3896,6 +3949,35 @@ type OpenAIModelList struct {
 // OpenAIModelListObject defines model for OpenAIModelList.Object.
 type OpenAIModelListObject string
 
+// Operation Something that takes a while.
+type Operation struct {
+	Began       time.Time `json:"began"`
+	Cancellable bool      `json:"cancellable"`
+
+	// Done It runs no more.
+	Done  bool       `json:"done"`
+	Ended *time.Time `json:"ended,omitempty"`
+	Error *Problem   `json:"error,omitempty"`
+	Id    string     `json:"id"`
+
+	// Kind drain, resume, restart, rebalance, benchmark, shutdown or another.
+	Kind     string    `json:"kind"`
+	Progress *Progress `json:"progress,omitempty"`
+
+	// Result What came of it, by its kind: a Placement, a Benchmark or another object.
+	Result interface{}    `json:"result,omitempty"`
+	State  OperationState `json:"state"`
+}
+
+// OperationState defines model for Operation.State.
+type OperationState string
+
+// OperationList defines model for OperationList.
+type OperationList struct {
+	Items      []Operation `json:"items"`
+	NextCursor *string     `json:"next_cursor,omitempty"`
+}
+
 // PeerList defines model for PeerList.
 type PeerList struct {
 	Items []PeerStatus `json:"items"`
@@ -3920,12 +4002,22 @@ type Placement struct {
 	At    time.Time   `json:"at"`
 	Do    PlacementDo `json:"do"`
 
+	// From The blocks that it holds.
+	//
+	// Example: 0:10
+	From *string `json:"from,omitempty"`
+
 	// Gain How many times as much the server is worth there, beyond 1; at most 1000.
 	Gain   float64 `json:"gain"`
 	Reason string  `json:"reason"`
 
 	// Span Blocks start up to but not including end.
 	Span Span `json:"span"`
+
+	// To `span` as text.
+	//
+	// Example: 5:15
+	To *string `json:"to,omitempty"`
 }
 
 // PlacementDo defines model for Placement.Do.
@@ -3950,6 +4042,14 @@ type Problem struct {
 	Status    int     `json:"status"`
 	Title     string  `json:"title"`
 	Type      string  `json:"type"`
+}
+
+// Progress defines model for Progress.
+type Progress struct {
+	Done  float64 `json:"done"`
+	Note  *string `json:"note,omitempty"`
+	Total float64 `json:"total"`
+	Unit  *string `json:"unit,omitempty"`
 }
 
 // Prompt Text, several texts, ids, or several lists of ids.
@@ -4012,6 +4112,9 @@ type Reachable struct {
 type RebalanceRequest struct {
 	// DryRun Say what would be done and do nothing.
 	DryRun *bool `json:"dry_run,omitempty"`
+
+	// To Move to these blocks, such as 5:15, whatever the decision would be.
+	To *string `json:"to,omitempty"`
 }
 
 // Response defines model for Response.
@@ -5046,6 +5149,9 @@ type ModelID = string
 // ModelName defines model for ModelName.
 type ModelName = string
 
+// OperationID defines model for OperationID.
+type OperationID = string
+
 // RequestTimeout defines model for RequestTimeout.
 type RequestTimeout = string
 
@@ -5061,6 +5167,9 @@ type Verify = string
 // Wait defines model for Wait.
 type Wait = string
 
+// WaitFor defines model for WaitFor.
+type WaitFor = string
+
 // Anthropic defines model for Anthropic.
 type Anthropic = MessagesFailure
 
@@ -5075,6 +5184,12 @@ type Ollama = OllamaFailure
 
 // OpenAI defines model for OpenAI.
 type OpenAI = OpenAIErrorReply
+
+// OperationBegun Something that takes a while.
+type OperationBegun = Operation
+
+// OperationDone Something that takes a while.
+type OperationDone = Operation
 
 // OllamaChatParams defines parameters for OllamaChat.
 type OllamaChatParams struct {
@@ -5151,10 +5266,60 @@ type ListLogsParams struct {
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
+// BenchmarkNodeParams defines parameters for BenchmarkNode.
+type BenchmarkNodeParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
 // ChangeConfigParams defines parameters for ChangeConfig.
 type ChangeConfigParams struct {
 	// IfMatch The ETag that the change is meant for, or *.
 	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// DrainNodeParams defines parameters for DrainNode.
+type DrainNodeParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// RebalanceNodeParams defines parameters for RebalanceNode.
+type RebalanceNodeParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// RebalanceNode200JSONResponseBody defines parameters for RebalanceNode.
+type RebalanceNode200JSONResponseBody struct {
+	union json.RawMessage
+}
+
+// RestartNodeParams defines parameters for RestartNode.
+type RestartNodeParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// ResumeNodeParams defines parameters for ResumeNode.
+type ResumeNodeParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// ListOperationsParams defines parameters for ListOperations.
+type ListOperationsParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetOperationParams defines parameters for GetOperation.
+type GetOperationParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // ListPeersParams defines parameters for ListPeers.
@@ -5340,6 +5505,9 @@ type GenerateFormdataRequestBody = GenerateRequest
 // SetLogLevelJSONRequestBody defines body for SetLogLevel for application/json ContentType.
 type SetLogLevelJSONRequestBody = LogLevelBody
 
+// BenchmarkNodeJSONRequestBody defines body for BenchmarkNode for application/json ContentType.
+type BenchmarkNodeJSONRequestBody = BenchmarkRequest
+
 // ChangeConfigJSONRequestBody defines body for ChangeConfig for application/json ContentType.
 type ChangeConfigJSONRequestBody = SettingsPatch
 
@@ -5387,6 +5555,68 @@ type CreateResponseJSONRequestBody = ResponsesRequest
 
 // ScoreJSONRequestBody defines body for Score for application/json ContentType.
 type ScoreJSONRequestBody = ScoreRequest
+
+// AsPlacement returns the union data inside the RebalanceNode200JSONResponseBody as a Placement
+func (t RebalanceNode200JSONResponseBody) AsPlacement() (Placement, error) {
+	var body Placement
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPlacement overwrites any union data inside the RebalanceNode200JSONResponseBody as the provided Placement
+func (t *RebalanceNode200JSONResponseBody) FromPlacement(v Placement) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergePlacement performs a merge with any union data inside the RebalanceNode200JSONResponseBody, using the provided Placement
+func (t *RebalanceNode200JSONResponseBody) MergePlacement(v Placement) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsOperation returns the union data inside the RebalanceNode200JSONResponseBody as a Operation
+func (t RebalanceNode200JSONResponseBody) AsOperation() (Operation, error) {
+	var body Operation
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromOperation overwrites any union data inside the RebalanceNode200JSONResponseBody as the provided Operation
+func (t *RebalanceNode200JSONResponseBody) FromOperation(v Operation) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeOperation performs a merge with any union data inside the RebalanceNode200JSONResponseBody, using the provided Operation
+func (t *RebalanceNode200JSONResponseBody) MergeOperation(v Operation) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t RebalanceNode200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *RebalanceNode200JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -5438,6 +5668,9 @@ type ServerInterface interface {
 	// GetNode This node
 	// (GET /api/v1/node)
 	GetNode(w http.ResponseWriter, r *http.Request)
+	// BenchmarkNode Measure what the blocks compute
+	// (POST /api/v1/node/benchmark)
+	BenchmarkNode(w http.ResponseWriter, r *http.Request, params BenchmarkNodeParams)
 	// GetConfig Every effective setting, and where it comes from
 	// (GET /api/v1/node/config)
 	GetConfig(w http.ResponseWriter, r *http.Request)
@@ -5446,19 +5679,31 @@ type ServerInterface interface {
 	ChangeConfig(w http.ResponseWriter, r *http.Request, params ChangeConfigParams)
 	// DrainNode Take no new sessions
 	// (POST /api/v1/node/drain)
-	DrainNode(w http.ResponseWriter, r *http.Request)
+	DrainNode(w http.ResponseWriter, r *http.Request, params DrainNodeParams)
 	// RebalanceNode Decide now whether other blocks need this server more
 	// (POST /api/v1/node/rebalance)
-	RebalanceNode(w http.ResponseWriter, r *http.Request)
+	RebalanceNode(w http.ResponseWriter, r *http.Request, params RebalanceNodeParams)
 	// RestartNode Load the blocks anew
 	// (POST /api/v1/node/restart)
-	RestartNode(w http.ResponseWriter, r *http.Request)
+	RestartNode(w http.ResponseWriter, r *http.Request, params RestartNodeParams)
 	// ResumeNode Take sessions again
 	// (POST /api/v1/node/resume)
-	ResumeNode(w http.ResponseWriter, r *http.Request)
+	ResumeNode(w http.ResponseWriter, r *http.Request, params ResumeNodeParams)
 	// ShutdownNode Drain, say goodbye to the swarm and exit
 	// (POST /api/v1/node/shutdown)
 	ShutdownNode(w http.ResponseWriter, r *http.Request)
+	// ListOperations What was begun at this node and takes a while
+	// (GET /api/v1/operations)
+	ListOperations(w http.ResponseWriter, r *http.Request, params ListOperationsParams)
+	// CancelOperation Ask an operation to end
+	// (DELETE /api/v1/operations/{id})
+	CancelOperation(w http.ResponseWriter, r *http.Request, id OperationID)
+	// GetOperation One operation
+	// (GET /api/v1/operations/{id})
+	GetOperation(w http.ResponseWriter, r *http.Request, id OperationID, params GetOperationParams)
+	// FollowOperation Follow an operation
+	// (GET /api/v1/operations/{id}/events)
+	FollowOperation(w http.ResponseWriter, r *http.Request, id OperationID)
 	// ListPeers Connections to other nodes
 	// (GET /api/v1/peers)
 	ListPeers(w http.ResponseWriter, r *http.Request, params ListPeersParams)
@@ -5684,6 +5929,12 @@ func (_ Unimplemented) GetNode(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// BenchmarkNode Measure what the blocks compute
+// (POST /api/v1/node/benchmark)
+func (_ Unimplemented) BenchmarkNode(w http.ResponseWriter, r *http.Request, params BenchmarkNodeParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // GetConfig Every effective setting, and where it comes from
 // (GET /api/v1/node/config)
 func (_ Unimplemented) GetConfig(w http.ResponseWriter, r *http.Request) {
@@ -5698,31 +5949,55 @@ func (_ Unimplemented) ChangeConfig(w http.ResponseWriter, r *http.Request, para
 
 // DrainNode Take no new sessions
 // (POST /api/v1/node/drain)
-func (_ Unimplemented) DrainNode(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) DrainNode(w http.ResponseWriter, r *http.Request, params DrainNodeParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
 // RebalanceNode Decide now whether other blocks need this server more
 // (POST /api/v1/node/rebalance)
-func (_ Unimplemented) RebalanceNode(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) RebalanceNode(w http.ResponseWriter, r *http.Request, params RebalanceNodeParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
 // RestartNode Load the blocks anew
 // (POST /api/v1/node/restart)
-func (_ Unimplemented) RestartNode(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) RestartNode(w http.ResponseWriter, r *http.Request, params RestartNodeParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
 // ResumeNode Take sessions again
 // (POST /api/v1/node/resume)
-func (_ Unimplemented) ResumeNode(w http.ResponseWriter, r *http.Request) {
+func (_ Unimplemented) ResumeNode(w http.ResponseWriter, r *http.Request, params ResumeNodeParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
 // ShutdownNode Drain, say goodbye to the swarm and exit
 // (POST /api/v1/node/shutdown)
 func (_ Unimplemented) ShutdownNode(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListOperations What was begun at this node and takes a while
+// (GET /api/v1/operations)
+func (_ Unimplemented) ListOperations(w http.ResponseWriter, r *http.Request, params ListOperationsParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CancelOperation Ask an operation to end
+// (DELETE /api/v1/operations/{id})
+func (_ Unimplemented) CancelOperation(w http.ResponseWriter, r *http.Request, id OperationID) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetOperation One operation
+// (GET /api/v1/operations/{id})
+func (_ Unimplemented) GetOperation(w http.ResponseWriter, r *http.Request, id OperationID, params GetOperationParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// FollowOperation Follow an operation
+// (GET /api/v1/operations/{id}/events)
+func (_ Unimplemented) FollowOperation(w http.ResponseWriter, r *http.Request, id OperationID) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -6531,6 +6806,39 @@ func (siw *ServerInterfaceWrapper) GetNode(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// BenchmarkNode operation middleware
+func (siw *ServerInterfaceWrapper) BenchmarkNode(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params BenchmarkNodeParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.BenchmarkNode(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetConfig operation middleware
 func (siw *ServerInterfaceWrapper) GetConfig(w http.ResponseWriter, r *http.Request) {
 
@@ -6589,8 +6897,27 @@ func (siw *ServerInterfaceWrapper) ChangeConfig(w http.ResponseWriter, r *http.R
 // DrainNode operation middleware
 func (siw *ServerInterfaceWrapper) DrainNode(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DrainNodeParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DrainNode(w, r)
+		siw.Handler.DrainNode(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6603,8 +6930,27 @@ func (siw *ServerInterfaceWrapper) DrainNode(w http.ResponseWriter, r *http.Requ
 // RebalanceNode operation middleware
 func (siw *ServerInterfaceWrapper) RebalanceNode(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RebalanceNodeParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RebalanceNode(w, r)
+		siw.Handler.RebalanceNode(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6617,8 +6963,27 @@ func (siw *ServerInterfaceWrapper) RebalanceNode(w http.ResponseWriter, r *http.
 // RestartNode operation middleware
 func (siw *ServerInterfaceWrapper) RestartNode(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RestartNodeParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RestartNode(w, r)
+		siw.Handler.RestartNode(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6631,8 +6996,27 @@ func (siw *ServerInterfaceWrapper) RestartNode(w http.ResponseWriter, r *http.Re
 // ResumeNode operation middleware
 func (siw *ServerInterfaceWrapper) ResumeNode(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeNodeParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeNode(w, r)
+		siw.Handler.ResumeNode(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6647,6 +7031,146 @@ func (siw *ServerInterfaceWrapper) ShutdownNode(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ShutdownNode(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListOperations operation middleware
+func (siw *ServerInterfaceWrapper) ListOperations(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOperationsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListOperations(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelOperation operation middleware
+func (siw *ServerInterfaceWrapper) CancelOperation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id OperationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelOperation(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetOperation operation middleware
+func (siw *ServerInterfaceWrapper) GetOperation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id OperationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetOperationParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOperation(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// FollowOperation operation middleware
+func (siw *ServerInterfaceWrapper) FollowOperation(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id OperationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FollowOperation(w, r, id)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8302,7 +8826,22 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Post(options.BaseURL+"/api/v1/node/rebalance", wrapper.RebalanceNode)
 	})
 	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/node/benchmark", wrapper.BenchmarkNode)
+	})
+	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/node/shutdown", wrapper.ShutdownNode)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/operations", wrapper.ListOperations)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/api/v1/operations/{id}", wrapper.CancelOperation)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/operations/{id}", wrapper.GetOperation)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/operations/{id}/events", wrapper.FollowOperation)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/node/config", wrapper.GetConfig)

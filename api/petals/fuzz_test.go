@@ -9,6 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"whorl/api"
+	"whorl/internal/operations"
 	"whorl/swarm"
 )
 
@@ -62,8 +63,9 @@ func FuzzFrame(f *testing.F) {
 		api.Peering
 		api.Settings
 		api.Routes
+		api.Tasks
 	}{}
-	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Peering: nobody, Settings: nobody, Routes: nobody},
+	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Peering: nobody, Settings: nobody, Routes: nobody, Tasks: nobody, Operations: new(operations.Set)},
 		map[string]api.Form{"openai": Traceback, "anthropic": Traceback, "ollama": Traceback, "legacy": Traceback, "problem": Traceback})
 	if err != nil {
 		f.Fatal(err)

@@ -75,7 +75,7 @@ func TestOrigin(t *testing.T) {
 		{"foreign page reads sessions", "GET", "/api/v1/sessions", "", "https://evil.example", false, 200, ""}, // the browser withholds it
 		{"configured page controls", "POST", "/api/v1/node/drain", "", "https://chat.example.org", true, 403, ""},
 		{"page of this machine controls", "POST", "/api/v1/node/drain", "", "http://localhost:3000", true, 403, ""},
-		{"own page controls", "POST", "/api/v1/node/drain", "", "http://127.0.0.1", true, 200, ""},
+		{"own page controls", "POST", "/api/v1/node/drain", "", "http://127.0.0.1", true, 202, ""},
 		{"foreign page ends a session", "DELETE", "/api/v1/sessions/aa", "", "https://evil.example", true, 403, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestListenersApart(t *testing.T) {
 		method, path string
 		admin        bool
 	}{
-		{"POST", "/api/v1/node/drain", false}, {"POST", "/api/v1/node/resume", false}, {"POST", "/api/v1/node/restart", false}, {"POST", "/api/v1/node/rebalance", false}, {"POST", "/api/v1/node/shutdown", false}, {"POST", "/api/v1/invitations", false}, {"DELETE", "/api/v1/sessions/aa", false},
+		{"POST", "/api/v1/node/drain", false}, {"POST", "/api/v1/node/resume", false}, {"POST", "/api/v1/node/restart", false}, {"POST", "/api/v1/node/rebalance", false}, {"POST", "/api/v1/node/shutdown", false}, {"POST", "/api/v1/node/benchmark", false}, {"GET", "/api/v1/operations", false}, {"POST", "/api/v1/invitations", false}, {"DELETE", "/api/v1/sessions/aa", false},
 		{"POST", "/v1/completions", true}, {"GET", "/v1/models", true}, {"POST", "/api/v1/generate", true}, {"GET", "/api/v2/generate", true},
 	} {
 		h := b.api.Public()

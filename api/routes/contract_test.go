@@ -15,6 +15,7 @@ import (
 
 	"whorl/api"
 	"whorl/api/gen"
+	"whorl/internal/operations"
 	"whorl/swarm"
 )
 
@@ -152,10 +153,15 @@ var trials = map[string]trial{
 	"GET /api/v1/logs/level":                 {path: "/api/v1/logs/level", status: 200, admin: true, badStatus: 404},
 	"PUT /api/v1/logs/level":                 {path: "/api/v1/logs/level", body: `{"level":"warn"}`, status: 200, admin: true, badAd: true, badBody: `{"level":"loud"}`, badStatus: 400},
 	"DELETE /api/v1/sessions/{id}":           {path: "/api/v1/sessions/aa", status: 204, admin: true, badAd: true, badPath: "/api/v1/sessions/zz", badStatus: 404},
-	"POST /api/v1/node/drain":                {path: "/api/v1/node/drain", body: `{"reason":"new disk"}`, status: 200, admin: true, badAd: true, badBody: `{"reason":1}`, badStatus: 400},
-	"POST /api/v1/node/restart":              {path: "/api/v1/node/restart", status: 200, admin: true, badStatus: 404},
+	"POST /api/v1/node/drain":                {path: "/api/v1/node/drain", body: `{"reason":"new disk"}`, status: 202, admin: true, badAd: true, badBody: `{"reason":1}`, badStatus: 400},
+	"POST /api/v1/node/restart":              {path: "/api/v1/node/restart?wait=5s", status: 200, admin: true, badAd: true, badPath: "/api/v1/node/restart?wait=x", badStatus: 400},
+	"POST /api/v1/node/benchmark":            {path: "/api/v1/node/benchmark?wait=5s", body: `{"seconds":0.5}`, status: 200, admin: true, badAd: true, badBody: `{"seconds":0}`, badStatus: 400},
+	"GET /api/v1/operations":                 {path: "/api/v1/operations", status: 200, admin: true, badAd: true, badPath: "/api/v1/operations?limit=0", badStatus: 400},
+	"GET /api/v1/operations/{id}":            {path: "/api/v1/operations/OPERATION?wait=5s", status: 200, admin: true, badAd: true, badPath: "/api/v1/operations/op_x", badStatus: 404},
+	"DELETE /api/v1/operations/{id}":         {path: "/api/v1/operations/OPERATION", status: 200, admin: true, badAd: true, badPath: "/api/v1/operations/op_x", badStatus: 404},
+	"GET /api/v1/operations/{id}/events":     {path: "/api/v1/operations/OPERATION/events", status: 200, admin: true, badAd: true, badPath: "/api/v1/operations/op_x/events", badStatus: 404},
 	"POST /api/v1/node/rebalance":            {path: "/api/v1/node/rebalance", body: `{"dry_run":true}`, status: 200, admin: true, badAd: true, badBody: `{"dry_run":1}`, badStatus: 400},
-	"POST /api/v1/node/resume":               {path: "/api/v1/node/resume", status: 200, admin: true, badStatus: 404},
+	"POST /api/v1/node/resume":               {path: "/api/v1/node/resume?wait=5s", status: 200, admin: true, badStatus: 404},
 	"POST /api/v1/node/shutdown":             {path: "/api/v1/node/shutdown", status: 202, admin: true, badStatus: 404},
 	"POST /api/v1/invitations":               {path: "/api/v1/invitations", status: 201, admin: true, badStatus: 404},
 	"GET /livez":                             {path: "/livez", status: 200, badHeaders: []string{badHost}, badStatus: 403},
@@ -198,6 +204,13 @@ func TestEveryOperation(t *testing.T) {
 			if strings.Contains(c.path, "STORED") {
 				r, _ := response(t, b, public, `{"input":"a","max_output_tokens":2}`)
 				c.path = strings.Replace(c.path, "STORED", r.Id, 1)
+			}
+			if strings.Contains(c.path, "OPERATION") {
+				o, err := b.cfg.Operations.Begin(operations.Spec{Kind: "load", Group: key}, func() (operations.Work, error) { return nil, nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.path = strings.Replace(c.path, "OPERATION", o.ID, 1)
 			}
 			if len(op.Tags) != 1 || op.Responses.Value("4XX") == nil || op.Responses.Value("5XX") == nil {
 				t.Errorf("%s: want one tag, and responses for errors", key)

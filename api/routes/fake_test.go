@@ -23,6 +23,7 @@ import (
 	"whorl/client"
 	"whorl/client/sample"
 	"whorl/internal/journal"
+	"whorl/internal/operations"
 	"whorl/swarm"
 	"whorl/swarm/trust"
 )
@@ -315,6 +316,7 @@ type fakeNode struct {
 	ready    map[string]error
 	views    []swarm.View
 	restarts int
+	hold     chan struct{} // operations wait until it is closed; nil: they do not
 }
 
 // Ping reaches 12D3KooWa alone.
@@ -359,43 +361,6 @@ func (n *fakeNode) Ready() map[string]error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ready
-}
-
-func (n *fakeNode) Drain(_ context.Context, reason string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.state, n.reason = swarm.Draining, reason
-	return nil
-}
-
-func (n *fakeNode) Resume(context.Context) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.state = swarm.Online
-	return nil
-}
-
-func (n *fakeNode) Restart(context.Context) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.restarts++
-	return nil
-}
-
-func (n *fakeNode) Rebalance(_ context.Context, dry bool) (swarm.Placement, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	d := swarm.Placement{Do: "go", Span: swarm.Span{Start: 4, End: 8}, Gain: 3.1, Alarm: true, Reason: "block 5 has no holder", At: time.Unix(1750000000, 0)}
-	if dry {
-		d.Do = "stay"
-	}
-	return d, nil
-}
-
-func (n *fakeNode) Shutdown() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stopped = true
 }
 
 func (n *fakeNode) Invite() (api.Invitation, error) {
@@ -465,7 +430,7 @@ func newBench(t testing.TB, change func(*api.Config)) *bench {
 	b.events.Add(time.Unix(1750000000, 0), "info", map[string]string{"message": "ready"})
 	b.node.views = []swarm.View{fakeView(fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Joining))}
 	b.cfg = api.Config{
-		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Directory: b.node, Peering: b.node, Routes: b.node, Settings: b.settings, History: fakeHistory{}, Events: b.events, Logs: b.events,
+		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Tasks: b.node, Operations: operations.New(t.Context(), nil), Directory: b.node, Peering: b.node, Routes: b.node, Settings: b.settings, History: fakeHistory{}, Events: b.events, Logs: b.events,
 		Registry: prometheus.NewRegistry(), Ollama: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if change != nil {

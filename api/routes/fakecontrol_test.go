@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"whorl/api"
+	"whorl/internal/operations"
 	"whorl/swarm"
 	"whorl/swarm/health"
 	"whorl/swarm/route"
@@ -28,6 +29,77 @@ func (n *fakeNode) Connect(ctx context.Context, addr string) (swarm.PeerID, erro
 
 func (n *fakeNode) Explain(_ context.Context, _ swarm.UID, positions int) (route.Explanation, error) {
 	return route.Explain(route.Query{View: n.Views()[0], Range: swarm.Span{Start: 0, End: 8}, Tokens: positions, Params: route.DefaultParams()})
+}
+
+func (n *fakeNode) Drain(reason string, within time.Duration) (operations.Work, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state, n.reason = swarm.Draining, reason
+	return func(ctx context.Context, tell func(operations.Progress)) (any, error) {
+		tell(operations.Progress{Done: 1, Total: 3, Unit: "sessions"})
+		err := n.wait(ctx)
+		if err != nil {
+			n.Resume()
+		}
+		return nil, err
+	}, nil
+}
+
+// wait is what operations do.
+func (n *fakeNode) wait(ctx context.Context) error {
+	if n.hold == nil {
+		return nil
+	}
+	select {
+	case <-n.hold:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (n *fakeNode) Resume() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state = swarm.Online
+	return nil
+}
+
+func (n *fakeNode) Restart() (operations.Work, error) {
+	return func(ctx context.Context, _ func(operations.Progress)) (any, error) {
+		n.mu.Lock()
+		n.restarts++
+		n.mu.Unlock()
+		return nil, n.wait(ctx)
+	}, nil
+}
+
+func (n *fakeNode) Consider(context.Context) (swarm.Placement, error) {
+	return swarm.Placement{Do: "go", Span: swarm.Span{Start: 4, End: 8}, From: "0:4", To: "4:8", Gain: 3.1, Alarm: true, Reason: "block 5 has no holder", At: time.Unix(1750000000, 0)}, nil
+}
+
+// Rebalance fails for blocks that the model does not have.
+func (n *fakeNode) Rebalance(to *swarm.Span) (operations.Work, error) {
+	return func(ctx context.Context, _ func(operations.Progress)) (any, error) {
+		if to != nil && to.End > 8 {
+			return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "blocks %v: org/toy has blocks 0:8", *to)
+		}
+		return swarm.Placement{Do: "stay", To: "0:8"}, n.wait(ctx)
+	}, nil
+}
+
+func (n *fakeNode) Benchmark(each time.Duration) (operations.Work, error) {
+	return func(ctx context.Context, _ func(operations.Progress)) (any, error) {
+		rate := 1 / each.Seconds()
+		return swarm.Benchmark{Span: swarm.Span{End: 8}, Rates: swarm.Rates{ForwardRPS: &rate}, Announced: true}, n.wait(ctx)
+	}, nil
+}
+
+func (n *fakeNode) Shutdown() (operations.Work, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped = true
+	return func(ctx context.Context, _ func(operations.Progress)) (any, error) { return nil, n.wait(ctx) }, nil
 }
 
 func (n *fakeNode) Disconnect(p swarm.PeerID) bool { return p == "12D3KooWa" }

@@ -93,22 +93,22 @@ func (f *adminFlags) into(ctx context.Context, method, path string, body, out an
 }
 
 // print asks, and prints the answer: as a table where the node has one, as JSON otherwise, and
-// done where it says nothing.
-func (f *adminFlags) print(ctx context.Context, w *world, method, path string, body any, done string) error {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+// what is said for done where it says nothing.
+func (f *adminFlags) print(ctx context.Context, w *world, r errand) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout+r.wait)
 	defer cancel()
 	accept := "text/plain, application/json"
 	if f.json {
 		accept = "application/json"
 	}
-	b, media, err := f.ask(ctx, method, path, body, accept)
+	b, media, err := f.ask(ctx, r.method, r.path, r.body, accept)
 	switch {
 	case err != nil:
 		return err
 	case f.json && len(b) == 0:
 		b = []byte("{}\n")
 	case len(b) == 0:
-		b = []byte(done + "\n")
+		b = []byte(r.done + "\n")
 	case media == "application/json" && !f.json:
 		var out bytes.Buffer
 		if err := json.Indent(&out, bytes.TrimSpace(b), "", "  "); err != nil {

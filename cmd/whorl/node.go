@@ -21,6 +21,7 @@ import (
 	"whorl/client"
 	"whorl/internal/atomicfile"
 	"whorl/internal/journal"
+	"whorl/internal/operations"
 	"whorl/server"
 	"whorl/swarm"
 	"whorl/swarm/health"
@@ -47,7 +48,9 @@ type node struct {
 	trust         *memory
 	settings      *settings
 	events        *journal.Log
-	past          api.History // nil without pages
+	operations    *operations.Set
+	over          chan struct{} // closed when all but the last words is done
+	past          api.History   // nil without pages
 	stop          context.CancelCauseFunc
 	background    sync.WaitGroup // ends with the node's context
 
@@ -69,7 +72,7 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	n := &node{
 		roles: roles, swarm: nf.swarm, flags: &nf.swarmFlags, readyFile: nf.readyFile, inviteFile: nf.inviteFile, started: time.Now(),
 		registry: prometheus.NewRegistry(), checks: map[string]error{"swarm": errStarting},
-		settings: settingsOf(ctx), events: journal.New(eventLines, eventBytes),
+		settings: settingsOf(ctx), events: journal.New(eventLines, eventBytes), over: make(chan struct{}),
 	}
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if n.readyFile != "" {
@@ -100,6 +103,7 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	n.autoRelay = nf.autoRelay
 	n.dial = &selfDialer{self: n.net.host.ID(), others: n.net.host}
 	ctx, n.stop = context.WithCancelCause(ctx)
+	n.operations = operations.New(ctx, n.noteOperation)
 	n.trust = openMemory(n.net.home.file("trust.json"))
 	n.background.Go(func() { n.trust.keep(ctx) })
 	n.registry.MustRegister(trustMetrics{n})
@@ -121,7 +125,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Tasks: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama, Verify: hf.verify, ToolFormat: hf.toolFormat,
 		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},
@@ -208,6 +212,8 @@ func (n *node) close() error {
 	}
 	endAll(n.public, n.admin)
 	n.dial.wait()
+	close(n.over)
+	n.operations.Close()
 	n.background.Wait()
 	n.share.close()
 	return n.net.Close()
@@ -343,53 +349,6 @@ func covered(engines []*client.Engine, views []swarm.View) error {
 	}
 	return nil
 }
-
-// Drain stops new sessions.
-func (n *node) Drain(_ context.Context, reason string) error {
-	srv, _ := n.parts()
-	if srv == nil {
-		return errNoBlocks()
-	}
-	slog.Info("draining, as the operator asked", "reason", reason)
-	srv.Drain()
-	return nil
-}
-
-// Resume takes sessions again.
-func (n *node) Resume(context.Context) error {
-	srv, _ := n.parts()
-	if srv == nil {
-		return errNoBlocks()
-	}
-	slog.Info("taking sessions again, as the operator asked")
-	srv.Resume()
-	return nil
-}
-
-// Restart loads the blocks anew.
-func (n *node) Restart(ctx context.Context) error {
-	srv, _ := n.parts()
-	if srv == nil {
-		return errNoBlocks()
-	}
-	return srv.Restart(ctx)
-}
-
-// Rebalance decides whether other blocks need this node more.
-func (n *node) Rebalance(ctx context.Context, dry bool) (swarm.Placement, error) {
-	srv, _ := n.parts()
-	if srv == nil {
-		return swarm.Placement{}, errNoBlocks()
-	}
-	return srv.Rebalance(ctx, dry)
-}
-
-func errNoBlocks() error {
-	return swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "this node holds no blocks: there is nothing to drain, resume, restart or move")
-}
-
-// Shutdown begins the end of the process.
-func (n *node) Shutdown() { n.stop(errShutdown) }
 
 // KillSession ends a session, on whichever side of it this node is.
 func (n *node) KillSession(id string) error {

@@ -14,7 +14,8 @@ import (
 type errand struct {
 	method, path string
 	body         any
-	done         string // printed where the node has nothing to say
+	done         string        // printed where the node has nothing to say
+	wait         time.Duration // that the node may take to answer, beyond what it always may
 }
 
 // opsCommand is one command that asks a node once.
@@ -29,7 +30,7 @@ func opsCommand(w *world, f *adminFlags, use, short string, args cobra.Positiona
 			if r.method == "" {
 				r.method = http.MethodGet
 			}
-			return f.print(cmd.Context(), w, r.method, r.path, r.body, r.done)
+			return f.print(cmd.Context(), w, r)
 		},
 	}
 }
@@ -50,11 +51,6 @@ const v1 = "/api/v1"
 func newNode(w *world) *cobra.Command {
 	f := new(adminFlags)
 	cmd := opsCommand(w, f, "node", "Show a node of this machine, and control it", noArgs, get(v1+"/node"))
-	var reason string
-	drain := opsCommand(w, f, "drain", "Take no new sessions; those that run go on", noArgs, func([]string) (errand, error) {
-		return errand{method: "POST", path: v1 + "/node/drain", body: map[string]string{"reason": reason}}, nil
-	})
-	drain.Flags().StringVar(&reason, "reason", "", "why, for the log")
 	config := opsCommand(w, f, "config [NAME=VALUE ...]", "Show every setting, or change some of the running node", cobra.ArbitraryArgs, func(args []string) (errand, error) {
 		if len(args) == 0 {
 			return errand{path: v1 + "/node/config"}, nil
@@ -72,13 +68,8 @@ func newNode(w *world) *cobra.Command {
 		return errand{method: "PATCH", path: v1 + "/node/config", body: patch}, nil
 	})
 	config.ValidArgsFunction = f.complete(v1+"/node/config", "name")
-	cmd.AddCommand(drain, config,
-		opsCommand(w, f, "resume", "Take sessions again", noArgs, func([]string) (errand, error) {
-			return errand{method: "POST", path: v1 + "/node/resume"}, nil
-		}),
-		opsCommand(w, f, "shutdown", "Drain, say goodbye to the swarm and exit", noArgs, func([]string) (errand, error) {
-			return errand{method: "POST", path: v1 + "/node/shutdown"}, nil
-		}),
+	cmd.AddCommand(tasks(w, f)...)
+	cmd.AddCommand(config,
 		opsCommand(w, f, "cache", "Show the KV cache", noArgs, get(v1+"/cache")),
 	)
 	f.add(cmd.PersistentFlags())

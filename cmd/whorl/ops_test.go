@@ -35,8 +35,16 @@ func TestOperator(t *testing.T) {
 		{"node config", `(?s)^NAME +VALUE +SOURCE +NEEDS RESTART\n.*\nlog-level +info +default +no\n.*\nthroughput +100 +flag +yes\n`},
 		{"node config log-level=debug", `\nlog-level +debug +api +no\n`},
 		{"node config log-level=", `\nlog-level +info +default +no\n`},
-		{"node drain --reason disk", `"state": "draining"|\nstate +draining\n`},
-		{"node resume", `"state": "online"|\nstate +online\n`},
+		{"node drain --reason disk --deadline 2s --wait 20s", `^ID +KIND +STATE .*\nop_\S+ +drain +done `},
+		{"node", `(?m)^state +draining$`},
+		{"node resume", `\nop_\S+ +resume +done `},
+		{"node", `(?m)^state +online$`},
+		{"node rebalance --dry-run", `"do": "stay",`},
+		{"node rebalance --wait 10s --json", `"result":{"do":"stay",.*"state":"done"`},
+		{"node benchmark --for 100ms --json", `"kind":"benchmark","progress":.*"result":{"span":{"start":0,"end":8},"rates":{"inference_rps":\d`},
+		{"node restart --wait 20s", `\nop_\S+ +restart +done `},
+		{"ops", `^ID +KIND +STATE +BEGAN +TOOK +PROGRESS +ERROR\nop_\S+ +restart +done `},
+		{"ops list --json", `^{"items":\[{"began":`},
 		{"blocks", `^BLOCK +STATE.*\n0 +loaded `},
 		{"blocks 3", `(?s)^{\n  "index": 3,\n`},
 		{"sessions", `^ID +ROLE .*\n$`},
@@ -72,6 +80,10 @@ func TestOperator(t *testing.T) {
 		{"sessions end nobody", 1, "refuses: this node has no session nobody"},
 		{"node config port=1", 1, "port cannot change while the node runs: start it with another --port"},
 		{"node config port", 2, "want NAME=VALUE"},
+		{"ops show op_x", 1, `this node has no operation "op_x"`},
+		{"ops cancel op_x", 1, `this node has no operation "op_x"`},
+		{"node rebalance --to 4:99 --wait 10s", 1, "refuses: blocks 4:99: toy has blocks 0:8"},
+		{"node restart --wait 1h", 2, "--wait 1h0m0s: want at most 5m0s"},
 		{"peers dial 10.0.0.1", 1, "want /ip4/HOST/tcp/PORT/p2p/ID"},
 		{"peers ban x --for 1ms", 2, "want at least 1s"},
 		{"swarm model nothing", 1, `the swarm has no model "nothing"`},
@@ -160,7 +172,10 @@ func TestControlPage(t *testing.T) {
 		}
 		return list.Items[0].ID
 	}()
-	words := strings.NewReplacer("localhost:8301", strings.TrimPrefix(n.Admin, "http://"), "SESSION", session, "PEER", b.PeerID, "ADDR", b.Addrs[0], "MODEL", "toy")
+	var begun struct{ ID string }
+	request(t, "POST", n.Admin+"/api/v1/node/resume", "", 202, &begun)
+	operation := begun.ID
+	words := strings.NewReplacer("localhost:8301", strings.TrimPrefix(n.Admin, "http://"), "SESSION", session, "PEER", b.PeerID, "ADDR", b.Addrs[0], "MODEL", "toy", "OPERATION", operation)
 	count := 0
 	for line := range strings.Lines(string(page)) {
 		if !strings.HasPrefix(line, "curl ") {
