@@ -59,6 +59,7 @@ var Meanings = map[swarm.Code]Meaning{
 	swarm.CodeBlocksMissing: {Status: 503, Kind: "unavailable_error", Phrase: "No servers holding blocks", Retry: 5 * time.Second},
 	swarm.CodeNotLoaded:     {Status: 503, Kind: "unavailable_error", OpenAI: "model_loading", Retry: 10 * time.Second},
 	swarm.CodeDraining:      {Status: 503, Kind: "unavailable_error", Retry: 10 * time.Second},
+	swarm.CodeLowMemory:     {Status: 503, Kind: "unavailable_error", Retry: 10 * time.Second},
 	swarm.CodeWrongModel:    {Status: 503, Kind: "unavailable_error", Retry: 10 * time.Second},
 	swarm.CodeCancelled:     {Status: 503, Kind: "unavailable_error"},
 	swarm.CodePeerLost:      {Status: 502, Kind: "server_error", Retry: 2 * time.Second},

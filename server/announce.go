@@ -25,6 +25,9 @@ func (s *Server) recordLocked() swarm.Record {
 	if s.cache != nil {
 		c := s.cache.Stats()
 		r.CacheTotal, r.CacheLeft = c.TotalTokens, c.LeftTokens
+		if s.memory.short != "" { // it takes no sessions
+			r.CacheLeft = 0
+		}
 		r.MaxLength = s.maxLength(int(c.TotalTokens))
 	}
 	r.NextRTT, r.Next, r.Load = s.nextRTT, s.next, s.loadLocked()

@@ -80,6 +80,7 @@ func (c *computer) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
+		c.trimmed()
 		worked, wait := c.step()
 		if c.over {
 			return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"whorl/internal/sysmem"
 	"whorl/swarm"
 	"whorl/swarm/balance"
 	"whorl/swarm/wire"
@@ -147,19 +148,21 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Deps are the parts of a node that a server uses. All but Pinger, Signer, Speeds, Addrs, Relayed and Metrics
+// Deps are the parts of a node that a server uses. All but Pinger, Signer, Speeds, Addrs, Relayed, Memory, Left and Metrics
 // are required.
 type Deps struct {
 	Self      swarm.PeerID
 	Loader    Loader
 	Directory Directory
 	Dialer    Dialer
-	Pinger    Pinger                // nil: no round trips are announced
-	Signer    Signer                // nil: sessions that ask for receipts are refused
-	Speeds    Speeds                // nil: rates are measured at each start
-	Addrs     func() []string       // multiaddrs to announce, without /p2p
-	Relayed   func() bool           // others reach this node through relays alone; nil: they do not
-	Left      func() float64        // part of the processor that other programs leave, 0 to 1; nil: all of it
-	Metrics   prometheus.Registerer // nil: not registered
-	Log       *slog.Logger          // nil: slog.Default
+	Pinger    Pinger          // nil: no round trips are announced
+	Signer    Signer          // nil: sessions that ask for receipts are refused
+	Speeds    Speeds          // nil: rates are measured at each start
+	Addrs     func() []string // multiaddrs to announce, without /p2p
+	Relayed   func() bool     // others reach this node through relays alone; nil: they do not
+	// Memory tells what is left of memory; nil: it is not watched.
+	Memory  func() (sysmem.Pressure, error)
+	Left    func() float64        // part of the processor that other programs leave, 0 to 1; nil: all of it
+	Metrics prometheus.Registerer // nil: not registered
+	Log     *slog.Logger          // nil: slog.Default
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"whorl/server/admission"
@@ -17,6 +18,7 @@ import (
 type container struct {
 	queue *sched.Queue
 	work  chan struct{} // the queue has something for the compute loop
+	trim  atomic.Bool   // it is to give memory of free pages back
 
 	// Guarded by Server.mu.
 	span   *swarm.Span // nil until it is chosen

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"whorl/internal/sysmem"
 	"whorl/server/blocks"
 	"whorl/server/kvcache"
 	"whorl/swarm"
@@ -53,10 +54,20 @@ type fakeEngine struct {
 	ropes      []tensor.Rope // of the first sequence of each step
 	closed     bool
 	stripped   []swarm.Span
+	freed      [][]int32 // pages given back
 }
 
 func (e *fakeEngine) Strip(start, end int) {
 	e.stripped = append(e.stripped, swarm.Span{Start: start, End: end})
+}
+
+func (e *fakeEngine) FreePages(pages []int32) {
+	e.freed = append(e.freed, pages)
+	for _, kv := range e.kv {
+		for _, p := range pages {
+			clear(kv[int(p)*tensor.PageTokens:][:tensor.PageTokens])
+		}
+	}
 }
 
 func newFakeEngine(start, end, pages int) *fakeEngine {
@@ -245,6 +256,7 @@ type node struct {
 	pinger    Pinger
 	signer    Signer
 	speeds    Speeds
+	memory    func() (sysmem.Pressure, error)
 	// accept, if set, takes push streams in place of the server.
 	accept func(from swarm.PeerID, s wire.Stream)
 }
@@ -355,7 +367,7 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	loader.adapters, n.loader = n.adapters, loader
 	var err error
 	n.Server, err = New(cfg, Deps{
-		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Speeds: n.speeds, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),
+		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Speeds: n.speeds, Memory: n.memory, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

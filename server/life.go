@@ -138,6 +138,9 @@ func (s *Server) serve(ctx context.Context) error {
 	loops.Go(func() { s.announcer(work) })
 	loops.Go(func() { s.sweeper(work) })
 	loops.Go(func() { s.balancer(ctx) })
+	if s.deps.Memory != nil {
+		loops.Go(func() { s.watchMemory(work) })
+	}
 	if s.cfg.StatsEvery > 0 {
 		loops.Go(func() { s.reporter(work) })
 	}

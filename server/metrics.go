@@ -17,6 +17,7 @@ type metrics struct {
 	duplicates     prometheus.Counter
 	journalDropped prometheus.Counter
 	parked         prometheus.Counter
+	shed           prometheus.Counter
 	receipts       prometheus.Counter
 	restarts       prometheus.Counter
 	moves          *prometheus.CounterVec
@@ -74,6 +75,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		duplicates:     counter("duplicate_rows_total", "Rows that had arrived before."),
 		journalDropped: counter("journal_dropped_rows_total", "Journal rows that found no room."),
 		parked:         counter("parked_sessions_total", "Sessions parked because others needed their cache."),
+		shed:           counter("memory_parked_sessions_total", "Sessions parked because memory was short."),
 		receipts:       counter("receipts_total", "Receipts signed for clients that asked for them."),
 		restarts:       counter("restarts_total", "Times that the compute loop failed and the blocks had to be loaded anew."),
 		moves:          by("moves_total", "Moves to other blocks, by reason: alarm, throughput or operator.", "reason"),
@@ -91,7 +93,7 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.receipts, m.restarts, m.moves, m.heals, m.holes, m.failures, m.sentRows, m.sentBytes, m.takenRows, m.takenBytes) {
+	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.shed, m.receipts, m.restarts, m.moves, m.heals, m.holes, m.failures, m.sentRows, m.sentBytes, m.takenRows, m.takenBytes) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -120,6 +122,14 @@ func (s *Server) gauges() []prometheus.Collector {
 		gauge("queue_rows", "Rows that wait to be computed.", func() float64 { _, n := s.queue.Len(); return float64(n) }),
 		gauge("cache_tokens", "Size of the KV cache in tokens.", func() float64 { return float64(s.cacheStatusLocked().TotalTokens) }),
 		gauge("cache_used_tokens", "Tokens of KV cache that sessions hold.", func() float64 { return float64(s.cacheStatusLocked().UsedTokens) }),
+		gauge("memory_left_bytes", "Memory that is left before somebody is ended for it, as the tightest limit has it.", func() float64 { return float64(s.memory.now.Left) }),
+		gauge("memory_stalled_ratio", "Share of the last ten seconds in which all work waited for memory.", func() float64 { return s.memory.now.Stalled }),
+		gauge("memory_short", "1 while memory is short and no sessions are taken.", func() float64 {
+			if s.memory.short != "" {
+				return 1
+			}
+			return 0
+		}),
 		gauge("cache_waiting", "Sessions that wait for KV cache.", func() float64 { return float64(s.cacheStatusLocked().Waiting) }),
 	}
 }

@@ -174,6 +174,9 @@ func (s *Server) mayServeLocked(from swarm.PeerID, o *wire.Open) error {
 	}
 	switch s.state {
 	case swarm.Online:
+		if s.memory.short != "" {
+			return errLowMemory(s.deps.Self)
+		}
 	case swarm.Draining:
 		return errDraining(s.deps.Self)
 	default:

@@ -139,9 +139,9 @@ func (s *Server) balancer(ctx context.Context) {
 			continue
 		}
 		s.mu.Lock()
-		state, span := s.state, *s.span
+		state, span, short := s.state, *s.span, s.memory.short != ""
 		s.mu.Unlock()
-		if state != swarm.Online {
+		if state != swarm.Online || short { // what is loaded beside would take memory
 			if s.choices.mover.Intent() != nil {
 				s.choices.mover.Loaded(time.Now())
 				s.intend(nil)

@@ -61,6 +61,8 @@ type lifecycle struct {
 	trouble  string      // why it does not serve; "" if nothing is wrong
 	crashes  []time.Time // lately; only who loads and unloads looks at them
 	vacating bool        // it drains since memory has no room for a move otherwise
+	memory   shortage
+	shedOnes uint64 // sessions parked for want of memory
 }
 
 // holdings are what it has loaded, and what that is worth.

@@ -26,9 +26,22 @@ type NodeStatus struct {
 	Next       *Intent     `json:"next,omitempty"` // where the server means to go
 	Placement  *Placement  `json:"placement,omitempty"`
 	Trouble    string      `json:"trouble,omitempty"` // why it does not serve; "" if nothing is wrong
+	Memory     *Memory     `json:"memory,omitempty"`  // nil where it is not watched
 	Peers      int         `json:"peers"`
 	Reach      *Reach      `json:"reach,omitempty"`   // whether others can dial it
 	Loading    *Loading    `json:"loading,omitempty"` // nil when nothing is being fetched
+}
+
+// Memory is how short a server's memory is.
+type Memory struct {
+	Left    int64   `json:"left_bytes"`      // before somebody is ended for taking more
+	Of      int64   `json:"of_bytes"`        // the limit that leaves the least, or what the machine has
+	Limit   string  `json:"limit,omitempty"` // that limit, for people; "": the machine's memory
+	Stalled float64 `json:"stalled"`         // share of the last ten seconds in which all work waited for memory
+	// Short is why the server takes no sessions; "" if it does.
+	Short  string     `json:"short,omitempty"`
+	Since  *time.Time `json:"since,omitempty"` // with Short
+	Parked uint64     `json:"parked"`          // sessions parked for want of memory since start
 }
 
 // Loading is how far a node is with fetching a model's files.

@@ -44,6 +44,7 @@ const (
 	CodeTooLong       Code = "max_length"         // the session's budget is exceeded
 	CodeTooMany       Code = "too_many_sessions"  // the caller's share is used up
 	CodeDraining      Code = "draining"           // takes no new sessions
+	CodeLowMemory     Code = "low_memory"         // takes no sessions and parks some until it has memory again
 	CodeNotLoaded     Code = "loading"            // not online yet
 	CodePeerLost      Code = "peer_lost"          // a peer cannot be reached or vanished
 	CodeTimeout       Code = "timeout"            // a deadline passed

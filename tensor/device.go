@@ -39,6 +39,11 @@ type Info struct {
 	Threads    int
 }
 
+// PageFreer is a device that can give the memory of pages of a KV pool back to the system. What
+// the pages hold is lost: they read as zeros until they are written again. Nobody may use these
+// pages meanwhile; ops on others may go on.
+type PageFreer interface{ FreePages(kv KV, pages []int32) }
+
 // KVSpec sizes a KV pool. DType is how keys and values are held: F32, or BF16, to which
 // they are rounded when they are written.
 type KVSpec struct {

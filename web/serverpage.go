@@ -172,6 +172,9 @@ func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view
 		if st.Trouble != "" {
 			rec.Facts = append(rec.Facts, view.Fact{Name: "Trouble", Value: st.Trouble})
 		}
+		if m := st.Memory; m != nil && m.Short != "" {
+			rec.Facts = append(rec.Facts, view.Fact{Name: "Memory", Value: "short", Note: "no sessions are taken: " + m.Short})
+		}
 		if b := st.Batch; b.Sessions > 0 {
 			rec.Facts = append(rec.Facts, view.Fact{Name: "Mean batch", Value: strconv.FormatFloat(b.Recent, 'f', 1, 64), Note: "sessions that share an iteration, of late"})
 		}

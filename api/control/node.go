@@ -58,6 +58,13 @@ func nodeText(w http.ResponseWriter, s swarm.NodeStatus) {
 	if s.Trouble != "" {
 		lines = append(lines, line{"trouble", s.Trouble})
 	}
+	if m := s.Memory; m != nil {
+		text := fmt.Sprintf("%d MiB of %d left", m.Left>>20, m.Of>>20)
+		if m.Short != "" {
+			text = "short, no sessions are taken: " + m.Short
+		}
+		lines = append(lines, line{"memory", text})
+	}
 	lines = append(lines, line{"peers", strconv.Itoa(s.Peers)})
 	for _, a := range s.Addrs {
 		lines = append(lines, line{"address", a})

@@ -3144,6 +3144,30 @@ type Manifest struct {
 	Tokenizer *string `json:"tokenizer,omitempty"`
 }
 
+// MemoryStatus How short a server's memory is; left out where the system does not say.
+type MemoryStatus struct {
+	// LeftBytes What can be taken before a process is ended for it.
+	LeftBytes int64 `json:"left_bytes"`
+
+	// Limit That limit; left out where it is the machine's memory.
+	Limit *string `json:"limit,omitempty"`
+
+	// OfBytes The limit that leaves the least, or the machine's memory.
+	OfBytes int64 `json:"of_bytes"`
+
+	// Parked Sessions parked for want of memory since start.
+	Parked int64 `json:"parked"`
+
+	// Short Why no sessions are taken, and the least used are parked; left out if memory is enough.
+	Short *string `json:"short,omitempty"`
+
+	// Since When it became short.
+	Since *time.Time `json:"since,omitempty"`
+
+	// Stalled Share of the last ten seconds in which all work waited for memory.
+	Stalled float64 `json:"stalled"`
+}
+
 // MessagesAnswer defines model for MessagesAnswer.
 type MessagesAnswer struct {
 	// Content In message_start none.
@@ -3518,6 +3542,9 @@ type NodeStatus struct {
 	// Loading How far the node is with fetching the model's files; missing when it fetches none.
 	Loading  *Loading  `json:"loading,omitempty"`
 	Manifest *Manifest `json:"manifest,omitempty"`
+
+	// Memory How short a server's memory is; left out where the system does not say.
+	Memory *MemoryStatus `json:"memory,omitempty"`
 
 	// Next Where a server means to go.
 	Next       *Intent    `json:"next,omitempty"`

@@ -11,7 +11,7 @@ import (
 // on. A code is the peer's claim: what would make its user look guilty is not in the set.
 func Code(c swarm.Code) swarm.Code {
 	switch c {
-	case swarm.CodeCacheFull, swarm.CodeTooLong, swarm.CodeTooMany, swarm.CodeDraining, swarm.CodeNotLoaded, swarm.CodeWrongModel,
+	case swarm.CodeCacheFull, swarm.CodeTooLong, swarm.CodeTooMany, swarm.CodeDraining, swarm.CodeLowMemory, swarm.CodeNotLoaded, swarm.CodeWrongModel,
 		swarm.CodeVersion, swarm.CodeGap, swarm.CodeNoSession, swarm.CodeBadOutput, swarm.CodeTimeout, swarm.CodePeerLost:
 		return c
 	case swarm.CodeInternal:
@@ -32,6 +32,8 @@ func (m *Machine) sentence(c swarm.Code) string {
 		return "takes no more sessions of this client now"
 	case swarm.CodeDraining:
 		return "is draining"
+	case swarm.CodeLowMemory:
+		return "is short of memory"
 	case swarm.CodeNotLoaded:
 		return "is not online yet"
 	case swarm.CodeWrongModel:

@@ -19,6 +19,7 @@ const watchEvery = time.Second
 type moment struct {
 	state    string
 	blocks   string // the span, "" for none
+	short    string // why no sessions are taken for want of memory
 	ready    map[string]string
 	sessions map[string]swarm.SessionStatus // by role and id
 	peers    map[swarm.PeerID]bool
@@ -46,6 +47,9 @@ func (before moment) events(now moment) (out []event) {
 	}
 	if before.blocks != now.blocks {
 		tell("node.blocks", "from", before.blocks, "to", now.blocks)
+	}
+	if (before.short == "") != (now.short == "") {
+		tell("node.memory", "short", now.short != "", "reason", now.short)
 	}
 	for _, part := range union(before.ready, now.ready) {
 		if was, is := before.ready[part], now.ready[part]; was != is {
@@ -163,6 +167,9 @@ func (n *node) moment(seen *sight, now time.Time) moment {
 	}
 	if st.Span != nil {
 		m.blocks = st.Span.String()
+	}
+	if st.Memory != nil {
+		m.short = st.Memory.Short
 	}
 	for part, err := range n.ready(func() []swarm.View { return seen.views }) {
 		if m.ready[part] = ""; err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,16 +94,29 @@ func start(t *testing.T, args ...string) *node {
 // launch runs a node without waiting. It is ended with the test.
 func launch(t *testing.T, args ...string) *node {
 	t.Helper()
+	return launchIn(t, ownFolders(t), args...)
+}
+
+// ownFolders is our environment, with folders of its own for a node.
+func ownFolders(t *testing.T) []string {
 	dir := t.TempDir()
-	return launchIn(t, append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(dir, "cache"), "WHORL_DATA_DIR="+filepath.Join(dir, "data")), args...)
+	return append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(dir, "cache"), "WHORL_DATA_DIR="+filepath.Join(dir, "data"))
 }
 
 // launchIn runs a node with this environment and nothing else of ours.
 func launchIn(t *testing.T, env []string, args ...string) *node {
 	t.Helper()
+	return launchBy(t, env, nil, args...)
+}
+
+// launchBy runs a node through a command that becomes it, such as "env" or a shell that ends in
+// exec; nil: none.
+func launchBy(t *testing.T, env, by []string, args ...string) *node {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "ready.json")
 	args = append(args, "--ready-file", file)
-	cmd := exec.Command(whorl, args...)
+	line := append(append(slices.Clone(by), whorl), args...)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = env
 	n := &node{cmd: cmd, file: file, done: make(chan struct{}), log: &logBuffer{}}
 	cmd.Stdout, cmd.Stderr = n.log, n.log

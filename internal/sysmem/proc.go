@@ -11,21 +11,42 @@ import (
 
 // readProc reads what Linux tells in files below root.
 func readProc(root fs.FS) (Free, error) {
-	meminfo, err := fs.ReadFile(root, "proc/meminfo")
+	w := NewWatcher(root)
+	l, err := w.left()
+	return Free{Bytes: l.bytes, Limit: l.name()}, err
+}
+
+// left is what a limit leaves.
+type left struct {
+	bytes int64
+	of    int64  // the limit; without one the memory of the system
+	file  string // that says so; "": there is no limit below the system's memory
+	group string
+}
+
+func (l *left) name() string {
+	if l.file == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s of %d MiB of control group %s", l.file, l.of>>20, l.group)
+}
+
+// left reads the tightest limit.
+func (w *Watcher) left() (left, error) {
+	meminfo, err := fs.ReadFile(w.root, "proc/meminfo")
 	if err != nil {
-		return Free{}, err
+		return left{}, err
 	}
 	kib, ok := field(string(meminfo), "MemAvailable:")
 	if !ok {
-		return Free{}, errors.New("no MemAvailable in /proc/meminfo")
+		return left{}, errors.New("no MemAvailable in /proc/meminfo")
 	}
-	free := Free{Bytes: kib << 10}
-	mounts, _ := fs.ReadFile(root, "proc/self/mountinfo")
-	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
-	for _, h := range hierarchies(string(mounts), string(groups)) {
-		h.narrow(root, &free)
+	all, _ := field(string(meminfo), "MemTotal:")
+	l := left{bytes: kib << 10, of: all << 10}
+	for i := range w.hierarchies {
+		w.hierarchies[i].narrow(w.root, &l)
 	}
-	return free, nil
+	return l, nil
 }
 
 // hierarchy is a tree of control groups that limits memory.
@@ -34,6 +55,7 @@ type hierarchy struct {
 	limits       []string
 	usage        string   // file of what is used
 	reclaimable  []string // lines of memory.stat: pages of files, which go before anybody is ended
+	stalls       string   // file of what is stalled for memory; "": this version has none
 }
 
 // hierarchies are those that this process is in: of version 2, of version 1, or of both.
@@ -52,6 +74,7 @@ func hierarchies(mounts, groups string) []hierarchy {
 		case r[0] == "cgroup2":
 			h.limits, h.usage = []string{"memory.max", "memory.high"}, "memory.current"
 			h.reclaimable = []string{"inactive_file", "active_file"}
+			h.stalls = "memory.pressure"
 		case r[0] == "cgroup" && listed(r[2], "memory"):
 			controllers = "memory"
 			h.limits, h.usage = []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes"
@@ -98,9 +121,9 @@ func groupOf(groups, controller string) (string, bool) {
 	return "", false
 }
 
-// narrow lowers free to what the group and all above it leave. A file that is missing or
+// narrow lowers l to what the group and all above it leave. A file that is missing or
 // says that there is no limit limits nothing.
-func (h *hierarchy) narrow(root fs.FS, free *Free) {
+func (h *hierarchy) narrow(root fs.FS, l *left) {
 	read := func(group, name string) (string, bool) {
 		b, err := fs.ReadFile(root, strings.TrimPrefix(path.Join(h.mount, group, name), "/"))
 		return strings.TrimSpace(string(b)), err == nil
@@ -121,8 +144,8 @@ func (h *hierarchy) narrow(root fs.FS, free *Free) {
 			if err != nil { // there is none, or "max"
 				continue
 			}
-			if left := max(limit-max(used, 0), 0); left < free.Bytes {
-				*free = Free{Bytes: left, Limit: fmt.Sprintf("%s of %d MiB of control group %s", name, limit>>20, group)}
+			if n := max(limit-max(used, 0), 0); n < l.bytes {
+				*l = left{n, limit, name, group}
 			}
 		}
 		if group == "/" {

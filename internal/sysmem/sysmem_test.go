@@ -89,3 +89,45 @@ func TestAvailable(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// How short memory is: what the tightest limit leaves of how much, and who waits for it. The
+// process's own group says so where it can, and else the system.
+func TestPressure(t *testing.T) {
+	const stalls = "some avg10=40.00 avg60=1.00 avg300=0.00 total=7\nfull avg10=12.50 avg60=1.00 avg300=0.00 total=7\n"
+	const calm = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+	for _, c := range []struct {
+		name           string
+		mounts, groups string
+		files          map[string]string
+		want           Pressure
+	}{
+		{"the system", "", "", map[string]string{"proc/pressure/memory": stalls}, Pressure{8 << 30, 16 << 30, "", 0.125}},
+		{"a system that does not tell of stalls", "", "", nil, Pressure{8 << 30, 16 << 30, "", 0}},
+		{"a group of version 2", v2, "0::/a\n", map[string]string{"proc/pressure/memory": calm, "sys/fs/cgroup/a/memory.pressure": stalls,
+			"sys/fs/cgroup/a/memory.max": "1073741824", "sys/fs/cgroup/a/memory.current": "1048576000"},
+			Pressure{25165824, 1 << 30, "memory.max of 1024 MiB of control group /a", 0.125}},
+		{"others stall, and the own group does not", v2, "0::/a\n", map[string]string{"proc/pressure/memory": stalls, "sys/fs/cgroup/a/memory.pressure": calm},
+			Pressure{8 << 30, 16 << 30, "", 0}},
+		{"a group of version 1", v1, "2:memory:/a\n", map[string]string{"proc/pressure/memory": stalls,
+			"sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1073741824", "sys/fs/cgroup/memory/a/memory.usage_in_bytes": "1048576000"},
+			Pressure{25165824, 1 << 30, "memory.limit_in_bytes of 1024 MiB of control group /a", 0.125}},
+		{"rubbish", "", "", map[string]string{"proc/pressure/memory": "full\nfull avg10=much\nfull avg10=-3\nfull avg10=1e9\nfull avg10=NaN\n"}, Pressure{8 << 30, 16 << 30, "", 0}},
+	} {
+		root := fstest.MapFS{
+			"proc/meminfo": {Data: []byte(meminfo)}, "proc/self/mountinfo": {Data: []byte(c.mounts)}, "proc/self/cgroup": {Data: []byte(c.groups)},
+		}
+		for name, text := range c.files {
+			root[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		if got, err := NewWatcher(root).Read(); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
+		}
+	}
+	if _, err := NewWatcher(fstest.MapFS{}).Read(); err == nil {
+		t.Error("something from nothing")
+	}
+	var none *Watcher
+	if _, err := none.Read(); err != ErrUnwatched {
+		t.Error(err)
+	}
+}

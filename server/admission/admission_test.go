@@ -435,3 +435,28 @@ func TestRefusalsWrapTheirReason(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Memory is short: whoever computed nothing goes first, then the longest at rest by its size, then
+// those whose rows wait; nobody whose rows are being computed, and no more than it takes.
+func TestShed(t *testing.T) {
+	for _, c := range []struct {
+		pages int
+		want  string
+	}{{1, "park unused"}, {2, "park unused, park large"}, {5, "park unused, park large, park small"}, {100, "park unused, park large, park small, park waits"}, {0, ""}} {
+		d := newDesk(t, func(c *Config) { c.Pages = 20 })
+		small, large := d.ask("small", "a", 1, 0), d.ask("large", "b", 3, 0)
+		waits, runs := d.ask("waits", "c", 4, 0), d.ask("runs", "d", 4, 0)
+		for _, id := range []ID{small, large, waits, runs} {
+			d.c.Computed(d.now, id, time.Millisecond, false)
+		}
+		d.now = d.now.Add(time.Second)
+		d.ask("unused", "e", 1, 0)
+		d.ask("in line", "f", 8, time.Hour)
+		d.doing[waits], d.doing[runs] = Queued, Running
+		d.now, d.log = d.now.Add(time.Second), nil
+		d.park(d.c.Shed(d.now, c.pages, d.activity))
+		if got := strings.Join(d.log, ", "); got != c.want {
+			t.Errorf("%d pages: %s, want %s", c.pages, got, c.want)
+		}
+	}
+}

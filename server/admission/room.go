@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -259,4 +260,34 @@ func (c *Controller) groundsOf(now time.Time, v *entry, over bool, doing Activit
 		return resting
 	}
 	return none
+}
+
+// Shed lists sessions to park so that their pages, so many at least, come free although nobody
+// asks for them: first those of which nothing was computed, then those at rest, and last those
+// whose rows wait; among these whoever is least used. One whose rows are being computed stays.
+// As with Park, those listed are to be ended and left.
+func (c *Controller) Shed(now time.Time, pages int, doing func(ID) Activity) []ID {
+	var all []*entry
+	rank := func(e *entry) int {
+		switch {
+		case e.last.IsZero():
+			return 0
+		case doing(e.id) == Quiet:
+			return 1
+		}
+		return 2
+	}
+	for _, e := range c.entries {
+		if !e.waits() && doing(e.id) != Running {
+			all = append(all, e)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(weight(now, b), weight(now, a)))
+	})
+	n := 0
+	for ; n < len(all) && pages > 0; n++ {
+		pages -= all[n].pages
+	}
+	return c.park(now, all[:n])
 }

@@ -120,6 +120,14 @@ func (s *Span) CopyPages(dst, src []int32) error {
 	return s.dev.Sync()
 }
 
+// FreePages gives the memory of pages of the pool back to the system, where the device can. Nobody
+// may use these pages meanwhile; Step on others may go on.
+func (s *Span) FreePages(pages []int32) {
+	if d, ok := s.dev.(tensor.PageFreer); ok {
+		d.FreePages(s.kv, pages)
+	}
+}
+
 // Close lets go of everything. The device stays open.
 func (s *Span) Close() error {
 	s.blocks, s.ws, s.kv = nil, nil, nil

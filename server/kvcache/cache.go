@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"fmt"
+	"slices"
 
 	"whorl/tensor"
 )
@@ -47,6 +48,9 @@ func (c *Cache) Put(pages []int32) {
 		panic("kvcache: pages were given back twice")
 	}
 }
+
+// Free lists the pages that nobody has.
+func (c *Cache) Free() []int32 { return slices.Clone(c.free) }
 
 // Bytes is the memory of so many pages.
 func (c *Cache) Bytes(pages int) int64 { return int64(pages) * c.pageBytes }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"whorl/tensor"
@@ -95,6 +96,25 @@ func (d *Device) CopyPages(cache tensor.KV, dst, src []int32) {
 			bug("copy page %d to %d of %d", src[i], dst[i], c.spec.Pages)
 		}
 		copy(c.slab.mem[int(dst[i])*n:][:n], c.slab.mem[int(src[i])*n:][:n])
+	}
+	runtime.KeepAlive(c)
+}
+
+// FreePages implements [tensor.PageFreer].
+func (d *Device) FreePages(cache tensor.KV, pages []int32) {
+	c := cache.(*kv)
+	n := int(c.PageBytes())
+	pages = slices.Sorted(slices.Values(pages))
+	for from := 0; from < len(pages); {
+		to := from + 1
+		for to < len(pages) && pages[to] == pages[to-1]+1 {
+			to++
+		}
+		if first, last := pages[from], pages[to-1]; first < 0 || int(last) >= c.spec.Pages {
+			bug("free pages %d to %d of %d", first, last, c.spec.Pages)
+		}
+		c.slab.release(int(pages[from])*n, (int(pages[to-1])+1)*n)
+		from = to
 	}
 	runtime.KeepAlive(c)
 }
