@@ -1,0 +1,164 @@
+package model_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"whorl/internal/fixture"
+	"whorl/model"
+	"whorl/model/nn"
+	"whorl/tensor"
+)
+
+// gradientFixtures are what testdata/make_grad.py wrote: every family with weights as floats
+// and in a quantised format, and models that have what those lack.
+var gradientFixtures = []string{
+	"bloom", "cohere", "falcon", "gemma2", "gemma3", "granite", "scaled", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3",
+	"falcon11", "falcon40", "falconrw", "mistralwindow", "mixtralwindow", "qwen3moestep", "qwen3biased", "dynamic", "yarnfull",
+	"bloomq", "cohereq", "gemma2q", "gemma3q", "graniteq", "olmo2q", "phi3q", "smollm3q", "qwen3moe@q4_1", "bloomq/model.gguf", "falcon11/model.gguf",
+	"llamawide", "mistralwide", "mixtralwide", "qwen2wide", "qwen3wide", "falconwide",
+}
+
+type gradients struct {
+	Lengths []int  `json:"lengths"`
+	Prompts int    `json:"prompts"`
+	Quant   string `json:"quant"`
+	Rows    floats `json:"rows"`
+	Table   floats `json:"table"`
+}
+
+// floats are numbers of the library in float32, and the greatest distance of any from that of
+// the library in float64.
+type floats struct {
+	Values string  `json:"values"`
+	Off    float64 `json:"off"`
+}
+
+func (f floats) decode(t *testing.T) []float32 {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(f.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float32, len(raw)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return out
+}
+
+// counted are the script's numbers from -1 to 1: the counter of SplitMix64.
+func counted(stream uint64, n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		z := (stream<<32 + uint64(i)) * 0x9E3779B97F4A7C15
+		z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+		z = (z ^ z>>27) * 0x94D049BB133111EB
+		z ^= z >> 31
+		out[i] = float32(z>>40)*0x1p-23 - 1
+	}
+	return out
+}
+
+// Gradients by rows and by prompts are those of torch in float32, as near as that is to torch
+// in float64: the distance allowed is four times what float32 costs the library itself, whose
+// sums are taken in another order, and at least 32 units in the last place of the greatest.
+func TestGradientsAreThoseOfTorch(t *testing.T) {
+	dev := openDevice(t, 2)
+	for _, name := range gradientFixtures {
+		t.Run(name, func(t *testing.T) {
+			name, kind, again := strings.Cut(name, "@")
+			folder, _, _ := strings.Cut(name, "/")
+			path, file := "testdata/"+name, "grad.json.gz"
+			if again {
+				file = "grad." + kind + ".json.gz"
+			}
+			want := fixture.JSON[gradients](t, filepath.Join("testdata", folder, file))
+			if slices.Contains(wide, folder) {
+				path = writeWide(t, folder)
+			}
+			rows, table := newGradientRig(t, path, dev, want).run(want.Lengths, want.Prompts)
+			for _, c := range []struct {
+				what string
+				got  []float32
+				want floats
+			}{{"rows", rows, want.Rows}, {"prompts", table, want.Table}} {
+				exact := c.want.decode(t)
+				greatest := float32(0)
+				for _, v := range exact {
+					greatest = max(greatest, v, -v)
+				}
+				allowed := max(4*c.want.Off, 32*0x1p-24*float64(greatest))
+				if len(exact) != len(c.got) {
+					t.Fatalf("%d gradients by %s, want %d", len(c.got), c.what, len(exact))
+				}
+				off := apart(c.got, exact)
+				if !(off <= allowed) {
+					t.Errorf("gradients by %s are %.3g from torch's, allowed are %.3g; the greatest is %.3g", c.what, off, allowed, greatest)
+				}
+				t.Logf("%s: %.2g of the greatest, %.2g of what is allowed", c.what, off/float64(greatest), off/allowed)
+			}
+		})
+	}
+}
+
+// gradientRig goes back through all blocks of a model.
+type gradientRig struct {
+	*rig
+	space *nn.BackSpace
+}
+
+func newGradientRig(t *testing.T, path string, dev tensor.Device, g gradients) *gradientRig {
+	t.Helper()
+	r := &gradientRig{rig: newRig(t, path, dev, model.LoadOptions{Quant: g.Quant})}
+	var specs []nn.Spec
+	for _, b := range r.blocks {
+		specs = append(specs, b.Spec())
+	}
+	var err error
+	if r.space, err = nn.NewBackSpace(dev, slices.Max(g.Lengths), specs...); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run gives the gradients by rows of all sequences, and by the prompts of each.
+func (r *gradientRig) run(lengths []int, prompts int) (rows, table []float32) {
+	h, layers := r.ck.Config.Hidden, len(r.blocks)
+	for i, n := range lengths {
+		seq := r.sequence(n)
+		b := &tensor.Batch{Seqs: []tensor.KVView{seq.view}}
+		for pos := range n {
+			b.Rows = append(b.Rows, tensor.Row{Pos: int32(pos)})
+		}
+		x, p, d := counted(uint64(8*i+1), n*h), counted(uint64(8*i+2), layers*prompts*h), counted(uint64(8*i+3), n*h)
+		inputs := make([][]float32, layers)
+		for l, block := range r.blocks {
+			for j, v := range p[l*prompts*h : (l+1)*prompts*h] {
+				x[j] += v / 2
+			}
+			inputs[l] = slices.Clone(x)
+			r.dev.Upload(r.ws.X, 0, x)
+			block.Forward(r.ws, b, r.ws.X, r.kv, 0, tensor.ActF32)
+			r.dev.Download(x, r.ws.X, 0)
+		}
+		grads := make([]float32, layers*prompts*h)
+		r.dev.Upload(r.space.D, 0, d)
+		for l := layers - 1; l >= 0; l-- {
+			r.dev.Upload(r.space.X, 0, inputs[l])
+			r.blocks[l].Backward(r.space, b, r.kv, nil)
+			r.dev.Download(d, r.space.D, 0)
+			copy(grads[l*prompts*h:], d[:prompts*h])
+		}
+		if err := r.dev.Sync(); err != nil {
+			r.t.Fatal(err)
+		}
+		rows, table = append(rows, d...), append(table, grads...)
+	}
+	return rows, table
+}
