@@ -40,7 +40,7 @@ func (e adapted) Open(ctx context.Context, o client.SessionOptions) (Session, er
 func (a *API) AdaptedBy(e Engine) []Engine {
 	var out []Engine
 	v := a.ViewOf(e)
-	for _, x := range a.Adapters {
+	for _, x := range a.Adapters() {
 		if held, ok := v.Adapter(x); ok {
 			out = append(out, adapted{e, held, x})
 		}
@@ -51,7 +51,7 @@ func (a *API) AdaptedBy(e Engine) []Engine {
 // label is what metrics call a model: one label stands for all adapters that the operator does
 // not offer, since strangers name those.
 func (a *API) label(e Engine) string {
-	if x, ok := e.(adapted); ok && !slices.Contains(a.Adapters, x.asked) {
+	if x, ok := e.(adapted); ok && !slices.Contains(a.Adapters(), x.asked) {
 		return x.Engine.Model().Name + ":other"
 	}
 	return e.Model().Name
@@ -80,7 +80,7 @@ func (a *API) byAdapter(all []Engine, name string) (Engine, bool) {
 	for _, e := range all {
 		want, full := strings.CutPrefix(name, e.Model().Name+":")
 		v := a.ViewOf(e)
-		for _, x := range a.Adapters {
+		for _, x := range a.Adapters() {
 			if full && x.Name == want || x.Name == name {
 				if held, ok := v.Adapter(x); ok {
 					return adapted{e, held, x}, true

@@ -51,8 +51,8 @@ const maxAnswers = 4096
 // and makes its turns. Answers to one prompt differ by their seed, or are those of one beam
 // search.
 func (a *API) Turns(ctx context.Context, q Ask) ([]Turn, error) {
-	if q.Answers > a.Limits.Answers {
-		return nil, Unsupported("n", "n is %d: this gateway gives at most %d answers to a prompt", q.Answers, a.Limits.Answers)
+	if most := a.caps.Load().Answers; q.Answers > most {
+		return nil, Unsupported("n", "n is %d: this gateway gives at most %d answers to a prompt", q.Answers, most)
 	}
 	if n := q.Answers * len(q.Prompts); n > maxAnswers {
 		return nil, Unsupported(q.Param, "%d answers are asked for: one request may have %d", n, maxAnswers)

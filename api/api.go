@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -186,14 +187,21 @@ type Listener struct {
 	Origins []string
 }
 
+// Caps are limits that may change while the node runs.
+type Caps struct {
+	Answers   int     // to one prompt
+	Sockets   int     // WebSockets of one user: an address
+	UserCache float64 // share of a model's cache that the sockets of one user may hold, beyond a first session
+}
+
 // Limits of requests. Zero fields take the defaults.
 type Limits struct {
+	Caps
 	BodyBytes    int64         // of a request body
 	Body         time.Duration // that a body may take to come
 	FrameBytes   int64         // of a WebSocket frame
 	Queue        int           // WebSocket frames waiting to be worked on
 	Choices      int           // answers of one request that are worked on at a time
-	Answers      int           // to one prompt
 	Beams        int           // of one search: servers reserve cache for each
 	AnswerTokens int           // of a chat answer whose request sets no limit
 	Timeout      time.Duration // of a request that sets none
@@ -201,16 +209,14 @@ type Limits struct {
 	Ping         time.Duration // between WebSocket pings
 	Idle         time.Duration // of a WebSocket with nothing to do, before it is closed
 	Write        time.Duration // a reader may keep us waiting, of an event stream in all, before it is dropped
-	Sockets      int           // WebSockets of one user: an address
-	UserCache    float64       // share of a model's cache that the sockets of one user may hold, beyond a first session
 }
 
 // DefaultLimits follow the Petals gateway where it has the number (ping, idle), and
 // client libraries (10 min) otherwise.
 func DefaultLimits() Limits {
 	return Limits{
-		BodyBytes: 8 << 20, Body: time.Minute, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Answers: 16, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
-		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second, Sockets: 32, UserCache: 0.5,
+		BodyBytes: 8 << 20, Body: time.Minute, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
+		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second, Caps: Caps{Answers: 16, Sockets: 32, UserCache: 0.5},
 	}
 }
 
@@ -245,8 +251,8 @@ type Config struct {
 	// Engines are the models that requests may name, by Model().Name.
 	Engines func() []Engine
 	// Adapters are those that users may ask for as "MODEL:NAME", and that are listed as
-	// models; one without a digest stands for any of its name.
-	Adapters   []swarm.Adapter
+	// models; one without a digest stands for any of its name. nil for none.
+	Adapters   func() []swarm.Adapter
 	Node       Node
 	Control    Control
 	Tasks      Tasks
@@ -287,6 +293,7 @@ type API struct {
 	guesses *guesses
 	bodies  *bodies
 	replays *replays
+	caps    atomic.Pointer[Caps]
 }
 
 // New makes an API; it starts nothing. forms are how failures are written, by the names that the
@@ -300,6 +307,9 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
+	}
+	if cfg.Adapters == nil {
+		cfg.Adapters = func() []swarm.Adapter { return nil }
 	}
 	if cfg.Events == nil {
 		cfg.Events = journal.New(1, 1<<10)
@@ -328,6 +338,7 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
 	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), guesses: newGuesses(), bodies: newBodies(cfg.Exempt), replays: newReplays()}
+	a.caps.Store(&a.Limits.Caps)
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}
@@ -335,6 +346,13 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 		return nil, fmt.Errorf("api: metrics: %w", err)
 	}
 	return a, nil
+}
+
+// Cap changes limits. Who is over a lower one stays.
+func (a *API) Cap(change func(*Caps)) {
+	c := *a.caps.Load() // one caller at a time: whoever changes settings
+	change(&c)
+	a.caps.Store(&c)
 }
 
 // Document is the contract, which nobody changes.

@@ -31,7 +31,7 @@ func newUsers() *users { return &users{sockets: map[string]int{}, cache: map[cac
 // back. user names them for Hold.
 func (a *API) Sit(r *http.Request) (user string, leave func(), err error) {
 	user = userOf(r)
-	leave, err = a.users.sit(user, a.Limits.Sockets)
+	leave, err = a.users.sit(user, a.caps.Load().Sockets)
 	return user, leave, err
 }
 
@@ -107,7 +107,7 @@ func (a *API) share(model swarm.UID) int {
 		for _, n := range each {
 			least = min(least, n)
 		}
-		return int(a.Limits.UserCache * float64(least))
+		return int(a.caps.Load().UserCache * float64(least))
 	}
 	return 0
 }

@@ -103,7 +103,9 @@ func (s *Server) load(ctx context.Context, span swarm.Span, plan MemoryPlan, kee
 	c := newContainer()
 	c.span, c.engine = &span, engine
 	if c.cache, err = kvcache.New(pages, engine.PageBytes()); err == nil {
-		c.admits, err = admission.New(s.admission(plan.CacheToken))
+		s.mu.Lock()
+		c.admits, err = admission.New(s.admissionLocked(plan.CacheToken))
+		s.mu.Unlock()
 	}
 	if err != nil {
 		engine.Close()

@@ -10,8 +10,8 @@ import (
 	"whorl/tensor"
 )
 
-// admission is the policy for a cache of so many tokens.
-func (s *Server) admission(cacheTokens int) admission.Config {
+// admissionLocked is the policy for a cache of so many tokens.
+func (s *Server) admissionLocked(cacheTokens int) admission.Config {
 	c, t := &s.cfg, &s.cfg.Timeouts
 	pages := cacheTokens / tensor.PageTokens
 	share := func(of float64) int { return max(1, int(of*float64(pages))) } // 0 would be no cap

@@ -73,6 +73,7 @@ type holdings struct {
 	rates      swarm.Rates
 	offered    float64 // throughput as measured or declared
 	figures    figures
+	found      *blocks.Rates // as measured last, announced or not; nil: never
 	busy       busy
 	nextRTT    map[swarm.PeerID]float64
 	next       *swarm.Intent // where it means to go; nil: it stays

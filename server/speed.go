@@ -20,10 +20,13 @@ type Speeds interface {
 
 // measure finds the rates to announce: they are known from an earlier run, or measured.
 func (s *Server) measure(ctx context.Context, c *container) error {
-	if s.cfg.Measuring == MeasureNever {
-		s.mu.Lock()
+	s.mu.Lock()
+	how := s.cfg.Measuring
+	if how == MeasureNever {
 		s.offered = s.cfg.Throughput
-		s.mu.Unlock()
+	}
+	s.mu.Unlock()
+	if how == MeasureNever {
 		return nil
 	}
 	n, known := c.span.Len(), false
@@ -36,7 +39,7 @@ func (s *Server) measure(ctx context.Context, c *container) error {
 	if s.deps.Speeds == nil {
 		r, err = run()
 	} else {
-		r, known, err = s.deps.Speeds.Of(ctx, n, s.cfg.Measuring != MeasureAuto, run)
+		r, known, err = s.deps.Speeds.Of(ctx, n, how != MeasureAuto, run)
 	}
 	if err != nil {
 		return fmt.Errorf("measure throughput: %w", err)
@@ -46,7 +49,7 @@ func (s *Server) measure(ctx context.Context, c *container) error {
 	offered := s.offered
 	s.mu.Unlock()
 	s.log.Info("throughput", "inference_tok_s_per_block", r.Inference, "forward_tok_s_per_block", r.Forward, "network", "not measured", "offered_tok_s", offered, "known_from_before", known)
-	if s.cfg.Measuring == MeasureDryRun {
+	if how == MeasureDryRun {
 		return ErrDryRun
 	}
 	return nil
@@ -65,7 +68,7 @@ func (s *Server) whole(r blocks.Rates) blocks.Rates {
 func (s *Server) rateLocked(r blocks.Rates) {
 	s.rates.InferenceRPS, s.rates.ForwardRPS = &r.Inference, &r.Forward
 	s.offered = balance.Offer(r.Forward, s.span.Len())
-	s.figures = figures{}
+	s.figures, s.found = figures{}, &r
 }
 
 const (

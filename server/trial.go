@@ -187,10 +187,10 @@ func (s *Server) measured(t *trial, span swarm.Span, before swarm.Rates, offered
 	r = s.whole(r)
 	out := swarm.Benchmark{
 		Span: span, Rates: swarm.Rates{InferenceRPS: &r.Inference, ForwardRPS: &r.Forward}, Before: before, ThroughputBefore: offered,
-		Announced: s.cfg.Measuring != MeasureNever,
 	}
 	s.mu.Lock()
-	if out.Announced {
+	s.found = &r
+	if out.Announced = s.cfg.Measuring != MeasureNever; out.Announced {
 		s.rateLocked(r)
 		poke(s.publish)
 	}

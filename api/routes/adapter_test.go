@@ -18,7 +18,9 @@ const stranger = "0123456789abcdef0123"
 func adapterBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, func(c *api.Config) {
-		c.Adapters = []swarm.Adapter{{Name: "poems"}, {Name: "org/prose", Digest: "d2"}, {Name: "unheld"}}
+		c.Adapters = func() []swarm.Adapter {
+			return []swarm.Adapter{{Name: "poems"}, {Name: "org/prose", Digest: "d2"}, {Name: "unheld"}}
+		}
 	})
 	whole, part := fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Online)
 	whole.Adapters = []swarm.Adapter{{Name: "poems", Digest: "d1"}}

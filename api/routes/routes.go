@@ -46,6 +46,9 @@ type (
 	own      struct{ control.Dialect }
 )
 
+// Cap changes limits of users.
+func (r *Routes) Cap(change func(*api.Caps)) { r.api.Cap(change) }
+
 // Public is the handler of the public listener: everything but control.
 func (r *Routes) Public() http.Handler { return r.api.Handler(r.api.Public, false, r.all) }
 

@@ -83,6 +83,15 @@ func (f *modelFlags) openAdapters(ctx context.Context, m *openModel, flag string
 	return name, nil
 }
 
+// held is what users ask for them by.
+func (m *openModel) held() []swarm.Adapter {
+	var out []swarm.Adapter
+	for _, a := range m.adapters {
+		out = append(out, a.names())
+	}
+	return out
+}
+
 // loras are the adapters as blocks take them.
 func (m *openModel) loras() []*lora.Adapter {
 	var out []*lora.Adapter

@@ -209,7 +209,7 @@ type httpFlags struct {
 	userSockets           int
 	userCache             float64
 	allowAdapters         []string
-	adapters              []swarm.Adapter // that users may ask for by name, after check
+	allowed               []swarm.Adapter // of those on other servers, after check
 	answers               int
 	audit                 float64
 	keepChains            bool
@@ -264,25 +264,21 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 	if f.verify < 0 || f.verify > client.MaxVerify {
 		return errVerify(f.verify)
 	}
-	for _, text := range f.allowAdapters {
-		a := swarm.ParseAdapter(text)
-		if err := (swarm.Adapter{Name: a.Name, Digest: a.Digest + "-"}).Validate(); err != nil { // the digest may be left out
-			return usagef("--allow-adapters: %w", err)
-		}
-		f.adapters = append(f.adapters, a)
+	var err error
+	if f.allowed, err = parseAllowed(f.allowAdapters); err != nil {
+		return usagef("--allow-adapters: %w", err)
 	}
 	if _, port, err := net.SplitHostPort(f.http); err == nil && port == "0" && !sourcesOf(cmd).given("admin") && f.admin != off {
 		f.admin = anyPort
 	}
 	f.adminBusy = !sourcesOf(cmd).given("admin")
-	if f.userSockets < 1 {
-		return usagef("--max-user-sockets %d: want at least 1", f.userSockets)
-	}
-	if f.answers < 1 {
-		return usagef("--max-answers %d: want at least 1", f.answers)
-	}
-	if !(f.userCache > 0 && f.userCache <= 1) {
-		return usagef("--user-cache %v: want above 0 and at most 1, such as 0.5 for half", f.userCache)
+	for _, limit := range []struct {
+		flag string
+		err  error
+	}{{"max-user-sockets", atLeastOne(f.userSockets)}, {"max-answers", atLeastOne(f.answers)}, {"user-cache", aShare(f.userCache)}} {
+		if limit.err != nil {
+			return usagef("--%s %w", limit.flag, limit.err)
+		}
 	}
 	if err := f.readToken(); err != nil {
 		return err

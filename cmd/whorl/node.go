@@ -47,6 +47,7 @@ type node struct {
 	loading       loading
 	trust         *memory
 	settings      *settings
+	offers        offers
 	events        *journal.Log
 	operations    *operations.Set
 	over          chan struct{} // closed when all but the last words is done
@@ -125,15 +126,17 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: hf.adapters, Node: n, Control: n, Tasks: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Engines: n.served, Adapters: n.offers.list, Node: n, Control: n, Tasks: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama, Verify: hf.verify, ToolFormat: hf.toolFormat,
 		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},
-		Limits: api.Limits{Sockets: hf.userSockets, UserCache: hf.userCache, Answers: hf.answers},
+		Limits: api.Limits{Caps: api.Caps{Sockets: hf.userSockets, UserCache: hf.userCache, Answers: hf.answers}},
 	})
 	if err != nil {
 		return err
 	}
+	n.offers.allow(hf.allowed)
+	n.liveHTTP(a)
 	n.public.serve(a.Public(), n.fail)
 	n.admin.serve(a.Admin(), n.fail)
 	return nil

@@ -182,7 +182,7 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 		return usagef("--stats-report-interval %v: want at least 1s, or 0 for none", f.statsEvery)
 	}
 	if err := checkPublicName(f.publicName); err != nil {
-		return err
+		return usagef("--public-name %w", err)
 	}
 	if err := f.caps.check(); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 // they cut or clean.
 func checkPublicName(name string) error {
 	if len(name) > swarm.MaxPublicName {
-		return usagef("--public-name has %d bytes: want at most %d, of which pages show %d characters", len(name), swarm.MaxPublicName, view.MaxName)
+		return fmt.Errorf("has %d bytes: want at most %d, of which pages show %d characters", len(name), swarm.MaxPublicName, view.MaxName)
 	}
 	if shown := view.PublicName(name).Text; shown != name {
 		slog.Warn("pages show another public name", "given", name, "shown", shown, "most_characters", view.MaxName)
@@ -228,20 +228,34 @@ func (f *serveFlags) config() (server.Config, error) {
 		}
 		cfg.Span = &span
 	}
-	switch strings.ReplaceAll(f.throughput, "_", "-") {
-	case "auto":
-	case "eval":
-		cfg.Measuring = server.MeasureFresh
-	case "dry-run":
-		cfg.Measuring = server.MeasureDryRun
-	default:
-		rps, err := strconv.ParseFloat(f.throughput, 64)
-		if err != nil || !(rps >= 0) || rps > swarm.MaxRate {
-			return cfg, usagef("--throughput %q: want auto, eval, dry-run or a number of tokens per second", f.throughput)
-		}
-		cfg.Measuring, cfg.Throughput = server.MeasureNever, rps
+	d, err := parseThroughput(f.throughput)
+	if err != nil {
+		return cfg, usagef("--throughput %w", err)
 	}
+	cfg.Measuring, cfg.Throughput = d.how, d.rate
 	return cfg, nil
+}
+
+// declared is what a server announces as its throughput.
+type declared struct {
+	how  server.Measuring
+	rate float64 // with MeasureNever
+}
+
+func parseThroughput(text string) (declared, error) {
+	switch strings.ReplaceAll(text, "_", "-") {
+	case "auto":
+		return declared{how: server.MeasureAuto}, nil
+	case "eval":
+		return declared{how: server.MeasureFresh}, nil
+	case "dry-run":
+		return declared{how: server.MeasureDryRun}, nil
+	}
+	rps, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(rps >= 0) || rps > swarm.MaxRate {
+		return declared{}, fmt.Errorf("%q: want auto, eval, dry-run or a number of tokens per second", text)
+	}
+	return declared{server.MeasureNever, rps}, nil
 }
 
 // configFor is the configuration for a model, checked against it.
@@ -370,9 +384,6 @@ func (f *serveFlags) opened(ctx context.Context, m *openModel) error {
 	if _, err := f.model.openAdapters(ctx, m, "--adapters", f.adapters); err != nil {
 		return err
 	}
-	for _, a := range m.adapters {
-		f.http.adapters = append(f.http.adapters, a.names())
-	}
 	_, err := f.configFor(m)
 	return err
 }
@@ -428,6 +439,8 @@ func (f *serveFlags) server(ctx context.Context, n *node, m *openModel) (*server
 		return nil, usage(err)
 	}
 	n.addServer(srv)
+	n.offers.hold(m.held())
+	n.liveServer(srv)
 	n.net.host.Handle(wire.ProtoSession, srv.ServeSession)
 	n.net.host.Handle(wire.ProtoPush, srv.ServePush)
 	n.dial.handle(wire.ProtoSession, srv.ServeSession)

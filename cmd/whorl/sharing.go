@@ -62,12 +62,14 @@ func (n *node) startSharing(f shareFlags, m *modelFlags) error {
 		return err
 	}
 	busy := &activity{count: n.computed}
+	pace := share.NewPace(int64(f.maxUpload), busy.now)
 	srv, err := share.NewServer(share.ServerConfig{
-		Self: n.net.host.ID(), Swarm: n.swarm, Store: &n.share.store, Pace: share.NewPace(int64(f.maxUpload), busy.now), Registerer: n.registry,
+		Self: n.net.host.ID(), Swarm: n.swarm, Store: &n.share.store, Pace: pace, Registerer: n.registry,
 	})
 	if err != nil {
 		return err
 	}
+	live(n.settings, "max-upload", parsed[size], func(rate size) { pace.Set(int64(rate)) })
 	n.net.host.Handle(wire.ProtoShare, srv.Serve)
 	return nil
 }

@@ -460,3 +460,36 @@ func TestShed(t *testing.T) {
 		}
 	}
 }
+
+// A lower cap takes nothing from who holds more, and lets nobody else have it.
+func TestConfigure(t *testing.T) {
+	tight := func(c *Config) { c.Service, c.Lease = time.Hour, time.Hour } // nobody is parked
+	d := newDesk(t, tight)
+	a := d.ask("a", "one", 4, 0)
+	b := d.ask("b", "one", 2, 0)
+	d.want("grant a", "grant b")
+	cfg := d.c.cfg
+	cfg.Peer = Cap{Sessions: 1, Pages: 3}
+	if err := d.c.Configure(cfg); err != nil {
+		t.Fatal(err)
+	}
+	d.settle()
+	d.want()
+	d.ask("c", "one", 1, 0)
+	d.ask("d", "two", 3, 0)
+	if len(d.log) != 2 || !strings.HasPrefix(d.log[0], "c: ") || d.log[1] != "grant d" {
+		t.Errorf("decided %q", d.log)
+	}
+	d.log = nil
+	d.leave(a)
+	d.ask("e", "one", 1, 0)
+	d.leave(b)
+	d.ask("f", "one", 1, 0)
+	if len(d.log) != 2 || !strings.HasPrefix(d.log[0], "e: ") || d.log[1] != "grant f" {
+		t.Errorf("decided %q", d.log)
+	}
+	cfg.Pages = 0
+	if err := d.c.Configure(cfg); err == nil {
+		t.Error("a cache without pages is taken")
+	}
+}

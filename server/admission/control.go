@@ -69,6 +69,17 @@ func New(cfg Config) (*Controller, error) {
 	return &Controller{cfg: cfg, parked: map[string]parked{}}, nil
 }
 
+// Configure changes the rules. Sessions that are over a new cap keep what they hold; nobody is
+// granted more.
+func (c *Controller) Configure(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	c.cfg = cfg
+	c.changed()
+	return nil
+}
+
 // Ask puts a session in line. It is refused at once if it can never fit, or if the line is
 // full; otherwise those listed are to be ended first, and Next says what becomes of it.
 func (c *Controller) Ask(now time.Time, id ID, claim Claim, doing func(ID) Activity) (park []ID, err error) {

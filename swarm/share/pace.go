@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,8 +18,8 @@ const (
 
 // Pace spreads bytes over time. A nil Pace does not.
 type Pace struct {
-	rate int64       // bytes a second; 0 for no limit but while busy
-	busy func() bool // computing for users; nil for never
+	rate atomic.Int64 // bytes a second; 0 for no limit but while busy
+	busy func() bool  // computing for users; nil for never
 
 	mu   sync.Mutex // guards next
 	next time.Time  // when what was let through so far is over
@@ -26,11 +27,18 @@ type Pace struct {
 
 // NewPace lets rate bytes a second through, 0 for any number, and a twentieth of that while
 // busy, if not nil, says that this node computes for users.
-func NewPace(rate int64, busy func() bool) *Pace { return &Pace{rate: rate, busy: busy} }
+func NewPace(rate int64, busy func() bool) *Pace {
+	p := &Pace{busy: busy}
+	p.rate.Store(rate)
+	return p
+}
+
+// Set lets another rate through from now on.
+func (p *Pace) Set(rate int64) { p.rate.Store(rate) }
 
 // now is the rate of the moment; 0 for any.
 func (p *Pace) now() float64 {
-	rate := float64(p.rate)
+	rate := float64(p.rate.Load())
 	if p.busy != nil && p.busy() {
 		if rate == 0 {
 			rate = freeRate
