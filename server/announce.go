@@ -31,6 +31,9 @@ func (s *Server) recordLocked() swarm.Record {
 		r.MaxLength = s.maxLength(int(c.TotalTokens))
 	}
 	r.NextRTT, r.Next, r.Load = s.nextRTT, s.next, s.loadLocked()
+	if s.state == swarm.Joining && s.deps.Loading != nil {
+		r.Loading = s.deps.Loading()
+	}
 	return r
 }
 
@@ -45,10 +48,11 @@ func (s *Server) announce(ctx context.Context) error {
 // Republish has the record announced anew, because something that it says has changed.
 func (s *Server) Republish() { poke(s.publish) }
 
-// announcer publishes the record every Timeouts.Update and soon after it has changed.
-func (s *Server) announcer(ctx context.Context) {
+// announcer publishes the record after a while, then every Timeouts.Update, and soon after it
+// has changed.
+func (s *Server) announcer(ctx context.Context, first time.Duration) {
 	t := &s.cfg.Timeouts
-	next := time.NewTimer(0)
+	next := time.NewTimer(first)
 	defer next.Stop()
 	var last time.Time
 	for {

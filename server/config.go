@@ -148,7 +148,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Deps are the parts of a node that a server uses. All but Pinger, Signer, Speeds, Addrs, Relayed, Memory, Left and Metrics
+// Deps are the parts of a node that a server uses. All but Pinger, Signer, Speeds, Addrs, Relayed, Loading, Memory, Left and Metrics
 // are required.
 type Deps struct {
 	Self      swarm.PeerID
@@ -160,6 +160,8 @@ type Deps struct {
 	Speeds    Speeds          // nil: rates are measured at each start
 	Addrs     func() []string // multiaddrs to announce, without /p2p
 	Relayed   func() bool     // others reach this node through relays alone; nil: they do not
+	// Loading tells how far the model's files are; nil, itself or what it returns: none are fetched.
+	Loading func() *swarm.Loading
 	// Memory tells what is left of memory; nil: it is not watched.
 	Memory  func() (sysmem.Pressure, error)
 	Left    func() float64        // part of the processor that other programs leave, 0 to 1; nil: all of it

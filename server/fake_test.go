@@ -257,6 +257,7 @@ type node struct {
 	signer    Signer
 	speeds    Speeds
 	memory    func() (sysmem.Pressure, error)
+	loading   func() *swarm.Loading
 	// accept, if set, takes push streams in place of the server.
 	accept func(from swarm.PeerID, s wire.Stream)
 }
@@ -360,14 +361,14 @@ func (w *world) start(id swarm.PeerID, change func(*Config, *node)) *node {
 	cfg := DefaultConfig()
 	cfg.Manifest, cfg.Memory, cfg.Spare, cfg.CacheToken = manifest, 1<<28, 0, cachePages*tensor.PageTokens
 	cfg.PeerCache = 1 // tests of shares say so
-	loader := &fakeLoader{engine: n.engine, sizes: fakeSizes}
+	n.loader = &fakeLoader{engine: n.engine, sizes: fakeSizes}
 	if change != nil {
 		change(&cfg, n)
 	}
-	loader.adapters, n.loader = n.adapters, loader
+	n.loader.adapters = n.adapters
 	var err error
 	n.Server, err = New(cfg, Deps{
-		Self: id, Loader: loader, Directory: w, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Speeds: n.speeds, Memory: n.memory, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),
+		Self: id, Loader: n.loader, Directory: w, Loading: n.loading, Dialer: fakeDialer{w, id}, Metrics: n.metricsTo, Pinger: n.pinger, Signer: n.signer, Speeds: n.speeds, Memory: n.memory, Log: slog.New(slog.NewTextHandler(cmp.Or[io.Writer](n.log, io.Discard), nil)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

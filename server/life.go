@@ -54,20 +54,30 @@ func (s *Server) live(ctx context.Context) error {
 			return err
 		}
 	}
+	defer func() { s.unload(s.container) }()
+	if err := s.prepare(ctx, span, plan); err != nil {
+		s.leave(ctx)
+		return err
+	}
+	return s.serve(ctx)
+}
+
+// prepare loads and measures the blocks. To fetch them may take hours, and a record lives for
+// seconds: it is announced anew meanwhile.
+func (s *Server) prepare(ctx context.Context, span swarm.Span, plan MemoryPlan) error {
+	telling, stop := context.WithCancel(ctx)
+	var announcer sync.WaitGroup
+	announcer.Go(func() { s.announcer(telling, s.cfg.Timeouts.Update) })
+	defer announcer.Wait()
+	defer stop()
 	c, err := s.load(ctx, span, plan, nil)
 	if err != nil {
-		s.leave(ctx)
 		return err
 	}
 	s.mu.Lock()
 	s.container, s.room = c, plan
 	s.mu.Unlock()
-	defer func() { s.unload(s.container) }()
-	if err := s.measure(ctx, c); err != nil {
-		s.leave(ctx)
-		return err
-	}
-	return s.serve(ctx)
+	return s.measure(ctx, c)
 }
 
 // plan finds out what fits into memory, of so many blocks or, for 0, of as many as there is
@@ -137,7 +147,7 @@ func (s *Server) serve(ctx context.Context) error {
 	notes, noMore := context.WithCancel(context.WithoutCancel(ctx))
 	loops.Go(func() { s.notary.run(notes) })
 	s.compute(work, s.container)
-	loops.Go(func() { s.announcer(work) })
+	loops.Go(func() { s.announcer(work, 0) })
 	loops.Go(func() { s.sweeper(work) })
 	loops.Go(func() { s.balancer(ctx) })
 	if s.deps.Memory != nil {

@@ -92,6 +92,42 @@ func TestLife(t *testing.T) {
 	})
 }
 
+// A server that loads for an hour stays in sight of others, with how far it is, until it is
+// online.
+func TestLongLoad(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		began := time.Now()
+		n := w.start("a", func(c *Config, n *node) {
+			c.Span = &swarm.Span{Start: 1, End: 5}
+			n.loader.takes = time.Hour
+			n.loading = func() *swarm.Loading {
+				return swarm.NewLoading(int64(time.Since(began).Seconds()), 3600, 1)
+			}
+		})
+		for range 10 {
+			time.Sleep(5 * time.Minute)
+			r := w.last("a")
+			if age := time.Since(time.UnixMilli(r.Issued)); r.State != swarm.Joining || age > n.cfg.Timeouts.Update {
+				t.Fatalf("announced %v, %v ago", r.State, age)
+			}
+			if l := r.Loading; l == nil || math.Abs(float64(l.Bytes)-time.Since(began).Seconds()) > n.cfg.Timeouts.Update.Seconds()+1 {
+				t.Errorf("after %v it says %+v", time.Since(began), l)
+			}
+		}
+		time.Sleep(11 * time.Minute)
+		if r := w.last("a"); r.State != swarm.Online || r.Loading != nil {
+			t.Errorf("in the end: %v, %+v", r.State, r.Loading)
+		}
+		n.stop()
+		if err := <-n.done; err != nil {
+			t.Error(err)
+		}
+		if got := w.states("a"); !slices.Equal(got, []swarm.State{swarm.Joining, swarm.Online, swarm.Draining, swarm.Offline}) {
+			t.Errorf("announced %v", got)
+		}
+	})
+}
+
 func TestStopsAtOnceWithoutSessions(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		n := w.serve("a", swarm.Span{Start: 0, End: 2}, nil)

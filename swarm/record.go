@@ -87,6 +87,9 @@ type Record struct {
 	Next *Intent `json:"next,omitempty"`
 	// Load is how much it has to do; nil is not told.
 	Load *Load `json:"load,omitempty"`
+	// Loading is how far a Joining server is with fetching its files, told in place of Load;
+	// nil: it fetches none.
+	Loading *Loading `json:"loading,omitempty"`
 
 	// Manifest is what the UID names. It is no part of what is signed: whoever announces a
 	// record hands it over here, and the directory fills it in for those who read.
@@ -139,6 +142,8 @@ func (r *Record) Validate() error {
 		return bad("intended span %v since %d ms, of a model of %d blocks", r.Next.Span, r.Next.Since, n)
 	case !r.Load.valid():
 		return bad("a load that no server has: %+v", *r.Load)
+	case !r.Loading.valid():
+		return bad("%d of %d bytes fetched at %g a second", r.Loading.Bytes, r.Loading.Total, r.Loading.Rate)
 	case len(r.PublicName) > maxShortText || len(r.Version) > maxShortText:
 		return bad("overlong name or version")
 	case r.CacheTotal < 0 || r.CacheLeft < 0 || r.CacheLeft > r.CacheTotal || r.MaxLength < 0:

@@ -53,6 +53,25 @@ type Loading struct {
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 }
 
+// NewLoading says how far a node is that has bytes of total and gets rate bytes a second.
+func NewLoading(bytes, total int64, rate float64) *Loading {
+	l := &Loading{Bytes: bytes, Total: total, Rate: rate}
+	if rate > 0 {
+		left := float64(total-bytes) / rate
+		l.SecondsLeft = &left
+	}
+	return l
+}
+
+// MaxLoading bounds what a server may say that it fetches, in bytes and in bytes a second: far
+// more than any model and any link have.
+const MaxLoading = 1 << 44
+
+// valid tells whether a stranger's progress makes sense.
+func (l *Loading) valid() bool {
+	return l == nil || l.Bytes >= 0 && l.Bytes <= l.Total && l.Total < MaxLoading && l.Rate >= 0 && l.Rate < MaxLoading
+}
+
 // BatchStatus says how sessions shared a server's iterations.
 type BatchStatus struct {
 	Sessions      uint64  `json:"sessions"`       // that iterations had, all added up: over NodeStatus.Steps it is the mean batch

@@ -197,7 +197,7 @@ func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.Se
 		State: s.recordPill(snap, r, now), Span: r.Span.String(), Blocks: view.Plural(r.Span.Len(), "block"),
 		Bar: spanBar(r.Span, r.Manifest.Blocks, s.recordPill(snap, r, now)), Throughput: throughput(r.Throughput), Rates: rates(r.Rates),
 		Cache: view.Count(r.CacheLeft), CacheNote: "of " + view.Count(r.CacheTotal) + " tokens", MaxLength: "sessions to " + strconv.Itoa(r.MaxLength),
-		Access: access(r.Relay), Version: version(r.Version), Seen: snap.okAt,
+		Access: access(r.Relay), Version: version(r.Version), Seen: snap.okAt, Fetching: progress(r.Loading),
 	}
 	if known, ok := snap.past.servers[serverKey{uid, r.Peer}]; ok {
 		row.First = known.First
@@ -217,6 +217,16 @@ func goneRow(g store.Server, blocks int) view.ServerRow {
 func spanBar(s swarm.Span, blocks int, state view.Pill) view.Bar {
 	start := min(max(0, s.Start), blocks)
 	return view.Bar{Of: blocks, Start: start, Len: max(0, min(s.End, blocks)-start), State: state.Text}
+}
+
+// progress draws how far a server is with fetching its files.
+func progress(l *swarm.Loading) view.Progress {
+	const steps = 1000
+	p := view.Progress{Text: fetching(l)}
+	if l != nil && l.Total > 0 {
+		p.Bar = view.Bar{Of: steps, Len: int(float64(l.Bytes) / float64(l.Total) * steps), State: statePills[swarm.Joining].Text}
+	}
+	return p
 }
 
 func throughput(f float64) string {

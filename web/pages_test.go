@@ -34,7 +34,7 @@ func TestPagesShowTheSwarm(t *testing.T) {
 			r.Rates, r.Throughput, r.Relay = swarm.Rates{}, 0, true
 			r.Adapters = []swarm.Adapter{{Name: "poems", Digest: "d"}, {Name: "prose", Digest: "e"}}
 		}),
-		record("gamma", m, 11, 12, swarm.Joining)))
+		record("gamma", m, 11, 12, swarm.Joining, func(r *swarm.Record) { r.Loading = swarm.NewLoading(3<<20, 12<<20, 1<<20) })))
 	r.refresh(t, nil)
 
 	want := []string{"0 online 1", "7 online 1", "8 online 2", "9 online 2", "10 online 1", "11 joining 0"}
@@ -56,7 +56,7 @@ func TestPagesShowTheSwarm(t *testing.T) {
 	_, body := r.get(t, "/")
 	wantText(t, body, "tiny cannot answer now.", "Nobody holds block 11, since ", "Servers are loading all of them.", `href="/models/`+string(m.UID())+`"`, "Ann", `href="/play?model=tiny"`)
 	_, body = r.get(t, "/models/"+string(m.UID()))
-	wantText(t, body, "alpha", "beta", "gamma", "0:10", "not measured", "through a relay", "11 of 12 blocks are held; missing: 11.", "sessions to 2048", "of 4.1k tokens", "exact1", "Older")
+	wantText(t, body, "alpha", "beta", "gamma", "0:10", "not measured", "through a relay", "11 of 12 blocks are held; missing: 11.", "sessions to 2048", "of 4.1k tokens", "exact1", "Older", "fetched 3 of 12 MiB, 1.0 MiB/s, 9s left", `width="250"`)
 	_, body = r.get(t, "/models/"+string(m.UID())+"?block=9&sort=cache&range=1h&evil=%22%3E")
 	wantText(t, body, "Servers of block 9.", "alpha", "beta", "sort=cache", "range=1h")
 	wantNot(t, body, `data-peer="gamma"`, "evil")

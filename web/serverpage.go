@@ -147,7 +147,7 @@ func serverText(records []*swarm.Record, past store.Server, seen bool) string {
 func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view.ServerRecord {
 	cache := fmt.Sprintf("%s of %s", view.Count(r.CacheLeft), view.Count(r.CacheTotal))
 	rec := view.ServerRecord{
-		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID), State: s.recordPill(snap, r, now), Span: r.Span.String(),
+		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID), State: s.recordPill(snap, r, now), Span: r.Span.String(), Fetching: progress(r.Loading),
 		Bar: spanBar(r.Span, r.Manifest.Blocks, s.recordPill(snap, r, now)),
 		Facts: []view.Fact{
 			{Name: "Throughput", Value: throughput(r.Throughput), Note: "per block, as it says"}, {Name: "Decode", Value: view.Rate(r.Rates.InferenceRPS), Note: "through one block"},

@@ -145,5 +145,8 @@ func serverStatus(r *swarm.Record) gen.ServerStatus {
 	if r.State == swarm.Online && r.PublicName != "" {
 		out.PublicName = &r.PublicName
 	}
+	if l := r.Loading; l != nil {
+		out.Loading = &gen.Loading{Bytes: l.Bytes, TotalBytes: l.Total, Rate: l.Rate, SecondsLeft: l.SecondsLeft}
+	}
 	return out
 }

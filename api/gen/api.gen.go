@@ -3078,7 +3078,7 @@ type LineList struct {
 	Last string `json:"last"`
 }
 
-// Loading How far the node is with fetching the model's files; missing when it fetches none.
+// Loading How far a node is with fetching the model's files, of other servers to 64 KiB and while they join; missing when it fetches none.
 type Loading struct {
 	// Bytes That came, of those that are to be fetched.
 	Bytes int64 `json:"bytes"`
@@ -3539,7 +3539,7 @@ type NodeStatus struct {
 	Cache  CacheStatus `json:"cache"`
 	Device *string     `json:"device,omitempty"`
 
-	// Loading How far the node is with fetching the model's files; missing when it fetches none.
+	// Loading How far a node is with fetching the model's files, of other servers to 64 KiB and while they join; missing when it fetches none.
 	Loading  *Loading  `json:"loading,omitempty"`
 	Manifest *Manifest `json:"manifest,omitempty"`
 
@@ -4660,7 +4660,10 @@ type ServerStatus struct {
 	CacheTokensLeft  int64     `json:"cache_tokens_left"`
 	CacheTokensTotal int64     `json:"cache_tokens_total"`
 	ExpiresAt        time.Time `json:"expires_at"`
-	MaxLength        int       `json:"max_length"`
+
+	// Loading How far a node is with fetching the model's files, of other servers to 64 KiB and while they join; missing when it fetches none.
+	Loading   *Loading `json:"loading,omitempty"`
+	MaxLength int      `json:"max_length"`
 
 	// Model UID.
 	Model     string `json:"model"`

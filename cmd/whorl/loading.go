@@ -50,10 +50,5 @@ func (l *loading) status(now time.Time) *swarm.Loading {
 	if p.Done >= p.Total {
 		return nil
 	}
-	out := &swarm.Loading{Bytes: p.Done, Total: p.Total, Rate: l.rate}
-	if l.rate > 0 {
-		left := float64(p.Total-p.Done) / l.rate
-		out.SecondsLeft = &left
-	}
-	return out
+	return swarm.NewLoading(p.Done, p.Total, l.rate)
 }

@@ -74,6 +74,59 @@ func TestFolderFromPeers(t *testing.T) {
 	}
 }
 
+// Other nodes see how far a server is that still fetches its blocks.
+func TestJoiningIsSeenElsewhere(t *testing.T) {
+	files, _ := filepath.Glob("../../models/*.gguf")
+	if len(files) == 0 {
+		t.Skip("not proven: other nodes see how far a joining server is: there is no model in models/; run make model")
+	}
+	args := []string{"--admin", "127.0.0.1:0", "--http", off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s", "--block-indices", "27:30", "--threads", "1", "--attn-cache-tokens", "1024"}
+	founder := startRun(t, append([]string{"serve", files[0], "--new-swarm", "--max-upload", "4MB"}, args...)...)
+	seen := make(chan *swarm.Loading, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		defer close(seen)
+		for tick := time.Tick(50 * time.Millisecond); ; {
+			select {
+			case <-tick:
+			case <-ctx.Done():
+				return
+			}
+			r, err := http.Get(founder.Admin + "/api/v1/swarm/servers")
+			if err != nil {
+				return
+			}
+			var list struct {
+				Items []struct {
+					State   swarm.State
+					Loading *swarm.Loading
+				}
+			}
+			err = json.NewDecoder(r.Body).Decode(&list)
+			r.Body.Close()
+			for _, s := range list.Items {
+				if err == nil && s.State == swarm.Joining && s.Loading != nil {
+					seen <- s.Loading
+					return
+				}
+			}
+		}
+	}()
+	guest := startRun(t, append([]string{"join", wordOf(t, founder), "--cache-dir", t.TempDir()}, args...)...)
+	stop()
+	if l := <-seen; l == nil || l.Total == 0 || l.Bytes > l.Total {
+		t.Errorf("the founder sees %+v", l)
+	}
+	ready := func() bool {
+		var list struct{ Items []struct{ Loading *swarm.Loading } }
+		request(t, "GET", founder.Admin+"/api/v1/swarm/servers/"+guest.PeerID, "", 200, &list)
+		return list.Items[0].Loading == nil
+	}
+	if !eventually(ready) {
+		t.Error("a server that is ready still loads")
+	}
+}
+
 // liarHost is a node that says it has all files of a model and gives other bytes.
 func liarHost(t *testing.T, founder *running, man swarm.Manifest) *p2p.Host {
 	t.Helper()

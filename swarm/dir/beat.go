@@ -36,7 +36,8 @@ const (
 	beatForward
 	beatNetwork
 	beatLoad // message
-	beatNext // message
+	beatNext    // message
+	beatLoading // message, in place of beatLoad
 
 	loadBusy     = 1 // varint, thousandths
 	loadSessions = 2
@@ -45,10 +46,18 @@ const (
 	nextStart = 1
 	nextEnd   = 2
 	nextOpen  = 3
+
+	loadingHere  = 1 // varint, steps of loadingStep
+	loadingTotal = 2
+	loadingRate  = 3 // steps a second
 )
 
-// perMille is the step of what a heartbeat says of a share of time.
-const perMille = 1000
+const (
+	// perMille is the step of what a heartbeat says of a share of time.
+	perMille = 1000
+	// loadingStep is the step of what it says of bytes that are fetched.
+	loadingStep = 64 << 10
+)
 
 // The reasons why a record is refused; wrapped with the particulars. Others are
 // swarm.ErrBadRecord.
@@ -122,7 +131,23 @@ func seal(sign signer, r *swarm.Record) (*sealed, error) {
 		load.Busy = math.Round(load.Busy*perMille) / perMille
 		told.Load = &load
 	}
+	if told.Loading != nil {
+		told.Load, told.Loading = nil, loadingOf(stepsOf(told.Loading))
+	}
 	return &sealed{&told, wire.Part{Beat: beat, Static: raw}, hash}, nil
+}
+
+// stepsOf is what a heartbeat says of a server's progress: what has begun counts as a step.
+func stepsOf(l *swarm.Loading) (here, total, rate uint64) {
+	steps := func(v float64) uint64 { return uint64(math.Ceil(max(0, v) / loadingStep)) }
+	total = steps(float64(l.Total))
+	return min(uint64(l.Bytes/loadingStep), total), total, steps(l.Rate)
+}
+
+// loadingOf is what a reader takes that for.
+func loadingOf(here, total, rate uint64) *swarm.Loading {
+	bytes := func(steps uint64) int64 { return int64(min(steps, swarm.MaxLoading/loadingStep)) * loadingStep }
+	return swarm.NewLoading(bytes(here), bytes(total), float64(bytes(rate)))
 }
 
 // beatOf is what a heartbeat says.
@@ -167,7 +192,14 @@ func beatOf(r *swarm.Record, hash content.Hash) ([]byte, error) {
 	rate(beatInference, r.Rates.InferenceRPS)
 	rate(beatForward, r.Rates.ForwardRPS)
 	rate(beatNetwork, r.Rates.NetworkRPS)
-	if l := r.Load; l != nil {
+	if l := r.Loading; l != nil {
+		within(beatLoading, func() {
+			here, total, rate := stepsOf(l)
+			number(loadingHere, here)
+			number(loadingTotal, total)
+			number(loadingRate, rate)
+		})
+	} else if l := r.Load; l != nil {
 		within(beatLoad, func() {
 			number(loadBusy, uint64(math.Round(l.Busy*perMille)))
 			number(loadSessions, uint64(l.Sessions))
@@ -230,6 +262,7 @@ var kinds = map[protowire.Number]protowire.Type{
 	beatIssued: protowire.VarintType, beatLife: protowire.VarintType, beatState: protowire.VarintType, beatCacheLeft: protowire.VarintType,
 	beatThroughput: protowire.Fixed64Type, beatInference: protowire.Fixed64Type, beatForward: protowire.Fixed64Type,
 	beatNetwork: protowire.Fixed64Type, beatLoad: protowire.BytesType, beatNext: protowire.BytesType,
+	beatLoading: protowire.BytesType,
 }
 
 // parseBeat reads a heartbeat, proven or not: a record without its static part, the name of
@@ -297,6 +330,21 @@ func parseBeat(b []byte) (r *swarm.Record, hash content.Hash, payload, sig []byt
 				}
 				return nil
 			})
+		case beatLoading:
+			var here, total, rate uint64
+			err := fields(f.raw, func(f field) error {
+				switch f.tag {
+				case loadingHere:
+					here = f.number
+				case loadingTotal:
+					total = f.number
+				case loadingRate:
+					rate = f.number
+				}
+				return nil
+			})
+			r.Loading = loadingOf(here, total, rate)
+			return err
 		case beatNext:
 			r.Next = new(swarm.Intent)
 			return fields(f.raw, func(f field) error {

@@ -73,7 +73,12 @@ func TestRecordsTravelWhole(t *testing.T) {
 	bare := alive(peerOf(3))
 	busy := full()
 	busy.Issued, busy.Expires, busy.Load = epoch.UnixMilli(), epoch.UnixMilli()+60_000, &swarm.Load{Busy: 0.123}
-	for _, want := range []swarm.Record{bare, full(), busy} {
+	fetching := full()
+	fetching.State, fetching.Load = swarm.Joining, nil
+	fetching.Loading = swarm.NewLoading(swarm.MaxLoading-2*loadingStep, swarm.MaxLoading-loadingStep, swarm.MaxLoading-loadingStep)
+	stuck := bare
+	stuck.State, stuck.Loading = swarm.Joining, swarm.NewLoading(0, loadingStep, 0)
+	for _, want := range []swarm.Record{bare, full(), busy, fetching, stuck} {
 		s := sealOf(t, want)
 		r, hash, payload, sig, err := parseBeat(s.part.Beat)
 		if err != nil || hash != s.hash || len(sig) != 64 {
@@ -90,6 +95,11 @@ func TestRecordsTravelWhole(t *testing.T) {
 			t.Errorf("a heartbeat of %d bytes", len(s.part.Beat))
 		}
 		t.Logf("heartbeat %d bytes, static part %d", len(s.part.Beat), len(s.part.Static))
+	}
+	odd := full()
+	odd.Loading = swarm.NewLoading(3*loadingStep-1, 3*loadingStep+1, 10)
+	if s := sealOf(t, odd); s.record.Load != nil || !reflect.DeepEqual(s.record.Loading, swarm.NewLoading(2*loadingStep, 4*loadingStep, loadingStep)) {
+		t.Errorf("a node knows its own progress in another way than others do: %+v", s.record.Loading)
 	}
 	rough := full()
 	rough.Load.Busy = 1.0 / 3
@@ -125,7 +135,7 @@ func TestRecordGolden(t *testing.T) {
 		t.Errorf("a record is written in another form than %s (keep that file and add one):\n%s\n%s\n%v", file, got, s.part.Static, s.hash)
 	}
 	future := payload
-	future = protowire.AppendVarint(protowire.AppendTag(future, 15, protowire.VarintType), 77)
+	future = protowire.AppendVarint(protowire.AppendTag(future, 18, protowire.VarintType), 77)
 	future = protowire.AppendBytes(protowire.AppendTag(future, 16, protowire.BytesType), []byte("new"))
 	future = protowire.AppendFixed32(protowire.AppendTag(future, 17, protowire.Fixed32Type), 1)
 	still := []byte(strings.Replace(string(s.part.Static), "{", `{"invented":{"later":1},`, 1))
@@ -176,6 +186,7 @@ func TestOpen(t *testing.T) {
 		{"far-future expiry", sealed(func(r *swarm.Record) { r.Expires += (24 * time.Hour).Milliseconds() }), swarm.ErrBadRecord, "invalid"},
 		{"bad span", sealed(func(r *swarm.Record) { r.Span.End = swarm.MaxBlocks + 1 }), swarm.ErrBadRecord, "invalid"},
 		{"more free cache than there is", sealed(func(r *swarm.Record) { r.CacheLeft = r.CacheTotal + 1 }), swarm.ErrBadRecord, "invalid"},
+		{"more fetched than there is", sealed(func(r *swarm.Record) { r.Loading = &swarm.Loading{Total: swarm.MaxLoading} }), swarm.ErrBadRecord, "invalid"},
 		{"no static part", wire.Part{Beat: good.Beat}, ErrStatic, "static"},
 		{"another static part", wire.Part{Beat: good.Beat, Static: other.Static}, swarm.ErrBadRecord, "invalid"},
 		{"no JSON", wire.Part{Beat: good.Beat, Static: []byte("x")}, swarm.ErrBadRecord, "invalid"},

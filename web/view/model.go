@@ -45,6 +45,7 @@ type ServerRow struct {
 	Span       string
 	Blocks     string // how many
 	Bar        Bar
+	Fetching   Progress
 	Throughput string
 	Rates      []Fact
 	Cache      string
@@ -108,7 +109,14 @@ type ServerRecord struct {
 	State       Pill
 	Span        string
 	Bar         Bar
+	Fetching    Progress
 	Facts       []Fact
+}
+
+// Progress is how far something is; no text for nothing.
+type Progress struct {
+	Text string
+	Bar  Bar
 }
 
 // Ping is a round trip between this server and another of its model.
