@@ -171,7 +171,7 @@ func (p *fromPeers) trees(ctx context.Context, o share.Object) ([]content.Hash, 
 }
 
 // fetch is a hub.Origin.
-func (p *fromPeers) fetch(ctx context.Context, f hub.File, chunks []int, write func(chunk int, data []byte) error) error {
+func (p *fromPeers) fetch(ctx context.Context, f hub.File, chunks []int, write hub.Write) error {
 	root, err := content.Parse(f.Hash)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (p *fromPeers) fetch(ctx context.Context, f hub.File, chunks []int, write f
 	if err != nil {
 		return p.explain(err, f)
 	}
-	err = p.client.Fetch(ctx, o, hashes, chunks, write)
+	err = p.client.Fetch(ctx, o, hashes, chunks, func(c int, data []byte) error { return write(c, hashes[c], data) })
 	if m := (*share.Missing)(nil); errors.As(err, &m) && p.place != "" {
 		slog.Info("the hub is asked for what nobody in the swarm has", "file", f.Path, "mib", len(m.Lacking))
 		if herr := p.fetchHub(ctx, f, hashes, m.Lacking, write); herr != nil {
@@ -201,7 +201,7 @@ func (p *fromPeers) explain(err error, f hub.File) error {
 }
 
 // fetchHub asks the hub for chunks, and checks them as if a peer had sent them.
-func (p *fromPeers) fetchHub(ctx context.Context, f hub.File, hashes []content.Hash, chunks []int, write func(chunk int, data []byte) error) error {
+func (p *fromPeers) fetchHub(ctx context.Context, f hub.File, hashes []content.Hash, chunks []int, write hub.Write) error {
 	r, err := p.atHub(ctx)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (p *fromPeers) fetchHub(ctx context.Context, f hub.File, hashes []content.H
 		if content.Tree(data) != hashes[c] {
 			return fmt.Errorf("%s of %s at the hub has other bytes than the swarm's: it is another revision", f.Path, p.place)
 		}
-		return write(c, data)
+		return write(c, hashes[c], data)
 	})
 }
 

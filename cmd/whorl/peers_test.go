@@ -118,7 +118,9 @@ func TestJoiningIsSeenElsewhere(t *testing.T) {
 		t.Errorf("the founder sees %+v", l)
 	}
 	ready := func() bool {
-		var list struct{ Items []struct{ Loading *swarm.Loading } }
+		var list struct {
+			Items []struct{ Loading *swarm.Loading }
+		}
 		request(t, "GET", founder.Admin+"/api/v1/swarm/servers/"+guest.PeerID, "", 200, &list)
 		return list.Items[0].Loading == nil
 	}

@@ -29,7 +29,8 @@ import (
 
 // BenchmarkTransfer passes a file on over loopback as servers do, in turns with the same bytes
 // through one socket with TLS 1.3 and SHA-256 at the receiver: both ends in this process. ratio
-// is the median of the pairs' speeds. "disk" writes what comes into the cache, as nodes do;
+// is the median of the pairs' speeds. "disk" writes what comes into the cache, as nodes do, and
+// file-ratio is against a socket whose bytes are written to a file and put on the disk in the end;
 // "20mbit" sends both through a link of that rate.
 func BenchmarkTransfer(b *testing.B) {
 	for _, x := range []struct {
@@ -45,22 +46,29 @@ func BenchmarkTransfer(b *testing.B) {
 			if err := os.WriteFile(path, data, 0o600); err != nil {
 				b.Fatal(err)
 			}
-			var ratios, speeds, cpus, tlsSpeeds, tlsCPUs []float64
+			var fileRatios, ratios, speeds, cpus, tlsSpeeds, tlsCPUs []float64
 			pass := func(f func(b *testing.B)) (mibs, cpu float64) {
 				began := time.Now()
 				worked := meter.Worked(b, func() { f(b) })
 				return float64(x.mib) / time.Since(began).Seconds(), worked.Seconds() * 1024 / float64(x.mib)
 			}
 			for b.Loop() {
-				direct := newSocket(b, path, x.link)
+				direct := newSocket(b, path, x.link, "")
 				peers := newPair(b, path, x.link, x.disk)
 				v, c := pass(direct)
 				sv, sc := pass(peers)
+				if x.disk {
+					fv, _ := pass(newSocket(b, path, x.link, filepath.Join(b.TempDir(), "file")))
+					fileRatios = append(fileRatios, sv/fv)
+				}
 				ratios, tlsSpeeds, tlsCPUs, speeds, cpus = append(ratios, sv/v), append(tlsSpeeds, v), append(tlsCPUs, c), append(speeds, sv), append(cpus, sc)
 			}
 			median := func(v []float64) float64 { slices.Sort(v); return v[len(v)/2] }
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(median(ratios), "ratio")
+			if x.disk {
+				b.ReportMetric(median(fileRatios), "file-ratio")
+			}
 			b.ReportMetric(median(speeds), "MiB/s")
 			b.ReportMetric(median(cpus), "cpu-s/GiB")
 			b.ReportMetric(median(tlsSpeeds), "tls-MiB/s")
@@ -112,8 +120,9 @@ func linked(b *testing.B, to string, rate int64) string {
 	return l.Addr().String()
 }
 
-// newSocket makes a TLS server of a file; the function fetches and hashes all of it.
-func newSocket(b *testing.B, path string, rate int64) func(b *testing.B) {
+// newSocket makes a TLS server of a file; the function fetches and hashes all of it, and writes it
+// to another file unless that is "".
+func newSocket(b *testing.B, path string, rate int64, into string) func(b *testing.B) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
 	if err != nil {
 		b.Fatal(err)
@@ -152,8 +161,17 @@ func newSocket(b *testing.B, path string, rate int64) func(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer c.Close()
-		sum := sha256.New()
-		if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{c}, make([]byte, 256<<10)); err != nil {
+		to := io.Writer(sha256.New())
+		if into != "" {
+			f, err := os.Create(into)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			defer f.Sync()
+			to = io.MultiWriter(to, f)
+		}
+		if _, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{c}, make([]byte, 256<<10)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -221,8 +239,8 @@ func newPair(b *testing.B, path string, rate int64, disk bool) func(b *testing.B
 	}
 	h := hub.New(hub.Config{Cache: b.TempDir()})
 	snap, err := h.OpenTrees(b.Context(), o.Root.String()[:40], []hub.File{{Path: "model.gguf", Size: o.Size, Hash: o.Root.String(), Tree: true}},
-		func(ctx context.Context, _ hub.File, chunks []int, write func(int, []byte) error) error {
-			return c.Fetch(ctx, o, hashes, chunks, write)
+		func(ctx context.Context, _ hub.File, chunks []int, write hub.Write) error {
+			return c.Fetch(ctx, o, hashes, chunks, func(i int, data []byte) error { return write(i, hashes[i], data) })
 		})
 	if err != nil {
 		b.Fatal(err)

@@ -27,6 +27,7 @@ func (h *Hub) fill(ctx context.Context, p *part, ranges [][2]int64, bring func(c
 		return err
 	}
 	defer lock.Close()
+	defer func() { p.came = nil }()
 	if p.isBlob() { // another process was quicker
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"whorl/content"
 	"whorl/internal/sharedfile"
 )
 
@@ -28,9 +29,10 @@ type part struct {
 	file  File
 	where place // in the cache
 
-	mu    sync.Mutex // guards data and table; one Fill at a time
+	mu    sync.Mutex // guards data, table and came; one Fill at a time
 	data  *os.File
 	table *os.File
+	came  map[int]content.Hash // trees of the chunks that this Fill has written; nil for none
 
 	bits  sync.Mutex // guards all below, which others read during a Fill
 	have  []byte
@@ -186,7 +188,7 @@ func (p *part) complete() bool {
 // finish checks the whole file and makes it a blob. A file that is not what the hub says is
 // given up. mu is held.
 func (p *part) finish() error {
-	if err := p.file.verify(p.data); err != nil {
+	if err := p.file.verify(p.data, p.came); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			p.drop()
 		}

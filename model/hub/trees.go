@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"whorl/content"
 	"whorl/internal/atomicfile"
 	"whorl/internal/sharedfile"
 )
@@ -18,8 +19,11 @@ import (
 const ChunkSize = chunkSize
 
 // Origin brings chunks of a file that is named by its tree, in any order, and calls write for
-// each, from several goroutines. It has checked them.
-type Origin func(ctx context.Context, f File, chunks []int, write func(chunk int, data []byte) error) error
+// each, from several goroutines. tree is that of the chunk: the origin has checked it.
+type Origin func(ctx context.Context, f File, chunks []int, write Write) error
+
+// Write takes a chunk that an Origin brings; data is the caller's again when it returns.
+type Write func(chunk int, tree content.Hash, data []byte) error
 
 // peers is the owner of what comes from peers: folders of the cache that no hub has, named by
 // the hash of what they hold, so that whoever tells of wrong files spoils no others.
@@ -58,10 +62,6 @@ func (h *Hub) OpenTrees(ctx context.Context, key string, files []File, from Orig
 	return s, nil
 }
 
-// syncEvery is how many chunks are on their way to the disk before the map tells of them: what
-// a process that is killed may have to fetch again.
-const syncEvery = maxRequest / 2
-
 // gather has an origin bring runs, and writes them down.
 func (h *Hub) gather(ctx context.Context, from Origin, p *part, todo []run) error {
 	if from == nil {
@@ -73,20 +73,8 @@ func (h *Hub) gather(ctx context.Context, from Origin, p *part, todo []run) erro
 			chunks = append(chunks, c)
 		}
 	}
-	var mu sync.Mutex // guards written
-	var written []run
-	flush := func(least int) error {
-		mu.Lock()
-		batch := written
-		if len(batch) < least {
-			mu.Unlock()
-			return nil
-		}
-		written = nil
-		mu.Unlock()
-		return p.wrote(batch...)
-	}
-	err := from(ctx, p.file, chunks, func(chunk int, data []byte) error {
+	notes := startLedger(p)
+	err := from(ctx, p.file, chunks, func(chunk int, tree content.Hash, data []byte) error {
 		at, end := run{chunk, chunk + 1}.bytes(p.file.Size)
 		if int64(len(data)) != end-at {
 			return failed(ErrDamaged, nil, "chunk %d of %s came with %d bytes instead of %d", chunk, p.file.Path, len(data), end-at)
@@ -95,12 +83,9 @@ func (h *Hub) gather(ctx context.Context, from Origin, p *part, todo []run) erro
 			return onDisk(err, p.where.part())
 		}
 		h.fetched.Add(int64(len(data)))
-		mu.Lock()
-		written = append(written, run{chunk, chunk + 1})
-		mu.Unlock()
-		return flush(syncEvery)
+		return notes.add(chunk, tree)
 	})
-	return errors.Join(err, flush(1))
+	return errors.Join(err, notes.close())
 }
 
 // Holding is a file of a snapshot, all or a part of it, as others may read it meanwhile. Safe

@@ -34,7 +34,7 @@ type origin struct {
 	after int
 }
 
-func (o *origin) fetch(_ context.Context, f File, chunks []int, write func(int, []byte) error) error {
+func (o *origin) fetch(_ context.Context, f File, chunks []int, write Write) error {
 	for _, c := range chunks {
 		o.mu.Lock()
 		n := 0
@@ -48,7 +48,7 @@ func (o *origin) fetch(_ context.Context, f File, chunks []int, write func(int, 
 		o.given[f.Path]++
 		o.mu.Unlock()
 		from, to := run{c, c + 1}.bytes(f.Size)
-		if err := write(c, o.files[f.Path][from:to]); err != nil {
+		if err := write(c, content.Tree(o.files[f.Path][from:to]), o.files[f.Path][from:to]); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func TestDiskFullOfPeers(t *testing.T) {
 	files := map[string][]byte{"m.gguf": random(6*chunkSize, 9)}
 	other := filepath.Join(dir, "other")
 	o := &origin{files: files, given: map[string]int{}}
-	s := must(gear(t, fakehub.New(t), func(c *Config) { c.Cache = filepath.Join(dir, "hub") }).OpenTrees(t.Context(), treeKey, treed(files), func(ctx context.Context, f File, chunks []int, write func(int, []byte) error) error {
+	s := must(gear(t, fakehub.New(t), func(c *Config) { c.Cache = filepath.Join(dir, "hub") }).OpenTrees(t.Context(), treeKey, treed(files), func(ctx context.Context, f File, chunks []int, write Write) error {
 		os.WriteFile(other, random(6<<20, 1), 0o600) // somebody takes the room that was there
 		return o.fetch(ctx, f, chunks, write)
 	}))(t)

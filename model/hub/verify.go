@@ -12,10 +12,11 @@ import (
 	"whorl/content"
 )
 
-// verify compares a whole file with its size and hash.
-func (f File) verify(data *os.File) error {
+// verify compares a whole file with its size and hash. came has the trees of chunks that were
+// written just now and are known to be right.
+func (f File) verify(data *os.File, came map[int]content.Hash) error {
 	if f.Tree {
-		return f.verifyTree(data)
+		return f.verifyTree(data, came)
 	}
 	var sum hash.Hash
 	if f.sha256() {
@@ -35,18 +36,23 @@ func (f File) verify(data *os.File) error {
 }
 
 // verifyTree compares a whole file with its tree. Its chunks were right when they came: this
-// finds what the disk did to them.
-func (f File) verifyTree(data io.ReaderAt) error {
-	var tree content.Roots
-	buf := make([]byte, content.ChunkSize)
-	for at := int64(0); at < f.Size; at += content.ChunkSize {
-		b := buf[:min(f.Size-at, content.ChunkSize)]
-		if n, err := data.ReadAt(b, at); n < len(b) {
-			return err
+// finds what the disk did to them since. came has the trees of those that came just now.
+func (f File) verifyTree(data io.ReaderAt, came map[int]content.Hash) error {
+	const level = 4 // of the tree of a chunk: 16 leaves
+	var roots []content.Hash
+	buf := make([]byte, chunkSize)
+	for at := int64(0); at < f.Size; at += chunkSize {
+		root, ok := came[int(at/chunkSize)]
+		if !ok {
+			b := buf[:min(f.Size-at, chunkSize)]
+			if n, err := data.ReadAt(b, at); n < len(b) {
+				return err
+			}
+			root = content.Tree(b)
 		}
-		tree.Add(content.LeafOf(b))
+		roots = append(roots, root)
 	}
-	if got := tree.Root().String(); got != f.Hash {
+	if got := content.TreeOf(roots, level).String(); got != f.Hash {
 		return failed(ErrDamaged, nil, "%s has the tree %s instead of %s: the disk changed it; fetch it again", f.Path, got, f.Hash)
 	}
 	return nil

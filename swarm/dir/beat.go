@@ -35,7 +35,7 @@ const (
 	beatInference
 	beatForward
 	beatNetwork
-	beatLoad // message
+	beatLoad    // message
 	beatNext    // message
 	beatLoading // message, in place of beatLoad
 

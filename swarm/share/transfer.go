@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type transfer struct {
 	last    error         // of a peer
 	fatal   error         // of the sink
 	moved   time.Time     // when bytes last came
+	checked int           // pieces that came and are not written down yet
 	changed chan struct{} // closed when anything of this changes
 }
 
@@ -135,7 +137,7 @@ func (t *transfer) stuck(now time.Time) error {
 			t.moved = at
 		}
 	}
-	if now.Sub(t.moved) < t.c.cfg.Patience {
+	if now.Sub(t.moved) < t.c.cfg.Patience || t.checked > 0 { // a slow disk is no peer's fault
 		return nil
 	}
 	return &Missing{Object: t.o, Lacking: append([]int(nil), t.q.wanted...), Asked: len(t.asked), Last: t.last}
@@ -152,6 +154,46 @@ func (t *transfer) work(ctx context.Context, p swarm.PeerID) error {
 	t.active[p] = v
 	t.q.join(p, v.have.Has)
 	t.mu.Unlock()
+	came := make(chan arrival) // one is checked and written while the next one comes
+	var checker sync.WaitGroup
+	var bad error // that it found
+	checker.Go(func() { bad = t.check(v, came) })
+	err = t.read(ctx, v, came)
+	close(came)
+	checker.Wait()
+	return cmp.Or(bad, err)
+}
+
+// arrival is a piece as it came.
+type arrival struct {
+	piece   int
+	data    []byte
+	release func()
+}
+
+// check compares what came with its hash and hands it on. It returns once there is no more, and
+// says what was wrong; nothing more is read then.
+func (t *transfer) check(v *visit, came <-chan arrival) (bad error) {
+	for a := range came {
+		if bad == nil {
+			if from, to := t.o.span(a.piece); int64(len(a.data)) != to-from || content.Tree(a.data) != t.hashes[a.piece] {
+				bad = wrong(v.peer, "sent %d bytes for piece %d of %s that are not it", len(a.data), a.piece, t.o.Root.Short())
+				v.s.Reset()
+			} else {
+				t.take(v.peer, a.piece, a.data)
+			}
+		}
+		a.release()
+		t.mu.Lock()
+		t.checked--
+		t.mu.Unlock()
+	}
+	return bad
+}
+
+// read asks for pieces and hands on what comes.
+func (t *transfer) read(ctx context.Context, v *visit, came chan<- arrival) error {
+	p := v.peer
 	var owed []int // pieces asked for, in order
 	lacks, looked := 0, time.Now()
 	for {
@@ -190,10 +232,10 @@ func (t *transfer) work(ctx context.Context, p swarm.PeerID) error {
 			t.mu.Unlock()
 			continue
 		}
-		if from, to := t.o.span(piece); int64(len(data)) != to-from || content.Tree(data) != t.hashes[piece] {
-			return wrong(p, "sent %d bytes for piece %d of %s that are not it", len(data), piece, t.o.Root.Short())
-		}
-		t.take(p, piece, data)
+		t.mu.Lock()
+		t.checked++
+		t.mu.Unlock()
+		came <- arrival{piece, data, v.r.Keep()}
 	}
 }
 

@@ -195,6 +195,23 @@ func (r *Reader) Release() {
 	}
 }
 
+// Keep has the payload of the last frame stay valid, and charged, until release is called: whoever
+// works on it meanwhile lets the next frame come.
+func (r *Reader) Keep() (release func()) {
+	large, taken, budget := r.large, r.taken, r.budget
+	r.large, r.taken = nil, 0
+	if large == nil {
+		r.buf = nil // it is in there
+		return func() {}
+	}
+	return func() {
+		larges.Put(large)
+		if taken > 0 {
+			budget.Give(taken)
+		}
+	}
+}
+
 // larges are buffers of large frames, for whoever reads one next.
 var larges sync.Pool
 
