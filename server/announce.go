@@ -14,7 +14,7 @@ import (
 func (s *Server) recordLocked() swarm.Record {
 	rates, offered := s.pacedLocked()
 	r := swarm.Record{
-		Protocol: wire.Version, Features: wire.Features, Peer: s.deps.Self, UID: s.uid, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
+		Protocol: wire.Version, Features: s.features(), Peer: s.deps.Self, UID: s.uid, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
 		PublicName: s.cfg.PublicName, Version: s.cfg.Version,
 		Rates: rates, Throughput: offered, Adapters: s.adapters,
 	}

@@ -48,6 +48,7 @@ type computer struct {
 	cost    time.Duration // of one row in this iteration
 	placed  time.Time     // when cache was last placed between iterations
 	over    bool          // the container was left for a failure
+	inside  bool          // the device is taken from passes
 	faults  int           // iterations in a row that failed
 }
 
@@ -79,6 +80,7 @@ func (c *computer) spareRowset() *rowset {
 func (c *computer) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	defer c.leave()
 	for ctx.Err() == nil {
 		c.trimmed()
 		worked, wait := c.step()
@@ -103,6 +105,24 @@ func (c *computer) run(ctx context.Context) {
 	}
 }
 
+// enter takes the device before an iteration, if the one before did not keep it for this one.
+func (c *computer) enter() {
+	if c.inside {
+		c.s.turns.next()
+		return
+	}
+	c.s.turns.begin()
+	c.inside = true
+}
+
+// leave gives it back: nothing is ready.
+func (c *computer) leave() {
+	if c.inside {
+		c.s.turns.end()
+		c.inside = false
+	}
+}
+
 // step runs one iteration; false if there was nothing to do, or nothing yet: then wait says
 // how long others are worth waiting for.
 func (c *computer) step() (worked bool, wait time.Duration) {
@@ -124,12 +144,16 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	}
 	s.mu.Unlock()
 	if len(c.jobs) == 0 {
+		if wait == 0 {
+			c.leave()
+		}
 		return false, wait
 	}
 	c.gather()
 	x := c.jobs[0].x
-	start = time.Now()
 	prefill := c.prefill()
+	c.enter()
+	start = time.Now()
 	err := c.guarded(x)
 	took := time.Since(start)
 	spent := took

@@ -61,6 +61,7 @@ type Config struct {
 	StatsEvery time.Duration
 	Timeouts   Timeouts
 	Queues     Queues
+	Passes     Passes
 }
 
 // Timeouts of a server.
@@ -81,6 +82,7 @@ type Timeouts struct {
 	Update   time.Duration // between announcements
 	Coalesce time.Duration // least time between announcements of changing figures
 	Ping     time.Duration // for a round trip to a possible successor
+	Pass     time.Duration // for a pass to be computed, from its first frame
 	Hang     time.Duration // least time after which an iteration hangs; below a minute counts as that
 }
 
@@ -111,9 +113,10 @@ func DefaultConfig() Config {
 			Open: 5 * time.Second, Cache: 10 * time.Minute, Lease: wire.LeaseTime, Hello: 10 * time.Second,
 			Patience: 3 * time.Second, Service: 2 * time.Second, Rest: time.Minute,
 			Dial: 5 * time.Second, Write: 30 * time.Second, Linger: 2 * time.Second, Idle: 5 * time.Minute, Session: 30 * time.Minute,
-			Drain: 10 * time.Second, Update: 30 * time.Second, Coalesce: 2 * time.Second, Ping: 2 * time.Second,
+			Drain: 10 * time.Second, Update: 30 * time.Second, Coalesce: 2 * time.Second, Ping: 2 * time.Second, Pass: 3 * time.Minute,
 		},
 		Queues: Queues{In: 16 << 20, Out: 8 << 20, Journal: 64 << 20, JournalRate: 64 << 20},
+		Passes: Passes{Rows: 2048, Most: 128},
 	}
 }
 
@@ -126,6 +129,9 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if err := c.Balance.Validate(); err != nil {
+		return err
+	}
+	if err := c.Passes.validate(); err != nil {
 		return err
 	}
 	n := c.Manifest.Blocks

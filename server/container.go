@@ -19,19 +19,23 @@ type container struct {
 	queue *sched.Queue
 	work  chan struct{} // the queue has something for the compute loop
 	trim  atomic.Bool   // it is to give memory of free pages back
+	train chan struct{} // a pass waits to be computed
 
 	// Guarded by Server.mu.
-	span   *swarm.Span // nil until it is chosen
-	engine Engine      // nil until it is loaded
-	cache  *kvcache.Cache
-	admits *admission.Controller // who holds cache, and who is parked for others
-	leaves time.Time             // its sessions are ended then; zero if it stays
-	count  int                   // sessions of it
-	broken error                 // why it computes no more; nil if it does
-	hung   bool                  // an iteration takes too long
-	since  time.Time             // when the present iteration began; zero if there is none
-	rows   int                   // of it
-	trial  *trial                // a benchmark that waits for moments without work; nil: none
+	span     *swarm.Span // nil until it is chosen
+	engine   Engine      // nil until it is loaded
+	cache    *kvcache.Cache
+	admits   *admission.Controller // who holds cache, and who is parked for others
+	leaves   time.Time             // its sessions are ended then; zero if it stays
+	count    int                   // sessions of it
+	passes   *sched.Passes         // that wait
+	trains   map[uint64]*pass      // those, and the one that is computed
+	training *pass                 // the one; nil if none is
+	broken   error                 // why it computes no more; nil if it does
+	hung     bool                  // an iteration takes too long
+	since    time.Time             // when the present iteration began; zero if there is none
+	rows     int                   // of it
+	trial    *trial                // a benchmark that waits for moments without work; nil: none
 	// borrowed says that a step of it has pages: none are granted meanwhile, which is not long.
 	borrowed bool
 
@@ -40,7 +44,7 @@ type container struct {
 }
 
 func newContainer() *container {
-	return &container{queue: sched.New(), work: make(chan struct{}, 1)}
+	return &container{queue: sched.New(), work: make(chan struct{}, 1), train: make(chan struct{}, 1), passes: sched.NewPasses(), trains: map[uint64]*pass{}}
 }
 
 // containers are the one that takes sessions and those that are left; mu is held.
@@ -52,6 +56,7 @@ func (s *Server) containersLocked() []*container {
 func (s *Server) compute(ctx context.Context, c *container) {
 	ctx, c.stop = context.WithCancel(ctx)
 	c.loops.Go(func() { s.newComputer(c).run(ctx) })
+	c.loops.Go(func() { s.runPasses(ctx, c) })
 }
 
 // unload ends the compute loop of a container without sessions and frees its memory, so that
@@ -86,12 +91,12 @@ func (s *Server) rest(c *container) bool {
 	return !hangs
 }
 
-// empty waits until no session of a container is left; the sweeper ends those that stay too
+// empty waits until no session or pass of a container is left; the sweeper ends those that stay too
 // long. False if ctx ended first.
 func (s *Server) empty(ctx context.Context, c *container) bool {
 	for {
 		s.mu.Lock()
-		n, next := c.count, s.changed.next()
+		n, next := c.count+len(c.trains), s.changed.next()
 		s.mu.Unlock()
 		if n == 0 {
 			return true
@@ -107,6 +112,7 @@ func (s *Server) empty(ctx context.Context, c *container) bool {
 // leaveLocked has the clients of a container told that its sessions end at a time.
 func (s *Server) leaveLocked(c *container, by time.Time) {
 	c.leaves = by
+	s.refusePassesLocked(c, errDraining(s.deps.Self))
 	for _, x := range s.byKey {
 		if x.home == c {
 			x.leavingLocked(by)

@@ -32,6 +32,11 @@ func (l fromBlocks) Load(ctx context.Context, start, end, pages int, keep Engine
 	return l.Loader.Load(ctx, start, end, pages, old, loaded)
 }
 
+// NewTrainer makes the workspace of passes.
+func (l fromBlocks) NewTrainer(e Engine, longest int) (Trainer, error) {
+	return e.(*blocks.Span).NewTrainer(longest)
+}
+
 // stripper is an engine that can let go of all but some blocks, for a Load that keeps them.
 type stripper interface{ Strip(start, end int) }
 

@@ -195,6 +195,7 @@ func input(seed, n int) []float32 {
 var fakeSizes = blocks.Sizes{Block: 1000, Token: 1, Workspace: 10}
 
 type fakeLoader struct {
+	passes   *passWorld
 	adapters []blocks.Adapter
 	engine   *fakeEngine
 	sizes    blocks.Sizes

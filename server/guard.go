@@ -73,6 +73,7 @@ func (s *Server) breakLocked(c *container, why error) {
 		return
 	}
 	c.broken = why
+	s.refusePassesLocked(c, errBroken(s.deps.Self))
 	if c == s.container && s.state != swarm.Offline && !s.stopping {
 		s.state = swarm.Joining // it will serve these blocks again
 		if c.hung {

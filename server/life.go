@@ -36,7 +36,7 @@ func (s *Server) live(ctx context.Context) error {
 		return err
 	}
 	s.log.Info("memory plan", "plan", plan.String())
-	s.budgets(plan.Queues)
+	s.budgets(plan.Queues, plan.Passes)
 	s.mu.Lock()
 	s.most = plan.Blocks
 	if s.cfg.Measuring == MeasureNever && !s.pinned() {

@@ -236,7 +236,7 @@ func TestRunFails(t *testing.T) {
 		want   string
 	}{
 		{"too little memory", func(c *Config, _ *node) { c.Span, c.Memory = &swarm.Span{Start: 0, End: 6}, 9000 }, nil,
-			"6 blocks need 64.0 MiB"},
+			"6 blocks need 128.0 MiB"},
 		{"dry run", func(c *Config, _ *node) { c.NumBlocks, c.Measuring = 1, MeasureDryRun }, nil, "throughput measured"},
 		{"broken weights", func(c *Config, _ *node) { c.NumBlocks = 1 }, errors.New("checksum"), "load blocks 0:1 of fake: checksum"},
 	} {
@@ -325,7 +325,7 @@ func TestPlanMemory(t *testing.T) {
 		{"a tenth of what is free is kept", z, roomOf(sysmem.Free{Bytes: 2 << 30}), 0, 0, 0, "13 blocks: weights 1.27 GiB, cache 52.0 MiB (4096 tokens), buffers 50.1 MiB, network 96.0 MiB, queues 115.2 MiB, spare 229.9 MiB of 1.80 GiB, which is what is free (2.00 GiB) less a tenth (204.8 MiB)"},
 		{"a control group is named", z, roomOf(sysmem.Free{Bytes: 500 << 20, Limit: "memory.max of 512 MiB of control group /a"}), 0, 9, 0, "not enough memory: 9 blocks need 1.28 GiB (weights 900.0 MiB, cache of 4096 tokens 36.0 MiB, buffers 50.1 MiB, network 96.0 MiB, queues 64.0 MiB, spare 160.0 MiB) and 450.0 MiB is there, what memory.max of 512 MiB of control group /a leaves (500.0 MiB) less a tenth (50.0 MiB): hold fewer blocks (--num-blocks) or a smaller cache (--attn-cache-tokens)"},
 	} {
-		p, err := planMemory(c.z, c.room, 160<<20, 96<<20, c.head, c.asked, 30, c.tokens)
+		p, err := planMemory(c.z, c.room, 0, 160<<20, 96<<20, c.head, c.asked, 30, c.tokens)
 		got := p.String()
 		if err != nil {
 			got = err.Error()

@@ -23,6 +23,7 @@ type MemoryPlan struct {
 	Buffers    int64
 	Network    int64  // connections and streams
 	Queues     int64  // rows on their way in and out, of all sessions
+	Passes     int64  // rows and workspace of passes, for clients that train
 	Spare      int64  // for Go's own heap to grow into, and what is left over
 	Total      int64  // of all above
 	Source     string // where Total comes from, for people; "": the operator said it
@@ -40,10 +41,18 @@ func (p MemoryPlan) held() string {
 	return text
 }
 
+// trains is what passes take, if anything.
+func (p MemoryPlan) trains() string {
+	if p.Passes == 0 {
+		return ""
+	}
+	return "passes " + size(p.Passes) + ", "
+}
+
 // String is the plan as it is printed before anything is loaded.
 func (p MemoryPlan) String() string {
-	text := fmt.Sprintf("%d blocks: %s, cache %s (%d tokens), buffers %s, network %s, queues %s, spare %s of %s",
-		p.Blocks, p.held(), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Network), size(p.Queues), size(p.Spare), size(p.Total))
+	text := fmt.Sprintf("%d blocks: %s, cache %s (%d tokens), buffers %s, network %s, queues %s, %sspare %s of %s",
+		p.Blocks, p.held(), size(p.Cache), p.CacheToken, size(p.Buffers), size(p.Network), size(p.Queues), p.trains(), size(p.Spare), size(p.Total))
 	if p.Source != "" {
 		text += ", which is " + p.Source
 	}
@@ -107,7 +116,7 @@ func (c *Config) Plan(z blocks.Sizes, modelBlocks int) (MemoryPlan, error) {
 		asked = c.Span.Len()
 	}
 	z.Workspace += int64(c.StepRows) * int64(c.Manifest.Hidden) * 2 * 4 // the second rowset
-	return planMemory(z, room, c.Spare, c.Network, c.Head, min(asked, modelBlocks), modelBlocks, c.CacheToken)
+	return planMemory(z, room, c.passMemory(room.Bytes), c.Spare, c.Network, c.Head, min(asked, modelBlocks), modelBlocks, c.CacheToken)
 }
 
 // Queues take a sixteenth of the memory, within bounds: below the least a few clients with
@@ -120,9 +129,29 @@ const (
 
 func queuesOf(total int64) int64 { return min(max(total/queuesPart, minQueues), maxQueues) }
 
+// Passes take a sixteenth too, within bounds, unless the configuration says how much.
+const (
+	minPasses = 64 << 20
+	maxPasses = 4 << 30
+)
+
+func (c *Config) passMemory(total int64) int64 {
+	switch {
+	case c.Passes.Off:
+		return 0
+	case c.Passes.Memory > 0:
+		return c.Passes.Memory
+	}
+	return min(max(total/queuesPart, minPasses), maxPasses)
+}
+
 // budgets divides the memory for queues where the configuration does not say how: half is for
 // rows that come, a fifth of that while they are read, the rest for what goes out.
-func (s *Server) budgets(queues int64) {
+func (s *Server) budgets(queues, passes int64) {
+	s.passing.Store(&passBudgets{
+		rows: budget.New("bytes of passes", passes/2), work: budget.New("bytes of workspace for passes", passes-passes/2),
+		count: budget.New("passes", int64(s.cfg.Passes.Most)),
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := &s.cfg.Queues
@@ -141,7 +170,7 @@ func (s *Server) budgets(queues int64) {
 
 // planMemory decides how many blocks fit into a room, or checks that the given number does.
 // spare of it stays free.
-func planMemory(z blocks.Sizes, room Room, spare, network, head int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {
+func planMemory(z blocks.Sizes, room Room, passes, spare, network, head int64, asked, modelBlocks, tokens int) (MemoryPlan, error) {
 	if tokens == 0 {
 		tokens = cacheTokens
 		if z.Shared {
@@ -155,15 +184,15 @@ func planMemory(z blocks.Sizes, room Room, spare, network, head int64, asked, mo
 	perBlock := z.Block + z.Adapters + z.Token*int64(tokens)
 	n := asked
 	if n == 0 {
-		n = int(min(max(0, (total-spare-network-queues-head-buffers)/max(perBlock, 1)), int64(modelBlocks)))
+		n = int(min(max(0, (total-spare-network-queues-passes-head-buffers)/max(perBlock, 1)), int64(modelBlocks)))
 		n = max(n, 1)
 	}
 	p := MemoryPlan{
 		Blocks: n, CacheToken: tokens, Total: total, Source: room.Source, Head: head,
-		Network: network, Queues: queues,
+		Network: network, Queues: queues, Passes: passes,
 		Weights: z.Block * int64(n), Adapters: z.Adapters * int64(n), Cache: z.Token * int64(tokens) * int64(n), Buffers: buffers,
 	}
-	p.Spare = total - p.Weights - p.Adapters - p.Head - p.Cache - p.Buffers - p.Network - p.Queues
+	p.Spare = total - p.Weights - p.Adapters - p.Head - p.Cache - p.Buffers - p.Network - p.Queues - p.Passes
 	if p.Spare < spare {
 		need := total - p.Spare + spare
 		blocks, advice := "1 block needs", "take a smaller cache (--attn-cache-tokens), or more --memory if the machine has it"
@@ -177,12 +206,12 @@ func planMemory(z blocks.Sizes, room Room, spare, network, head int64, asked, mo
 		if p.Source != "" {
 			there += ", " + p.Source
 		}
-		return p, fmt.Errorf("not enough memory: %s %s (%s, cache of %d tokens %s, buffers %s, network %s, queues %s, spare %s) and %s: %s",
-			blocks, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(p.Network), size(p.Queues), size(spare), there, advice)
+		return p, fmt.Errorf("not enough memory: %s %s (%s, cache of %d tokens %s, buffers %s, network %s, queues %s, %sspare %s) and %s: %s",
+			blocks, size(need), p.held(), tokens, size(p.Cache), size(p.Buffers), size(p.Network), size(p.Queues), p.trains(), size(spare), there, advice)
 	}
 	return p, nil
 }
 
 // Heap is what Go's own memory may take: buffers, queues, connections and what is spare.
 // Weights and cache are outside of it.
-func (p MemoryPlan) Heap() int64 { return p.Buffers + p.Network + p.Queues + p.Spare }
+func (p MemoryPlan) Heap() int64 { return p.Buffers + p.Network + p.Queues + p.Passes + p.Spare }

@@ -28,6 +28,9 @@ type metrics struct {
 	sentBytes      *prometheus.CounterVec
 	takenRows      *prometheus.CounterVec
 	takenBytes     *prometheus.CounterVec
+	passes         *prometheus.CounterVec
+	passRows       prometheus.Counter
+	passTime       prometheus.Histogram
 }
 
 // Where frames of rows go and come from, as metrics name it.
@@ -89,11 +92,17 @@ func newMetrics(s *Server, r prometheus.Registerer) (*metrics, error) {
 		sentBytes:  by("rows_sent_bytes_total", "Bytes of frames of rows sent; divided by rows these are the bytes per token of a hop.", "to"),
 		takenRows:  by("rows_received_total", "Rows received, from the client or the stage before.", "from"),
 		takenBytes: by("rows_received_bytes_total", "Bytes of frames of rows received.", "from"),
+		passes:     by("passes_total", "Passes computed for clients that train, forward or backward.", "kind"),
+		passRows:   counter("pass_rows_total", "Rows of passes, times the blocks that they went through."),
+		passTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "whorl", Subsystem: "server", Name: "pass_seconds", Help: "Time of a pass from its first piece to its last, iterations in between included.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
+		}),
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.shed, m.receipts, m.restarts, m.moves, m.heals, m.holes, m.failures, m.sentRows, m.sentBytes, m.takenRows, m.takenBytes) {
+	for _, c := range append(s.gauges(), reading{s}, m.steps, m.rows, m.parts, m.stepTime, m.stepWait, m.prefill, m.duplicates, m.journalDropped, m.parked, m.shed, m.receipts, m.restarts, m.moves, m.heals, m.holes, m.failures, m.sentRows, m.sentBytes, m.takenRows, m.takenBytes, m.passes, m.passRows, m.passTime) {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

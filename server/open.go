@@ -19,7 +19,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := s.adapterOf(o)
+	adapter, err := s.adapterOf(o.Adapter)
 	if err != nil {
 		return nil, err
 	}
@@ -116,19 +116,19 @@ func (s *Server) checkOpen(o *wire.Open) (mode tensor.Mode, err error) {
 }
 
 // adapterOf finds the adapter that a session asks for, -1 if none.
-func (s *Server) adapterOf(o *wire.Open) (int, error) {
-	if o.Adapter == nil {
+func (s *Server) adapterOf(want *swarm.Adapter) (int, error) {
+	if want == nil {
 		return -1, nil
 	}
-	if err := o.Adapter.Validate(); err != nil {
+	if err := want.Validate(); err != nil {
 		return -1, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "a session asks for an adapter that cannot be (%w): %s", err, s.holds())
 	}
-	asked := fmt.Sprintf("a session asks for the adapter %q with digest %.12q", o.Adapter.Name, o.Adapter.Digest)
+	asked := fmt.Sprintf("a session asks for the adapter %q with digest %.12q", want.Name, want.Digest)
 	for i, a := range s.adapters {
 		switch {
-		case a == *o.Adapter:
+		case a == *want:
 			return i, nil
-		case a.Name == o.Adapter.Name:
+		case a.Name == want.Name:
 			return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "%s, and server %s holds another of this name, with digest %.12q: ask for that one, or start a server with the same files",
 				asked, s.deps.Self.Short(), a.Digest)
 		}

@@ -41,6 +41,8 @@ type Server struct {
 	packets  pool[packet]
 	notary   *notary
 	reading  atomic.Pointer[budget.Pool] // bytes of large frames while they are read
+	passing  atomic.Pointer[passBudgets]
+	turns    turns
 
 	choosing sync.Mutex // guards choices.past; the rest of it is of one goroutine at a time
 	choices  choices
@@ -133,7 +135,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.manifest, _ = s.uid.Hash() // a UID of our own making is one
 	s.notary = newNotary(s)
 	s.given = cfg.Queues
-	s.budgets(minQueues)
+	s.budgets(minQueues, minPasses)
 	var err error
 	s.metrics, err = newMetrics(s, deps.Metrics)
 	return s, err
@@ -178,11 +180,11 @@ func (s *Server) hurry() {
 	}
 }
 
-// Emptied waits until no session is left; tell hears how many are. An end of ctx ends the wait.
+// Emptied waits until no session and no pass is left; tell hears how many are. An end of ctx ends the wait.
 func (s *Server) Emptied(ctx context.Context, tell func(sessions int)) error {
 	for {
 		s.mu.Lock()
-		n, next := len(s.byKey), s.changed.next()
+		n, next := len(s.byKey)+len(s.container.trains), s.changed.next()
 		s.mu.Unlock()
 		if tell(n); n == 0 {
 			return nil

@@ -294,6 +294,11 @@ func (s *Server) sweep(now time.Time) {
 	defer s.mu.Unlock()
 	s.watchLocked(now)
 	t := &s.cfg.Timeouts
+	for _, c := range s.containersLocked() {
+		if c.training != nil && !c.leaves.IsZero() && now.After(c.leaves) {
+			c.training.cancel(errDraining(s.deps.Self))
+		}
+	}
 	for _, x := range s.byKey {
 		switch {
 		case !x.home.leaves.IsZero() && now.After(x.home.leaves):

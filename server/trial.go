@@ -110,6 +110,7 @@ func (c *computer) try() bool {
 		b.Rows = append(b.Rows, tensor.Row{Pos: int32(pos)})
 	}
 	n := k.rows * c.hidden
+	c.enter()
 	start := time.Now()
 	err := caught(func() error {
 		return c.engine.Step(b, nil, span.Start, span.End, tensor.Mode{}, t.in[:n], t.out[:n])

@@ -43,6 +43,7 @@ type parts struct {
 	Buffers  int64 `json:"buffers"`
 	Network  int64 `json:"network"`
 	Queues   int64 `json:"queues"`
+	Passes   int64 `json:"passes"`
 	Spare    int64 `json:"spare"`
 }
 
@@ -75,7 +76,7 @@ func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg serve
 	}
 	p.Memory, p.Fit, p.Cache = p.memory.Total, p.memory.Blocks, p.memory.CacheToken
 	p.Source = p.memory.Source
-	p.Parts = parts{p.memory.Weights, p.memory.Adapters, p.memory.Head, p.memory.Cache, p.memory.Buffers, p.memory.Network, p.memory.Queues, p.memory.Spare}
+	p.Parts = parts{p.memory.Weights, p.memory.Adapters, p.memory.Head, p.memory.Cache, p.memory.Buffers, p.memory.Network, p.memory.Queues, p.memory.Passes, p.memory.Spare}
 	p.Machines = (p.Blocks + p.Fit - 1) / p.Fit
 	return p, nil
 }

@@ -58,6 +58,7 @@ func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwa
 	}
 	l.dial.handle(wire.ProtoSession, l.srv.ServeSession)
 	l.dial.handle(wire.ProtoPush, l.srv.ServePush)
+	l.dial.handle(wire.ProtoPass, l.srv.ServePass)
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
 	go func() { l.done <- l.srv.Run(runCtx) }()

@@ -160,7 +160,7 @@ func TestServeDryRun(t *testing.T) {
 	whorl(t, "", nil, "serve", toy, "--dry-run", "--json", "--memory", "1GiB").last(t, &with)
 	whorl(t, "", nil, "serve", toy, "--dry-run", "--json", "--memory", "1GiB", "--http", "off").last(t, &without)
 	if p := with.Parts; p.Head != with.HeadBytes || without.Parts.Head != 0 || with.Source != "" ||
-		p.Weights+p.Adapters+p.Head+p.Cache+p.Buffers+p.Network+p.Queues+p.Spare != 1<<30 {
+		p.Weights+p.Adapters+p.Head+p.Cache+p.Buffers+p.Network+p.Queues+p.Passes+p.Spare != 1<<30 {
 		t.Errorf("the parts of 1 GiB with HTTP: %+v; without: %+v", p, without.Parts)
 	}
 	half := alone

@@ -79,7 +79,7 @@ var serverFlags = []petalsFlag{
 	{"throughput", honoured, "`auto` measures once and remembers it for the model, the length of the span and the device; `eval` measures anew, `dry-run` measures and exits, a number is announced as it is"},
 	{"update_period", honoured, "time between announcements; default 30 s"},
 	{"expiration", honoured, "lifetime of an announcement; default twice the update period, at least 12 s"},
-	{"request_timeout", warned, "there are no one-off forward and backward requests yet; a step has a deadline on the client"},
+	{"request_timeout", honoured, "whole time of a forward or backward pass of a client that trains; default 3 min. A step of a session has a deadline on the client"},
 	{"session_timeout", honoured, "a session ends so long after the first token that follows its prompt or replay; default 30 min. Its client replays it when it goes on, and the text stays the same"},
 	{"step_timeout", honoured, "a session without steps for this long ends, and is replayed when it goes on; default 5 min"},
 	{"initial_peers", honoured, "separated by commas or repeated, also names of hosts (`/dns4/NAME/tcp/PORT/p2p/ID`) and of lists in DNS (`NAME` or `/dnsaddr/NAME`); there is no public list to fall back to"},
@@ -126,8 +126,8 @@ func addInert(fs *pflag.FlagSet, table []petalsFlag) {
 var takesValue = map[string]bool{
 	"dht_prefix": true, "daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
 	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true,
-	"request_timeout": true, "increase_file_limit": true,
-	"custom_module_path": true, "tensor_parallel_devices": true,
+	"increase_file_limit": true,
+	"custom_module_path":  true, "tensor_parallel_devices": true,
 }
 
 // checkInert refuses flags that cannot be obeyed and warns of those that change nothing.

@@ -44,6 +44,7 @@ type serveFlags struct {
 	moves        moveFlags
 	statsEvery   time.Duration
 	caps         capFlags
+	passes       passFlags
 	throughput   string
 	publicName   string
 	adapters     []string
@@ -80,6 +81,7 @@ func (f *serveFlags) add(fs *pflag.FlagSet) {
 	f.moves.add(fs)
 	secondsVar(fs, &f.statsEvery, "stats-report-interval", "time between lines of the log with steps, sessions, cache and speed; 0: none")
 	f.caps.add(fs, &def)
+	f.passes.add(fs, &def)
 	fs.StringVar(&f.throughput, "throughput", "auto", "auto (measure once and remember), eval (measure anew), dry-run (measure and exit) or a number of tokens per second")
 	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for: `DIR[,DIR...]`, as the PEFT library saves them, or owner/name[@revision] of the hub; may be repeated")
 	fs.BoolVar(&f.noAutoRelay, "no-auto-relay", false, "be reached directly or not at all: look for no relays")
@@ -187,6 +189,9 @@ func (f *serveFlags) check(cmd *cobra.Command, args []string) error {
 	if err := f.caps.check(); err != nil {
 		return err
 	}
+	if err := f.passes.check(); err != nil {
+		return err
+	}
 	if err := f.moves.validate(); err != nil {
 		return err
 	}
@@ -221,6 +226,7 @@ func (f *serveFlags) config() (server.Config, error) {
 	cfg.Balance.Settle, cfg.StatsEvery = f.joinDelay, f.statsEvery
 	f.moves.apply(&cfg)
 	f.caps.apply(&cfg)
+	f.passes.apply(&cfg)
 	if f.blockIndices != "" {
 		span, err := swarm.ParseSpan(f.blockIndices)
 		if err != nil {
@@ -443,8 +449,10 @@ func (f *serveFlags) server(ctx context.Context, n *node, m *openModel) (*server
 	n.liveServer(srv)
 	n.net.host.Handle(wire.ProtoSession, srv.ServeSession)
 	n.net.host.Handle(wire.ProtoPush, srv.ServePush)
+	n.net.host.Handle(wire.ProtoPass, srv.ServePass)
 	n.dial.handle(wire.ProtoSession, srv.ServeSession)
 	n.dial.handle(wire.ProtoPush, srv.ServePush)
+	n.dial.handle(wire.ProtoPass, srv.ServePass)
 	return srv, nil
 }
 

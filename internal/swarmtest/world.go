@@ -79,6 +79,7 @@ func (w *World) Launch(id swarm.PeerID, span swarm.Span, l server.Loader, change
 	}
 	node.Handle(wire.ProtoSession, srv.ServeSession)
 	node.Handle(wire.ProtoPush, srv.ServePush)
+	node.Handle(wire.ProtoPass, srv.ServePass)
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{Node: node, Server: srv, stop: stop, done: make(chan error, 1)}
 	var once sync.Once

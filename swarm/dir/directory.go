@@ -143,7 +143,9 @@ func (d *Directory) Announce(ctx context.Context, r swarm.Record) error {
 // for their time unless it is due.
 func (d *Directory) announce(r *swarm.Record, due bool) (news bool, err error) {
 	now := d.cfg.Clock()
-	r.Protocol, r.Features, r.Peer = wire.Version, wire.Features, d.host.ID()
+	if r.Protocol, r.Peer = wire.Version, d.host.ID(); r.Features == 0 {
+		r.Features = wire.Features
+	}
 	r.Addrs = p2p.Best(d.host.ListenAddrs(), swarm.MaxAddrs)
 	d.mu.Lock()
 	defer d.mu.Unlock()

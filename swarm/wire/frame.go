@@ -22,16 +22,19 @@ const (
 	FeatureHandover
 	// FeaturePacked says that a node reads rows that are packed (codec.BF16Packed).
 	FeaturePacked
+	// FeaturePasses says that a server computes passes (ProtoPass).
+	FeaturePasses
 )
 
 // Features are those that this node has.
-const Features = FeatureReceipts | FeatureHandover | FeaturePacked
+const Features = FeatureReceipts | FeatureHandover | FeaturePacked | FeaturePasses
 
 // Protocol ids of the streams. They tell no version: a peer that could not be spoken to at
 // all could not be told why.
 const (
 	ProtoSession   = "/whorl/session"
 	ProtoPush      = "/whorl/push"
+	ProtoPass      = "/whorl/pass"
 	ProtoDirectory = "/whorl/directory"
 	ProtoShare     = "/whorl/share"
 )
@@ -87,6 +90,10 @@ const (
 	TypePiece                    // share: a piece's number from who asks, the piece from who holds
 	TypeOffer                    // Offer, directory
 	TypeChoice                   // Choice, directory
+	TypePass                     // JSON Pass, first on a pass stream
+	TypeGrant                    // empty: a pass may send its rows
+	TypeChunk                    // ChunkHeader + payload
+	TypeProgress                 // JSON Progress
 	numTypes
 )
 

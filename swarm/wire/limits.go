@@ -25,9 +25,11 @@ const (
 // limit is the largest payload a type may have, of rows in any session.
 func (t Type) limit() int {
 	switch t {
-	case TypeRows, TypeJournal:
+	case TypeRows, TypeJournal, TypeChunk:
 		return rowsHead + MaxRows
-	case TypeCommit, TypeAsk:
+	case TypePass:
+		return MaxPass
+	case TypeCommit, TypeAsk, TypeGrant:
 		return 0
 	case TypeDone:
 		return DoneSize

@@ -106,7 +106,7 @@ func (r *Reader) head() (Type, int, error) {
 		return 0, 0, fmt.Errorf("%w: unknown type %d", ErrFrame, t)
 	}
 	limit := t.limit()
-	if t == TypeRows || t == TypeJournal {
+	if t == TypeRows || t == TypeJournal || t == TypeChunk {
 		if r.rows == 0 && r.ask != nil {
 			if n := r.ask(); n > 0 {
 				r.AllowRows(n)
