@@ -138,7 +138,8 @@ type Engine struct {
 	mu       sync.Mutex // guards all below
 	view     swarm.View
 	sessions map[*Session]struct{}
-	detours  map[pair]time.Time // servers of which the first cannot reach the second: when it was found
+	underway map[swarm.PeerID]int // passes at each server
+	detours  map[pair]time.Time   // servers of which the first cannot reach the second: when it was found
 }
 
 // New makes an engine.
@@ -157,7 +158,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: cfg, uid: cfg.Manifest.UID(), created: time.Now(),
-		trust: cfg.Trust, audits: audits{more: make(chan struct{}, 1)}, sessions: map[*Session]struct{}{}, detours: map[pair]time.Time{},
+		trust: cfg.Trust, audits: audits{more: make(chan struct{}, 1)}, sessions: map[*Session]struct{}{}, detours: map[pair]time.Time{}, underway: map[swarm.PeerID]int{},
 		reading: budget.New("bytes of frames that are being read", int64(max(readingBytes, 8*wire.RowsLimit(4*cfg.Manifest.Hidden)))),
 	}, nil
 }

@@ -129,8 +129,10 @@ const (
 
 func queuesOf(total int64) int64 { return min(max(total/queuesPart, minQueues), maxQueues) }
 
-// Passes take a sixteenth too, within bounds, unless the configuration says how much.
+// Passes take half as much, within bounds, unless the configuration says how much: blocks and
+// sessions come first.
 const (
+	passesPart = 32
 	minPasses = 64 << 20
 	maxPasses = 4 << 30
 )
@@ -142,7 +144,7 @@ func (c *Config) passMemory(total int64) int64 {
 	case c.Passes.Memory > 0:
 		return c.Passes.Memory
 	}
-	return min(max(total/queuesPart, minPasses), maxPasses)
+	return min(max(total/passesPart, minPasses), maxPasses)
 }
 
 // budgets divides the memory for queues where the configuration does not say how: half is for

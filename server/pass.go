@@ -71,7 +71,10 @@ func (s *Server) ServePass(ctx context.Context, from swarm.PeerID, stream wire.S
 	}
 	defer budgets.count.Give(1, hold.Who)
 	bytes := p.bytes(s.cfg.Manifest.Hidden)
-	if err := budgets.rows.Wait(ctx, bytes, hold.Who); err != nil {
+	wait, enough := context.WithTimeout(ctx, wire.PassWait)
+	err = budgets.rows.Wait(wait, bytes, hold.Who)
+	enough()
+	if err != nil {
 		s.refuse(stream, 0, err)
 		return
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"whorl/content"
 	"whorl/swarm"
@@ -25,6 +26,9 @@ import (
 //
 // Rows are float32, those of all sequences one behind another. Each section comes whole and in
 // order, in as many chunks as its sender likes.
+
+// PassWait is how long a server keeps a pass waiting for memory, before Grant or Fail.
+const PassWait = 3 * time.Second
 
 // Limits of a pass, whatever a server allows.
 const (
@@ -51,7 +55,8 @@ type Pass struct {
 	// Shared says that all sequences have the same prompts, which then come once. Their gradients
 	// come for each sequence all the same, so that the client adds them up in its own order.
 	Shared bool `json:"shared,omitempty"`
-	// Length is the number of positions that rotations are made for, as MaxLength of an Open.
+	// Length is the number of positions that rotations are made for, as MaxLength of an Open; 0:
+	// those of each sequence.
 	Length int `json:"length"`
 	// Adapter, if given, changes what the span's blocks compute.
 	Adapter *swarm.Adapter `json:"adapter,omitempty"`
@@ -75,7 +80,7 @@ func (p *Pass) Validate() error {
 	}
 	rows := 0
 	for i, n := range p.Lengths {
-		if n < 1 || n > MaxPassRows || n > p.Length || n < p.Prompt {
+		if n < 1 || n > MaxPassRows || p.Length > 0 && n > p.Length || n < p.Prompt {
 			return fmt.Errorf("sequence %d of %d rows in a pass of length %d with %d rows of prompts", i, n, p.Length, p.Prompt)
 		}
 		if rows += n; rows > MaxPassRows {
@@ -85,7 +90,7 @@ func (p *Pass) Validate() error {
 	switch {
 	case p.Span.Start < 0 || p.Span.Start >= p.Span.End:
 		return fmt.Errorf("a pass through blocks %v", p.Span)
-	case p.Length > MaxPosition || p.Prompt < 0 || p.Millis < 1:
+	case p.Length < 0 || p.Length > MaxPosition || p.Prompt < 0 || p.Millis < 1:
 		return fmt.Errorf("a pass of length %d with %d rows of prompts, within %d ms", p.Length, p.Prompt, p.Millis)
 	case int64(p.Span.Len())*int64(len(p.Lengths))*int64(p.Prompt) > MaxSectionRows:
 		return fmt.Errorf("prompts of %d rows in front of %d blocks for %d sequences: at most %d in all", p.Prompt, p.Span.Len(), len(p.Lengths), MaxSectionRows)

@@ -92,6 +92,7 @@ func TestPassValidate(t *testing.T) {
 		func(p *Pass) { p.Span.Start = 2 },
 		func(p *Pass) { p.Span.Start = -1 },
 		func(p *Pass) { p.Length = MaxPosition + 1 },
+		func(p *Pass) { p.Length = -1 },
 		func(p *Pass) { p.Millis = 0 },
 		func(p *Pass) { p.Span.End = 1 << 40 },
 	} {
