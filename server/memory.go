@@ -133,8 +133,8 @@ func queuesOf(total int64) int64 { return min(max(total/queuesPart, minQueues), 
 // sessions come first.
 const (
 	passesPart = 32
-	minPasses = 64 << 20
-	maxPasses = 4 << 30
+	minPasses  = 64 << 20
+	maxPasses  = 4 << 30
 )
 
 func (c *Config) passMemory(total int64) int64 {
