@@ -138,7 +138,6 @@ func (w *World) Serve(span swarm.Span) *Node {
 	n.Server = srv
 	n.Host.Handle(wire.ProtoSession, srv.ServeSession)
 	n.Host.Handle(wire.ProtoPush, srv.ServePush)
-	n.Host.Handle(wire.ProtoPass, srv.ServePass)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- srv.Run(ctx) }()
