@@ -459,6 +459,46 @@ func avx2GELUTanh(x *float32, n int)
 //go:noescape
 func avx2GELU(x *float32, n int)
 
+// avx2Turn transposes 16 rows of 16 numbers; rows are strides of bytes apart.
+//
+//go:noescape
+func avx2Turn(dst *float32, dstStride uintptr, src *float32, srcStride uintptr)
+
+// avx2Weigh turns n scores into weights, and gradients by weights into those by products.
+//
+//go:noescape
+func avx2Weigh(x *float32, dp *float32, n int, m float32, inv float32, d float32, scale float32)
+
+// avx2WeighCapped turns n scores into weights, and gradients by weights into those by products.
+//
+//go:noescape
+func avx2WeighCapped(x *float32, dp *float32, n int, m float32, inv float32, d float32, scale float32, limit float32)
+
+// avx2SiLUSlope works on n elements in place.
+//
+//go:noescape
+func avx2SiLUSlope(x *float32, n int)
+
+// avx2GELUTanhSlope works on n elements in place.
+//
+//go:noescape
+func avx2GELUTanhSlope(x *float32, n int)
+
+// avx2GELUSlope works on n elements in place.
+//
+//go:noescape
+func avx2GELUSlope(x *float32, n int)
+
+// avx2RMSNormBack goes back through a norm of n elements.
+//
+//go:noescape
+func avx2RMSNormBack(dst *float32, src *float32, dy *float32, gain *float32, n int, eps float32)
+
+// avx2LayerNormBack goes back through a norm of n elements.
+//
+//go:noescape
+func avx2LayerNormBack(dst *float32, src *float32, dy *float32, gain *float32, n int, eps float32)
+
 // avx2Read loads turns*1024 bytes and drops them.
 //
 //go:noescape

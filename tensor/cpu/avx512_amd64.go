@@ -70,4 +70,25 @@ var avx512 = kernels{
 	silu:     func(x []float32) { avx512SiLU(&x[0], len(x)) },
 	gelu:     func(x []float32) { avx512GELU(&x[0], len(x)) },
 	geluTanh: func(x []float32) { avx512GELUTanh(&x[0], len(x)) },
+
+	siluSlope:     func(x []float32) { avx512SiLUSlope(&x[0], len(x)) },
+	geluSlope:     func(x []float32) { avx512GELUSlope(&x[0], len(x)) },
+	geluTanhSlope: func(x []float32) { avx512GELUTanhSlope(&x[0], len(x)) },
+	rmsNormBack: func(dst, src, dy, gain []float32, eps float32) {
+		avx512RMSNormBack(&dst[0], &src[0], &dy[0], &gain[0], len(src), eps)
+	},
+	layerNormBack: func(dst, src, dy, gain []float32, eps float32) {
+		avx512LayerNormBack(&dst[0], &src[0], &dy[0], &gain[0], len(src), eps)
+	},
+	weigh: func(x, dp []float32, m, inv, d, scale, limit float32) {
+		if limit != 0 {
+			avx512WeighCapped(&x[0], &dp[0], len(x), m, inv, d, scale, limit)
+		} else {
+			avx512Weigh(&x[0], &dp[0], len(x), m, inv, d, scale)
+		}
+	},
+	turn: func(dst []float32, dstStride int, src []float32, srcStride int) {
+		_, _ = dst[15*dstStride+15], src[15*srcStride+15]
+		avx512Turn(&dst[0], uintptr(4*dstStride), &src[0], uintptr(4*srcStride))
+	},
 }

@@ -1214,6 +1214,46 @@ func avx512GELUTanh(x *float32, n int)
 //go:noescape
 func avx512GELU(x *float32, n int)
 
+// avx512Turn transposes 16 rows of 16 numbers; rows are strides of bytes apart.
+//
+//go:noescape
+func avx512Turn(dst *float32, dstStride uintptr, src *float32, srcStride uintptr)
+
+// avx512Weigh turns n scores into weights, and gradients by weights into those by products.
+//
+//go:noescape
+func avx512Weigh(x *float32, dp *float32, n int, m float32, inv float32, d float32, scale float32)
+
+// avx512WeighCapped turns n scores into weights, and gradients by weights into those by products.
+//
+//go:noescape
+func avx512WeighCapped(x *float32, dp *float32, n int, m float32, inv float32, d float32, scale float32, limit float32)
+
+// avx512SiLUSlope works on n elements in place.
+//
+//go:noescape
+func avx512SiLUSlope(x *float32, n int)
+
+// avx512GELUTanhSlope works on n elements in place.
+//
+//go:noescape
+func avx512GELUTanhSlope(x *float32, n int)
+
+// avx512GELUSlope works on n elements in place.
+//
+//go:noescape
+func avx512GELUSlope(x *float32, n int)
+
+// avx512RMSNormBack goes back through a norm of n elements.
+//
+//go:noescape
+func avx512RMSNormBack(dst *float32, src *float32, dy *float32, gain *float32, n int, eps float32)
+
+// avx512LayerNormBack goes back through a norm of n elements.
+//
+//go:noescape
+func avx512LayerNormBack(dst *float32, src *float32, dy *float32, gain *float32, n int, eps float32)
+
 // avx512Read loads turns*1024 bytes and drops them.
 //
 //go:noescape

@@ -83,7 +83,7 @@ func (op *backOp) Tile(worker, i int) {
 			w.layout.columns(op.d.k, w, s.block, at/lanes+b, c, n)
 			clear(s.block[n*lanes : stride*lanes])
 			for j := range blocks {
-				transpose((*[lanes * lanes]float32)(s.panel[(j*backRows+b*lanes)*lanes:]), (*[lanes * lanes]float32)(s.block[j*lanes*lanes:]))
+				op.d.k.turn(s.panel[(j*backRows+b*lanes)*lanes:], lanes, s.block[j*lanes*lanes:], lanes)
 			}
 		}
 		for j := 0; j < blocks; j += 2 {
@@ -96,15 +96,6 @@ func (op *backOp) Tile(worker, i int) {
 			op.d.k.add(to, to, sum)
 		} else {
 			copy(to, sum)
-		}
-	}
-}
-
-// transpose turns 16 x 16 numbers.
-func transpose(dst, src *[lanes * lanes]float32) {
-	for i := range lanes {
-		for j := range lanes {
-			dst[j*lanes+i] = src[i*lanes+j]
 		}
 	}
 }

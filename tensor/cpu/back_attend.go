@@ -33,8 +33,8 @@ type attendBackScratch struct {
 	q, dout         []float32 // [vectors][headDim]
 	begun           []bool    // [vectors]: M and L hold a split
 	qRows, doutRows []float32 // [width/16][vectors][16 dimensions]
-	score, dp       []float32 // [vectors][AttendSplit]
-	p, ds           []float32 // [AttendSplit][vectors]
+	score, dp       []float32 // [stride][AttendSplit]
+	p, ds           []float32 // [AttendSplit][stride]
 	dk, dv          []float32 // [AttendSplit][width]
 }
 
@@ -51,13 +51,19 @@ func (d *Device) AttendBack(dq, dk, dv, dout, out, q, k, v tensor.Buffer, b *ten
 	op.check()
 	op.headWidth = (s.HeadDim + 2*lanes - 1) / (2 * lanes) * 2 * lanes
 	d.pool.Run(op, (len(op.starts)-1)*s.KVHeads)
-	for i, r := range b.Rows {
-		if t := op.rope(r.Seq); t != nil {
-			t.turnBack(op.dq.row(i), int(r.Pos))
-			t.turnBack(op.dk.row(i), int(r.Pos))
-		}
-	}
+	d.rowwise(&turnBackOp{op}, len(b.Rows))
 	runtime.KeepAlive(s)
+}
+
+// turnBackOp turns gradients by rotated rows back; tile i is row i.
+type turnBackOp struct{ *attendBackOp }
+
+func (op *turnBackOp) Tile(_, i int) {
+	r := op.batch.Rows[i]
+	if t := op.rope(r.Seq); t != nil {
+		t.turnBack(op.dq.row(i), int(r.Pos))
+		t.turnBack(op.dk.row(i), int(r.Pos))
+	}
 }
 
 // check panics on operands that do not fit, and finds the sequences.
@@ -106,6 +112,7 @@ type attendBackTile struct {
 	first, rows int // of the sequence
 	positions   int // padded to whole pairs of blocks
 	group, most int // heads that share the keys; rows of a chunk
+	stride      int // vectors of a chunk, padded to whole blocks
 }
 
 func (op *attendBackOp) Tile(worker, i int) {
@@ -114,6 +121,7 @@ func (op *attendBackOp) Tile(worker, i int) {
 	t.rows = op.starts[seq+1] - t.first
 	t.positions = (t.rows + 2*lanes - 1) / (2 * lanes) * 2 * lanes
 	t.most = max(1, backVectors/t.group)
+	t.stride = (t.most*t.group + lanes - 1) / lanes * lanes
 	t.grow()
 	t.pack()
 	for c := 0; c < t.rows; c += t.most {
@@ -136,8 +144,8 @@ func (t *attendBackTile) grow() {
 	s.begun = grown(s.begun, vectors)
 	s.q, s.dout = grown(s.q, vectors*hd), grown(s.dout, vectors*hd)
 	s.qRows, s.doutRows = grown(s.qRows, vectors*width), grown(s.doutRows, vectors*width)
-	s.score, s.dp = grown(s.score, vectors*tensor.AttendSplit), grown(s.dp, vectors*tensor.AttendSplit)
-	s.p, s.ds = grown(s.p, vectors*tensor.AttendSplit), grown(s.ds, vectors*tensor.AttendSplit)
+	tile := t.stride * tensor.AttendSplit
+	s.score, s.dp, s.p, s.ds = grown(s.score, tile), grown(s.dp, tile), grown(s.p, tile), grown(s.ds, tile)
 	s.dk, s.dv = grown(s.dk, tensor.AttendSplit*width), grown(s.dv, tensor.AttendSplit*width)
 }
 
@@ -274,9 +282,14 @@ func (t *attendBackTile) chunk(c, rows, at int) {
 		packRow(s.doutRows, s.dout[i*hd:][:hd], i, n)
 		from, to := t.seen(c+i/t.group, split)
 		x, dp := s.score[i*tensor.AttendSplit:][:tensor.AttendSplit], s.dp[i*tensor.AttendSplit:][:tensor.AttendSplit]
-		t.weigh1(x[from:to], dp[from:to], i%t.group, from, s.m[base+i], s.inv[base+i], s.d[base+i])
-		for j := from; j < to; j++ {
-			s.p[j*n+i], s.ds[j*n+i] = x[j], dp[j]
+		if from < to {
+			t.weigh1(x[from:to], dp[from:to], i%t.group, from, s.m[base+i], s.inv[base+i], s.d[base+i])
+		}
+	}
+	for i := 0; i < n; i += lanes { // what lies beyond is turned too, and not looked at
+		for j := from / lanes * lanes; j < to; j += lanes {
+			t.d.k.turn(s.p[j*t.stride+i:], t.stride, s.score[i*tensor.AttendSplit+j:], tensor.AttendSplit)
+			t.d.k.turn(s.ds[j*t.stride+i:], t.stride, s.dp[i*tensor.AttendSplit+j:], tensor.AttendSplit)
 		}
 	}
 	t.addQueries(c, rows, at)
@@ -295,15 +308,7 @@ func (t *attendBackTile) weigh1(x, dp []float32, head, from int, m, inv, d float
 	if limit != 0 {
 		k.softcap(x, limit)
 	}
-	for j, v := range x {
-		p := float32(exp32(v-m) * inv)
-		ds := float32(p * (dp[j] - d))
-		if limit != 0 {
-			r := v / limit
-			ds = float32(ds * fma32(-r, r, 1))
-		}
-		x[j], dp[j] = p, float32(ds*scale)
-	}
+	k.weigh(x, dp, m, inv, d, scale, limit)
 }
 
 // addQueries continues dq of the chunk's rows over the positions of a split.
@@ -335,8 +340,8 @@ func (t *attendBackTile) addKeys(c, rows, at, from, to int) {
 	add := func(j, count, first, end int) { // of count positions, over vectors [first, end)
 		if first < end {
 			k := end - first
-			t.d.k.f32(s.dv[j*t.headWidth:], t.headWidth, s.doutRows[first*lanes:], n*lanes, blocks, s.p[j*n+first:], n, count, k, nil)
-			t.d.k.f32(s.dk[j*t.headWidth:], t.headWidth, s.qRows[first*lanes:], n*lanes, blocks, s.ds[j*n+first:], n, count, k, nil)
+			t.d.k.f32(s.dv[j*t.headWidth:], t.headWidth, s.doutRows[first*lanes:], n*lanes, blocks, s.p[j*t.stride+first:], t.stride, count, k, nil)
+			t.d.k.f32(s.dk[j*t.headWidth:], t.headWidth, s.qRows[first*lanes:], n*lanes, blocks, s.ds[j*t.stride+first:], t.stride, count, k, nil)
 		}
 	}
 	for j := from; j < to; {

@@ -49,12 +49,13 @@ func (d *Device) activateBack(dm, gate, up *buffer, n int, act tensor.Activation
 	d.rowwise(&backRowOp{d: d, a: dm, b: gate, c: up, act: act}, n)
 }
 
-func (op *backRowOp) Tile(_, r int) {
+func (op *backRowOp) Tile(worker, r int) {
+	k := op.d.k
 	if !op.norm {
 		if op.b == nil {
-			genericActivateBack(op.act, op.a.row(r), op.c.row(r))
+			op.activation(&op.d.scratch[worker], op.a.row(r), op.c.row(r))
 		} else {
-			genericGateBack(op.act, op.a.row(r), op.b.row(r), op.c.row(r))
+			op.gate(&op.d.scratch[worker], op.a.row(r), op.b.row(r), op.c.row(r))
 		}
 		return
 	}
@@ -62,105 +63,54 @@ func (op *backRowOp) Tile(_, r int) {
 	dst, src, dy := op.a.row(r), op.b.row(r), op.c.row(r)
 	for i := 0; i < len(src); i += g {
 		if op.kind == tensor.RMSNorm {
-			genericRMSNormBack(dst[i:i+g], src[i:i+g], dy[i:i+g], op.gain, op.eps)
+			k.rmsNormBack(dst[i:i+g], src[i:i+g], dy[i:i+g], op.gain, op.eps)
 		} else {
-			genericLayerNormBack(dst[i:i+g], src[i:i+g], dy[i:i+g], op.gain, op.eps)
+			k.layerNormBack(dst[i:i+g], src[i:i+g], dy[i:i+g], op.gain, op.eps)
 		}
 	}
 }
 
-func genericRMSNormBack(dst, src, dy, gain []float32, eps float32) {
-	var acc [lanes]float32
-	for i, v := range src {
-		acc[i%lanes] = fma32(v, v, acc[i%lanes])
-	}
-	inv := 1 / sqrt32(tree(&acc)/float32(len(src))+eps)
-	acc = [lanes]float32{}
-	for i, v := range src {
-		acc[i%lanes] = fma32(float32(v*inv), float32(dy[i]*gain[i]), acc[i%lanes])
-	}
-	m := tree(&acc) / float32(len(src))
-	for i, v := range src {
-		dst[i] = fma32(-float32(v*inv), m, float32(dy[i]*gain[i])) * inv
+// activation is d = d*act'(x), a piece at a time by way of the scratch.
+func (op *backRowOp) activation(s *scratch, d, x []float32) {
+	k := op.d.k
+	for len(d) > 0 {
+		n := min(len(d), len(s.gate))
+		t := s.gate[:n]
+		copy(t, x)
+		k.slope(op.act, t)
+		k.mul(d[:n], d[:n], t)
+		d, x = d[n:], x[n:]
 	}
 }
 
-func genericLayerNormBack(dst, src, dy, gain []float32, eps float32) {
-	var acc, sum [lanes]float32
-	n := float32(len(src))
-	for i, v := range src {
-		acc[i%lanes] += v
-	}
-	mean := tree(&acc) / n
-	acc = [lanes]float32{}
-	for i, v := range src {
-		c := v - mean
-		acc[i%lanes] = fma32(c, c, acc[i%lanes])
-	}
-	inv := 1 / sqrt32(tree(&acc)/n+eps)
-	acc = [lanes]float32{}
-	for i, v := range src {
-		t := float32(dy[i] * gain[i])
-		acc[i%lanes] = fma32(float32((v-mean)*inv), t, acc[i%lanes])
-		sum[i%lanes] += t
-	}
-	m, a := tree(&acc)/n, tree(&sum)/n
-	for i, v := range src {
-		h := float32((v - mean) * inv)
-		dst[i] = fma32(-h, m, float32(dy[i]*gain[i])-a) * inv
+// gate is gate = (d*up)*act'(gate) and d = d*act(gate), with the gate before.
+func (op *backRowOp) gate(s *scratch, d, gate, up []float32) {
+	k := op.d.k
+	for len(d) > 0 {
+		n := min(len(d), len(s.gate))
+		y, t, g := s.gate[:n], s.acc[:n], gate[:n]
+		copy(y, g)
+		k.activate(op.act, y)
+		k.mul(t, d[:n], up[:n])
+		k.slope(op.act, g)
+		k.mul(g, t, g)
+		k.mul(d[:n], d[:n], y)
+		d, gate, up = d[n:], gate[n:], up[n:]
 	}
 }
 
-// genericActivateBack is d = d*act'(x).
-func genericActivateBack(act tensor.Activation, d, x []float32) {
-	for i, v := range x {
-		d[i] *= slope32(act, v)
-	}
-}
-
-// genericGateBack is d = d*act(gate) and gate = (d*up)*act'(gate), with the d before.
-func genericGateBack(act tensor.Activation, d, gate, up []float32) {
-	for i, v := range gate {
-		dy, y := d[i], v
-		switch act {
-		case tensor.SiLU:
-			y = silu32(v)
-		case tensor.GELU:
-			y = gelu32(v)
-		case tensor.GELUTanh:
-			y = geluTanh32(v)
-		}
-		d[i] = dy * y
-		gate[i] = float32(dy*up[i]) * slope32(act, v)
-	}
-}
-
-// slopeMax bounds the argument of slope32: beyond it derivatives are 0 or 1, and products of
-// an infinity with a zero would make them NaN.
-const slopeMax = 100
-
-// slope32 is the derivative of an activation.
-func slope32(act tensor.Activation, x float32) float32 {
-	if act == tensor.NoActivation {
-		return 1
-	}
-	if x > slopeMax {
-		x = slopeMax
-	}
-	if x < -slopeMax {
-		x = -slopeMax
-	}
-	switch act {
+// slope replaces x by the derivative of an activation.
+func (k *kernels) slope(a tensor.Activation, x []float32) {
+	switch a {
 	case tensor.SiLU:
-		s := 1 / (1 + exp32(-x))
-		return fma32(float32(x*s), 1-s, s)
+		k.siluSlope(x)
+	case tensor.GELU:
+		k.geluSlope(x)
 	case tensor.GELUTanh:
-		q := float32(x * x)
-		s := 1 / (1 + exp32(float32(x*fma32(q, geluK1, geluK0))))
-		return fma32(float32(float32(x*s)*(1-s)), -fma32(q, 3*geluK1, geluK0), s)
+		k.geluTanhSlope(x)
+	default:
+		for i := range x {
+			x[i] = 1
+		}
 	}
-	density := float32(exp32(float32(float32(x*x)*-0.5)) * invSqrt2Pi)
-	return fma32(x, density, float32(0.5*erf1(x)))
 }
-
-const invSqrt2Pi = 0.3989422804014327 // (2*pi)^-1/2

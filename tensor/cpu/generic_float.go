@@ -37,6 +37,14 @@ var generic = kernels{
 	silu:      genericSiLU,
 	gelu:      genericGELU,
 	geluTanh:  genericGELUTanh,
+
+	siluSlope:     genericSlope(tensor.SiLU),
+	geluSlope:     genericSlope(tensor.GELU),
+	geluTanhSlope: genericSlope(tensor.GELUTanh),
+	rmsNormBack:   genericRMSNormBack,
+	layerNormBack: genericLayerNormBack,
+	weigh:         genericWeigh,
+	turn:          genericTurn,
 }
 
 func genericF32(acc []float32, accStride int, w []float32, wStride, blocks int, x []float32, xStride, rows, k int, _ *float32) {

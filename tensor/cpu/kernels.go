@@ -64,6 +64,15 @@ type kernels struct {
 	add, mul func(dst, a, b []float32)
 	// silu, gelu and geluTanh work in place.
 	silu, gelu, geluTanh func(x []float32)
+
+	// Backward (package tensor): slopes replace x by the derivative of an activation.
+	siluSlope, geluSlope, geluTanhSlope func(x []float32)
+	// rmsNormBack and layerNormBack go back through one group; dst may be dy.
+	rmsNormBack, layerNormBack func(dst, src, dy, gain []float32, eps float32)
+	// weigh turns scores x, not empty, into weights, and gradients dp by these into those by q·k.
+	weigh func(x, dp []float32, m, inv, d, scale, limit float32)
+	// turn transposes 16 rows of 16 numbers; the strides are of rows.
+	turn func(dst []float32, dstStride int, src []float32, srcStride int)
 }
 
 // floatKernel continues float products: for every row r, block b and lane j,

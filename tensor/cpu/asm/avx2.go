@@ -56,6 +56,13 @@ func avx2Kernels() {
 	avx2SoftcapKernel()
 	narrow.elementwise()
 	avx2ActivationKernels()
+	family("back")
+	avx2TurnKernel()
+	avx2WeighKernel(false)
+	avx2WeighKernel(true)
+	avx2SlopeKernels()
+	avx2RMSNormBackKernel()
+	avx2LayerNormBackKernel()
 	family("ceiling")
 	avx2CeilingKernels()
 }

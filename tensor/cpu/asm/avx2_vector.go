@@ -118,8 +118,14 @@ func avx2ActivationKernels() {
 	inPlace("GELU", gelu8)
 }
 
-// gelu8 follows gelu32: both sides of its branch are computed, and a mask picks.
 func gelu8(x reg.VecVirtual) {
+	h := erf8(x)
+	VMULPS(number(0.5), x, x)
+	VMULPS(h, x, x)
+}
+
+// erf8 follows erf1 of math.go: both sides of its branch are computed, and a mask picks.
+func erf8(x reg.VecVirtual) reg.VecVirtual {
 	negative, sign, z := lessThan8(x, zero8()), YMM(), YMM()
 	VPAND(signs(), negative, sign)
 	VMULPS(number(sqrtHalf), x, z)
@@ -146,8 +152,7 @@ func gelu8(x reg.VecVirtual) {
 	VBLENDVPS(negative, t, other, t)
 
 	VBLENDVPS(small, h, t, t)
-	VMULPS(number(0.5), x, x)
-	VMULPS(t, x, x)
+	return t
 }
 
 // avx2SoftcapKernel follows softcap32 as gelu8 does gelu32.

@@ -96,6 +96,13 @@ func avx512Kernels() {
 	softcapKernel()
 	wide.elementwise()
 	activationKernels()
+	family("back")
+	turnKernel()
+	weighKernel(false)
+	weighKernel(true)
+	slopeKernels()
+	rmsNormBackKernel()
+	layerNormBackKernel()
 	family("ceiling")
 	ceilingKernels()
 }

@@ -135,10 +135,20 @@ func activationKernels() {
 	wide.inPlace("GELU", gelu)
 }
 
-// gelu follows gelu32: both sides of its branch are computed, and the mask picks.
 func gelu() func(x reg.VecVirtual) reg.VecVirtual {
-	e := newExp()
-	sign, half, two := broadcast(1<<31), float(0.5), float(2)
+	half := float(0.5)
+	h := erf1(newExp())
+	return func(x reg.VecVirtual) reg.VecVirtual {
+		l := h(x)
+		VMULPS(half, x, x)
+		VMULPS(l, x, x)
+		return x
+	}
+}
+
+// erf1 follows erf1 of math.go: both sides of its branch are computed, and the mask picks.
+func erf1(e expConsts) func(x reg.VecVirtual) reg.VecVirtual {
+	sign, two := broadcast(1<<31), float(2)
 	root, limit := float(sqrtHalf), float(erfMax)
 	return func(x reg.VecVirtual) reg.VecVirtual {
 		none, negative, small := ZMM(), K(), K()
@@ -168,9 +178,7 @@ func gelu() func(x reg.VecVirtual) reg.VecVirtual {
 		VMOVAPS(t, negative, l)
 
 		VMOVAPS(h, small, l)
-		VMULPS(half, x, x)
-		VMULPS(l, x, x)
-		return x
+		return l
 	}
 }
 
