@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,21 +11,24 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gorilla/websocket"
+
+	"whorl/internal/keys"
 )
 
-// CheckListen refuses an address beyond loopback without a token: whoever reaches a
+// CheckListen refuses an address beyond loopback without a token or keys: whoever reaches a
 // listener without one may use all of it. It refuses a token that could be guessed. addr is
 // HOST:PORT; an empty host is all.
-func CheckListen(addr, token string) error {
+func CheckListen(addr, token string, keys bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("listen address %q: want HOST:PORT, such as 127.0.0.1:8300", addr)
 	}
-	if token == "" && !loopback(host) {
-		return fmt.Errorf("listen address %q can be reached from other machines: give a token, or listen on 127.0.0.1", addr)
+	if token == "" && !keys && !loopback(host) {
+		return fmt.Errorf("listen address %q can be reached from other machines: give a token or keys, or listen on 127.0.0.1", addr)
 	}
 	if n := utf8.RuneCountInString(token); n > 0 && n < MinToken {
 		return fmt.Errorf("a token of %d characters can be guessed: take at least %d, such as the output of openssl rand -hex 16", n, MinToken)
@@ -118,28 +122,63 @@ func tokenOf(r *http.Request) string {
 	return ""
 }
 
-// tokenAllowed compares in constant time, whatever the lengths.
+// tokenAllowed compares with the listener's own token, in constant time, whatever the lengths.
 func (s *site) tokenAllowed(r *http.Request) bool {
-	if s.Token == "" {
-		return true
-	}
 	want, got := sha256.Sum256([]byte(s.Token)), sha256.Sum256([]byte(tokenOf(r)))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// authorise decides whether a request may reach an operation.
-func (s *site) authorise(r *http.Request, to rule) error {
+// closed tells whether a listener is only for who shows a token or a key.
+func (s *site) closed() bool { return s.Token != "" || s.Keys }
+
+// who finds the key that a request shows; nil where it needs none and shows none.
+func (a *API) who(s *site, r *http.Request) (*keys.Holder, error) {
+	if s.Token != "" && s.tokenAllowed(r) {
+		return nil, nil
+	}
+	err := keys.ErrUnknown
+	if a.Keys != nil {
+		var h *keys.Holder
+		if h, err = a.Keys.Find(tokenOf(r), time.Now()); err == nil {
+			return h, nil
+		}
+	}
+	switch {
+	case !s.closed():
+		return nil, nil // clients send tokens that mean nothing
+	case errors.Is(err, keys.ErrExpired):
+		return nil, Refused(CodeNoToken, "%v: ask the operator for a new one", err)
+	case s.Keys:
+		return nil, Refused(CodeNoToken, "this listener needs a key that its operator made: send Authorization: Bearer KEY, or X-Api-Key: KEY")
+	}
+	return nil, Refused(CodeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN, or X-Api-Key: TOKEN")
+}
+
+// authorise decides whether a request may reach an operation, and finds the key that it shows.
+func (a *API) authorise(s *site, r *http.Request, to rule) (*keys.Holder, error) {
 	switch {
 	case to.listener == "admin" && !s.admin:
-		return Refused(CodeNoRoute, "%s %s is only on the admin listener", r.Method, r.URL.Path)
+		return nil, Refused(CodeNoRoute, "%s %s is only on the admin listener", r.Method, r.URL.Path)
 	case to.listener == "public" && s.admin:
-		return Refused(CodeNoRoute, "%s is only on the public listener", r.URL.Path)
+		return nil, Refused(CodeNoRoute, "%s is only on the public listener", r.URL.Path)
 	case changes(r) && !sameOrigin(r) && !(to.guests && s.guest(r)):
-		return Refused(CodeForbiddenOrigin, "pages of %q may not do this here", Clip(r.Header.Get("Origin")))
-	case to.token && !s.tokenAllowed(r):
-		return Refused(CodeNoToken, "this listener needs a token: send Authorization: Bearer TOKEN, or X-Api-Key: TOKEN")
+		return nil, Refused(CodeForbiddenOrigin, "pages of %q may not do this here", Clip(r.Header.Get("Origin")))
+	case !to.token:
+		return nil, nil
 	}
-	return nil
+	if s.closed() {
+		if err := a.mayTry(r); err != nil {
+			return nil, err
+		}
+	}
+	h, err := a.who(s, r)
+	if h == nil || err != nil {
+		return nil, err
+	}
+	if k := h.Key(); !k.May(to.scope) {
+		return nil, Refused(CodeScope, "the key %q does not allow this: it needs the scope %s", k.Name, to.scope)
+	}
+	return h, nil
 }
 
 // cors tells browsers which pages may read the answer: all of them what the swarm
@@ -160,5 +199,5 @@ func (s *site) cors(w http.ResponseWriter, r *http.Request, to rule) {
 	default:
 		return
 	}
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Warning, X-Whorl-Verified, Retry-After")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Warning, X-Whorl-Verified, Retry-After, "+rateHeaders)
 }

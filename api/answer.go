@@ -100,6 +100,11 @@ func (t *Turn) choices(res client.Result) []client.Result {
 
 // run opens the session, generates and closes it.
 func (a *API) run(ctx context.Context, t Turn, emit func(client.Delta) error) (client.Result, error) {
+	leave, err := begin(ctx)
+	if err != nil {
+		return client.Result{}, err
+	}
+	defer leave()
 	prompt, tokens := len(t.Request.Prompt), t.Request.MaxNewTokens
 	s, err := t.Engine.Open(ctx, client.SessionOptions{MaxLength: prompt + tokens, Beams: t.Request.Beams.Beams, Verify: t.Verify})
 	var room *client.RoomError
@@ -117,6 +122,7 @@ func (a *API) run(ctx context.Context, t Turn, emit func(client.Delta) error) (c
 func (a *API) Continue(ctx context.Context, e Engine, s Session, r client.Request, emit func(client.Delta) error) (client.Result, error) {
 	res, err := s.Generate(ctx, r, emit)
 	a.metrics.turn(a.label(e), res, err)
+	Spend(ctx, res.PromptTokens, len(res.IDs))
 	return res, err
 }
 

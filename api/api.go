@@ -17,6 +17,7 @@ import (
 	"whorl/client"
 	"whorl/client/grammar"
 	"whorl/internal/journal"
+	"whorl/internal/keys"
 	"whorl/internal/operations"
 	"whorl/swarm"
 	"whorl/swarm/health"
@@ -177,8 +178,10 @@ type History interface {
 // Listener is what the handler of one listener needs to know of it.
 type Listener struct {
 	// Token is asked for, if not empty, on all routes but those about liveness and the
-	// swarm. A listener beyond loopback must have one (CheckListen).
+	// swarm. A listener beyond loopback must have one, or Keys (CheckListen).
 	Token string
+	// Keys are asked for, or the token, if true (Config.Keys).
+	Keys bool
 	// Hosts are further names in Host headers, beside loopback and the listener's own
 	// address: the names a proxy or a port mapping is reached by.
 	Hosts []string
@@ -264,6 +267,8 @@ type Config struct {
 	Operations *operations.Set
 	// Events and Logs are what can be followed; nil for nothing.
 	Events, Logs *journal.Log
+	// Keys are those of callers; nil for none.
+	Keys *keys.Ring
 	// Registry gets this package's metrics and is what /metrics shows; nil for a new one.
 	Registry *prometheus.Registry
 	Public   Listener
@@ -341,6 +346,11 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 	a.caps.Store(&a.Limits.Caps)
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
+	}
+	if cfg.Keys != nil {
+		if err := register(cfg.Registry, &keyMetrics{cfg.Keys}); err != nil {
+			return nil, fmt.Errorf("api: metrics: %w", err)
+		}
 	}
 	if err := register(cfg.Registry, &a.bodies.bytes); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"whorl/api/gen"
+	"whorl/internal/keys"
 )
 
 // document reads the contract, once: it is the same for all and never changed.
@@ -45,10 +47,11 @@ func flatten(s *openapi3.Schema) {
 
 // rule is who may call an operation, as the contract says.
 type rule struct {
-	listener string // public, admin or both
-	token    bool   // where a listener has one it is asked for
-	guests   bool   // pages of the visitor's machine and of configured sites may call it
-	option   string // that an operator has to turn on; "" for none
+	listener string     // public, admin or both
+	token    bool       // where a listener has one it is asked for
+	scope    keys.Scope // that a key needs
+	guests   bool       // pages of the visitor's machine and of configured sites may call it
+	option   string     // that an operator has to turn on; "" for none
 }
 
 // rules are what the contract says of routes beside their schemas.
@@ -70,7 +73,7 @@ func (rs *rules) turnOff(option string) {
 }
 
 // of is the rule of a matched route, and its pattern in the contract. What the contract lacks
-// needs a token.
+// needs a token, or a key that allows all.
 func (rs *rules) of(method, pattern string) (rule, string) {
 	if pattern == "/v1/models/*" {
 		pattern = "/v1/models/{id}"
@@ -80,7 +83,7 @@ func (rs *rules) of(method, pattern string) (rule, string) {
 	}
 	to, ok := rs.operations[method+" "+pattern]
 	if !ok {
-		to.token = true
+		to.token, to.scope = true, keys.Admin
 	}
 	return to, pattern
 }
@@ -127,11 +130,12 @@ func readRules(doc *openapi3.T) (*rules, error) {
 			pages, _ := x["x-pages"].(string)
 			form, _ := x["x-errors"].(string)
 			token, ok := x["x-token"].(bool)
+			scope, _ := x["x-scope"].(string)
 			option, _ := x["x-option"].(string)
-			if !ok || listener == "" || pages == "" || form == "" {
-				return nil, fmt.Errorf("%s %s: x-listener, x-token, x-pages or x-errors is missing or wrong", method, path)
+			if !ok || listener == "" || pages == "" || form == "" || !slices.Contains(keys.Scopes(), keys.Scope(scope)) {
+				return nil, fmt.Errorf("%s %s: x-listener, x-token, x-scope, x-pages or x-errors is missing or wrong", method, path)
 			}
-			out.operations[method+" "+path] = rule{listener: listener, token: token, guests: pages == "guests", option: option}
+			out.operations[method+" "+path] = rule{listener: listener, token: token, scope: keys.Scope(scope), guests: pages == "guests", option: option}
 			out.errors[path] = form
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ const (
 	CodeForbiddenHost   swarm.Code = "forbidden_host"
 	CodeForbiddenOrigin swarm.Code = "forbidden_origin"
 	CodeNoToken         swarm.Code = "invalid_api_key"
+	CodeScope           swarm.Code = "insufficient_scope"
+	CodeNoKeys          swarm.Code = "no_keys" // this node has no book of keys
+	CodeTaken           swarm.Code = "name_taken"
 	CodeNotAvoided      swarm.Code = "not_avoided"
 	CodeNoRoute         swarm.Code = "unknown_url"
 	CodeNotStored       swarm.Code = "not_found"
@@ -74,6 +78,9 @@ var Meanings = map[swarm.Code]Meaning{
 	CodeForbiddenHost:       {Status: 403, Kind: "permission_error"},
 	CodeForbiddenOrigin:     {Status: 403, Kind: "permission_error"},
 	CodeNoToken:             {Status: 401, Kind: "authentication_error"},
+	CodeScope:               {Status: 403, Kind: "permission_error"},
+	CodeNoKeys:              {Status: 409, Kind: "invalid_request_error"},
+	CodeTaken:               {Status: 409, Kind: "invalid_request_error"},
 	CodeNotAvoided:          {Status: 404, Kind: "invalid_request_error"},
 	CodeNoRoute:             {Status: 404, Kind: "invalid_request_error"},
 	CodeMethod:              {Status: 405, Kind: "invalid_request_error"},
@@ -117,6 +124,15 @@ func Refused(code swarm.Code, format string, a ...any) error {
 	return swarm.Errorf(code, swarm.Caller, format, a...)
 }
 
+// waitError is an error that goes away by itself after a time that is known.
+type waitError struct {
+	after time.Duration
+	err   *swarm.Error
+}
+
+func (e *waitError) Error() string { return e.err.Error() }
+func (e *waitError) Unwrap() error { return e.err }
+
 // Failure is an error as replies show it.
 type Failure struct {
 	Meaning
@@ -149,6 +165,10 @@ func Describe(err error) Failure {
 	if errors.As(err, &p) {
 		f.Param = p.param
 	}
+	var wait *waitError
+	if errors.As(err, &wait) {
+		f.Retry = wait.after
+	}
 	return f
 }
 
@@ -159,7 +179,7 @@ func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 func (f Failure) Headers(h http.Header) {
 	h.Set("X-Should-Retry", strconv.FormatBool(f.Retryable))
 	if f.Retryable || f.Status == 429 || f.Status == 503 {
-		h.Set("Retry-After", strconv.Itoa(max(1, int(f.Retry/time.Second))))
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(f.Retry.Seconds())))))
 	}
 	if f.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")

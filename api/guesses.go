@@ -79,7 +79,7 @@ func (g *guesses) wrong(user string, now time.Time) {
 
 // mayTry refuses a request that shows a token too soon after wrong ones.
 func (a *API) mayTry(r *http.Request) error {
-	if wait := a.guesses.wait(userOf(r), time.Now()); wait > 0 && tokenOf(r) != "" {
+	if wait := a.guesses.wait(addressOf(r), time.Now()); wait > 0 && tokenOf(r) != "" {
 		return swarm.Errorf(swarm.CodeTooMany, swarm.Again, "too many wrong tokens came from your address: try again in %.0f s", math.Ceil(wait.Seconds()))
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"whorl/api/gen"
+	"whorl/internal/keys"
 	"whorl/swarm"
 )
 
@@ -109,16 +110,13 @@ func (a *API) authorised(s *site, next http.Handler) http.Handler {
 			p.route = pattern
 		}
 		s.cors(w, r, to)
-		err := error(nil)
-		if to.token && s.Token != "" {
-			err = a.mayTry(r)
-		}
-		if err == nil {
-			err = s.authorise(r, to)
+		h, err := a.authorise(s, r, to)
+		if err == nil && h != nil {
+			err = a.enter(w, r, h, to)
 		}
 		if err != nil {
 			if swarm.CodeOf(err) == CodeNoToken && tokenOf(r) != "" {
-				a.guesses.wrong(userOf(r), time.Now())
+				a.guesses.wrong(addressOf(r), time.Now())
 			}
 			a.Fail(w, r, err)
 			return
@@ -143,8 +141,9 @@ func methodsOf(router chi.Router, path string) []string {
 
 // passport is what is known of a request.
 type passport struct {
-	id    string // in logs and replies
-	route string // the pattern it matched, for metrics
+	id    string       // in logs and replies
+	route string       // the pattern it matched, for metrics
+	key   *keys.Holder // that it showed; nil for none
 }
 
 type passportKey struct{}

@@ -10,8 +10,8 @@ import (
 )
 
 // users counts what the sockets of each user hold, so that one cannot lock out the others:
-// to the servers all of them are one peer, this node. A user is an address, or what one
-// machine can have of IPv6; all of this machine are one.
+// to the servers all of them are one peer, this node. A user is a key, or an address, or what
+// one machine can have of IPv6; all of this machine without keys are one.
 type users struct {
 	mu      sync.Mutex // guards all below
 	sockets map[string]int
@@ -30,7 +30,7 @@ func newUsers() *users { return &users{sockets: map[string]int{}, cache: map[cac
 // Sit gives whoever sent a request one more WebSocket, unless most are open; leave gives it
 // back. user names them for Hold.
 func (a *API) Sit(r *http.Request) (user string, leave func(), err error) {
-	user = userOf(r)
+	user = UserOf(r)
 	leave, err = a.users.sit(user, a.caps.Load().Sockets)
 	return user, leave, err
 }
@@ -42,11 +42,17 @@ func (a *API) Hold(user string, e Engine, tokens int) (give func(), err error) {
 	return a.users.take(cacheOf{user, uid}, tokens, a.share(uid))
 }
 
-// UserOf names who sent a request: an address, or what one machine can have of IPv6.
-func UserOf(r *http.Request) string { return userOf(r) }
+// UserOf names who sent a request: the key that it showed, or an address, or what one machine
+// can have of IPv6.
+func UserOf(r *http.Request) string {
+	if h := holderOf(r.Context()); h != nil {
+		return h.Key().ID
+	}
+	return addressOf(r)
+}
 
-// userOf names who sent a request.
-func userOf(r *http.Request) string {
+// addressOf names where a request came from.
+func addressOf(r *http.Request) string {
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return ""
@@ -59,7 +65,7 @@ func (u *users) sit(user string, most int) (leave func(), err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if n := u.sockets[user]; n >= most {
-		return nil, swarm.Errorf(swarm.CodeTooMany, swarm.Again, "%d WebSockets are open from your address, the most that one may have: close some", n)
+		return nil, swarm.Errorf(swarm.CodeTooMany, swarm.Again, "%d WebSockets are open from your address or with your key, the most that one may have: close some", n)
 	}
 	u.sockets[user]++
 	return func() {
@@ -79,7 +85,7 @@ func (u *users) take(of cacheOf, tokens, most int) (give func(), err error) {
 	defer u.mu.Unlock()
 	h := u.cache[of]
 	if h.sessions > 0 && most > 0 && h.tokens+tokens > most {
-		return nil, swarm.Errorf(swarm.CodeTooMany, swarm.Again, "the sessions on WebSockets from your address hold %d tokens of cache, and %d more would exceed %d, the share of one address: close some, or ask for fewer", h.tokens, tokens, most)
+		return nil, swarm.Errorf(swarm.CodeTooMany, swarm.Again, "the sessions on WebSockets from your address or with your key hold %d tokens of cache, and %d more would exceed %d, the share of one: close some, or ask for fewer", h.tokens, tokens, most)
 	}
 	u.cache[of] = cacheHeld{h.sessions + 1, h.tokens + tokens}
 	return func() {

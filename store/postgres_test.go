@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"whorl/internal/keys"
+	"whorl/internal/keys/keystest"
 	"whorl/internal/pgtest"
 	"whorl/swarm"
 )
@@ -24,6 +26,10 @@ func open(t *testing.T, url string, l Limits) *Postgres {
 func TestPostgres(t *testing.T) {
 	pg := pgtest.Start(t)
 	testSuite(t, func(t *testing.T, l Limits) Store { return open(t, pg.Database(t), l) })
+	t.Run("keys", func(t *testing.T) {
+		url := pg.Database(t)
+		keystest.Book(t, func() keys.Book { return open(t, url, DefaultLimits()).Keys() })
+	})
 	t.Run("gateways that start together share one schema", func(t *testing.T) { testStartTogether(t, pg.Database(t)) })
 	t.Run("the schema comes back if it is lost", func(t *testing.T) { testSchemaLost(t, pg.Database(t)) })
 	t.Run("gateways hear of each other's events", func(t *testing.T) { testWatch(t, pg.Database(t)) })
@@ -63,7 +69,7 @@ func testStartTogether(t *testing.T, url string) {
 func testSchemaLost(t *testing.T, url string) {
 	p := open(t, url, DefaultLimits())
 	mustWrite(t, p, fullSample())
-	if _, err := p.pool.Exec(t.Context(), `drop table event, server, observation, coverage, crawl, goose_db_version`); err != nil {
+	if _, err := p.pool.Exec(t.Context(), `drop table keys, event, server, observation, coverage, crawl, goose_db_version`); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Write(t.Context(), fullSample()); err == nil {

@@ -308,6 +308,30 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for KeyScope.
+const (
+	KeyScopeAdmin   KeyScope = "admin"
+	KeyScopeInfer   KeyScope = "infer"
+	KeyScopeOperate KeyScope = "operate"
+	KeyScopeRead    KeyScope = "read"
+)
+
+// Valid indicates whether the value is a known member of the KeyScope enum.
+func (e KeyScope) Valid() bool {
+	switch e {
+	case KeyScopeAdmin:
+		return true
+	case KeyScopeInfer:
+		return true
+	case KeyScopeOperate:
+		return true
+	case KeyScopeRead:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LegacyModelState.
 const (
 	LegacyModelStateBroken  LegacyModelState = "broken"
@@ -2993,6 +3017,64 @@ type Invitation struct {
 	Swarm  string `json:"swarm"`
 }
 
+// Key defines model for Key.
+type Key struct {
+	Answers           *int       `json:"answers,omitempty"`
+	Created           time.Time  `json:"created"`
+	Expires           *time.Time `json:"expires,omitempty"`
+	Id                string     `json:"id"`
+	Name              string     `json:"name"`
+	RequestsPerMinute *int       `json:"requests_per_minute,omitempty"`
+	Scopes            []KeyScope `json:"scopes"`
+	TokensPerMinute   *int       `json:"tokens_per_minute,omitempty"`
+	Usage             struct {
+		CompletionTokens int64 `json:"completion_tokens"`
+		PromptTokens     int64 `json:"prompt_tokens"`
+		Requests         int64 `json:"requests"`
+
+		// Running Answers that are being made.
+		Running int `json:"running"`
+	} `json:"usage"`
+
+	// Used Last, as far as the book knows: notes are a minute apart.
+	Used *time.Time `json:"used,omitempty"`
+}
+
+// KeyLimit 0, the default, is no limit. Tokens are those of prompts and answers together; answers are those that are made at a time.
+type KeyLimit = int
+
+// KeyList defines model for KeyList.
+type KeyList struct {
+	Items []Key `json:"items"`
+
+	// NextCursor Where the next page begins; absent on the last one.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// KeyRequest defines model for KeyRequest.
+type KeyRequest struct {
+	// Answers 0, the default, is no limit. Tokens are those of prompts and answers together; answers are those that are made at a time.
+	Answers *KeyLimit `json:"answers,omitempty"`
+
+	// Expires Default: never.
+	Expires *time.Time `json:"expires,omitempty"`
+
+	// Name No two keys have one name.
+	Name string `json:"name"`
+
+	// RequestsPerMinute 0, the default, is no limit. Tokens are those of prompts and answers together; answers are those that are made at a time.
+	RequestsPerMinute *KeyLimit `json:"requests_per_minute,omitempty"`
+
+	// Scopes Default: infer.
+	Scopes []KeyScope `json:"scopes,omitempty"`
+
+	// TokensPerMinute 0, the default, is no limit. Tokens are those of prompts and answers together; answers are those that are made at a time.
+	TokensPerMinute *KeyLimit `json:"tokens_per_minute,omitempty"`
+}
+
+// KeyScope defines model for KeyScope.
+type KeyScope string
+
 // LegacyModel defines model for LegacyModel.
 type LegacyModel struct {
 	DhtPrefix  string           `json:"dht_prefix"`
@@ -3528,6 +3610,15 @@ type NamedSchema struct {
 
 	// Strict Ignored: it is always kept.
 	Strict *bool `json:"strict,omitempty"`
+}
+
+// NewKey defines model for NewKey.
+type NewKey struct {
+	Id   string `json:"id"`
+	Name string `json:"name"`
+
+	// Secret What the caller shows. It is kept nowhere.
+	Secret string `json:"secret"`
 }
 
 // NodeStatus defines model for NodeStatus.
@@ -5281,6 +5372,15 @@ type GenerateParams struct {
 	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
+// ListKeysParams defines parameters for ListKeys.
+type ListKeysParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListLogsParams defines parameters for ListLogs.
 type ListLogsParams struct {
 	// Since The id of the last line that is known already; all that are kept by default.
@@ -5532,6 +5632,9 @@ type GenerateJSONRequestBody = GenerateRequest
 // GenerateFormdataRequestBody defines body for Generate for application/x-www-form-urlencoded ContentType.
 type GenerateFormdataRequestBody = GenerateRequest
 
+// CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
+type CreateKeyJSONRequestBody = KeyRequest
+
 // SetLogLevelJSONRequestBody defines body for SetLogLevel for application/json ContentType.
 type SetLogLevelJSONRequestBody = LogLevelBody
 
@@ -5686,6 +5789,15 @@ type ServerInterface interface {
 	// GetReachable Whether this node reaches a server of the swarm, in the form of health.petals.dev
 	// (GET /api/v1/is_reachable/{peer_id})
 	GetReachable(w http.ResponseWriter, r *http.Request, peerId string)
+	// ListKeys Keys of this node's callers, and what they used
+	// (GET /api/v1/keys)
+	ListKeys(w http.ResponseWriter, r *http.Request, params ListKeysParams)
+	// CreateKey Make a key
+	// (POST /api/v1/keys)
+	CreateKey(w http.ResponseWriter, r *http.Request)
+	// DeleteKey Remove a key
+	// (DELETE /api/v1/keys/{key})
+	DeleteKey(w http.ResponseWriter, r *http.Request, key string)
 	// ListLogs The log of this node
 	// (GET /api/v1/logs)
 	ListLogs(w http.ResponseWriter, r *http.Request, params ListLogsParams)
@@ -5932,6 +6044,24 @@ func (_ Unimplemented) CreateInvitation(w http.ResponseWriter, r *http.Request) 
 // GetReachable Whether this node reaches a server of the swarm, in the form of health.petals.dev
 // (GET /api/v1/is_reachable/{peer_id})
 func (_ Unimplemented) GetReachable(w http.ResponseWriter, r *http.Request, peerId string) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListKeys Keys of this node's callers, and what they used
+// (GET /api/v1/keys)
+func (_ Unimplemented) ListKeys(w http.ResponseWriter, r *http.Request, params ListKeysParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// CreateKey Make a key
+// (POST /api/v1/keys)
+func (_ Unimplemented) CreateKey(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// DeleteKey Remove a key
+// (DELETE /api/v1/keys/{key})
+func (_ Unimplemented) DeleteKey(w http.ResponseWriter, r *http.Request, key string) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -6705,6 +6835,92 @@ func (siw *ServerInterfaceWrapper) GetReachable(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetReachable(w, r, peerId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListKeys(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListKeysParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListKeys(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateKey operation middleware
+func (siw *ServerInterfaceWrapper) CreateKey(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateKey(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteKey operation middleware
+func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "key" -------------
+	var key string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "key", chi.URLParam(r, "key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteKey(w, r, key)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8893,6 +9109,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/invitations", wrapper.CreateInvitation)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/keys", wrapper.ListKeys)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/keys", wrapper.CreateKey)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/api/v1/keys/{key}", wrapper.DeleteKey)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/livez", wrapper.GetLivez)

@@ -80,7 +80,9 @@ func (a Dialect) vectors(ctx context.Context, e api.Engine, param string, prompt
 	group.SetLimit(a.Limits.Choices)
 	for i, p := range prompts {
 		group.Go(func() (err error) {
-			out[i], err = e.Mean(ctx, p)
+			if out[i], err = e.Mean(ctx, p); err == nil {
+				api.Spend(ctx, len(p), 0)
+			}
 			return err
 		})
 	}

@@ -137,7 +137,12 @@ func (t *talk) generate(ctx context.Context, f *fields) *closing {
 	defer cancel()
 	t.turnRuns(cancel)
 	out := frames{turn: &st, send: func(v any) { t.send(ctx, v) }}
-	res, err := t.api.Continue(turnCtx, t.engine, t.session, st.req, out.delta)
+	leave, err := t.api.BeginTurn(turnCtx)
+	var res client.Result
+	if err == nil {
+		res, err = t.api.Continue(turnCtx, t.engine, t.session, st.req, out.delta)
+		leave()
+	}
 	t.turnRuns(nil)
 
 	if swarm.CodeOf(err) == swarm.CodeCancelled && turnCtx.Err() == context.Canceled && ctx.Err() == nil { // by a cancel frame, before the first token

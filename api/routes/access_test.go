@@ -18,15 +18,16 @@ import (
 func TestCheckListen(t *testing.T) {
 	for _, c := range []struct {
 		addr, token string
-		ok          bool
+		keys, ok    bool
 	}{
-		{"127.0.0.1:8300", "", true}, {"localhost:0", "", true}, {"[::1]:8300", "", true}, {"127.8.8.8:1", "", true},
-		{":8300", "", false}, {"0.0.0.0:8300", "", false}, {"[::]:8300", "", false}, {"192.168.1.5:8300", "", false}, {"example.org:80", "", false},
-		{"0.0.0.0:8300", "sixteen letters.", true}, {":8300", "sixteen letters.", true},
-		{"0.0.0.0:8300", "fifteen letters", false}, {"127.0.0.1:8300", "x", false},
-		{"8300", "secret", false}, {"", "", false},
+		{"127.0.0.1:8300", "", false, true}, {"localhost:0", "", false, true}, {"[::1]:8300", "", false, true}, {"127.8.8.8:1", "", false, true},
+		{":8300", "", false, false}, {"0.0.0.0:8300", "", false, false}, {"[::]:8300", "", false, false}, {"192.168.1.5:8300", "", false, false}, {"example.org:80", "", false, false},
+		{"0.0.0.0:8300", "sixteen letters.", false, true}, {":8300", "sixteen letters.", false, true},
+		{"0.0.0.0:8300", "fifteen letters", false, false}, {"127.0.0.1:8300", "x", false, false},
+		{":8300", "", true, true}, {":8300", "x", true, false},
+		{"8300", "secret", false, false}, {"", "", false, false},
 	} {
-		if err := api.CheckListen(c.addr, c.token); (err == nil) != c.ok {
+		if err := api.CheckListen(c.addr, c.token, c.keys); (err == nil) != c.ok {
 			t.Errorf("CheckListen(%q, %q) = %v", c.addr, c.token, err)
 		}
 	}

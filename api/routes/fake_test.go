@@ -433,6 +433,7 @@ func newBench(t testing.TB, change func(*api.Config)) *bench {
 		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Tasks: b.node, Operations: operations.New(t.Context(), nil), Directory: b.node, Peering: b.node, Routes: b.node, Settings: b.settings, History: fakeHistory{}, Events: b.events, Logs: b.events,
 		Registry: prometheus.NewRegistry(), Ollama: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
+	b.cfg.Keys = newRing(t)
 	if change != nil {
 		change(&b.cfg)
 	}
