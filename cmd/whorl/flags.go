@@ -204,6 +204,7 @@ type httpFlags struct {
 	http, admin           string
 	httpToken, adminToken string
 	tokenFile             string // of httpToken
+	keys                  string // where the keys of callers are
 	hosts, origins        []string
 	databaseURL           string
 	userSockets           int
@@ -225,9 +226,10 @@ const off = "off"
 func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	fs.StringVar(&f.http, "http", http, "`ADDR` of the public API and dashboard, or off; port 0 takes a free one")
 	fs.StringVar(&f.admin, "admin", admin, "`ADDR` of the control plane, or off; where it is not given and its port is in use, or --http has port 0, a free one")
-	fs.StringVar(&f.httpToken, "http-token", "", "token that --http asks for; required beyond loopback (better as WHORL_HTTP_TOKEN: others can read command lines)")
+	fs.StringVar(&f.httpToken, "http-token", "", "token that --http asks for; required beyond loopback, unless there are --keys (better as WHORL_HTTP_TOKEN: others can read command lines)")
 	fs.StringVar(&f.tokenFile, "http-token-file", "", "`FILE` with that token; made, with a new one, if missing")
-	fs.StringVar(&f.adminToken, "admin-token", "", "token that --admin asks for; required beyond loopback")
+	fs.StringVar(&f.adminToken, "admin-token", "", "token that --admin asks for; required beyond loopback, unless there are --keys")
+	fs.StringVar(&f.keys, "keys", "", keysHelp)
 	fs.StringSliceVar(&f.hosts, "http-host", nil, "further host `NAME`s of this node, such as that of a proxy")
 	fs.StringSliceVar(&f.origins, "http-origin", nil, "`ORIGIN`s of sites whose pages may generate here, such as https://chat.example.org")
 	def := api.DefaultLimits()
@@ -287,7 +289,7 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 		if l.addr == off {
 			continue
 		}
-		if err := api.CheckListen(l.addr, l.token); err != nil {
+		if err := api.CheckListen(l.addr, l.token, f.keys != ""); err != nil {
 			return usagef("--%s: %w (--%s-token)", l.flag, err, l.flag)
 		}
 	}

@@ -125,11 +125,15 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 	if err != nil {
 		return err
 	}
+	ring, err := n.keyRing(ctx, hf)
+	if err != nil {
+		return err
+	}
 	a, err := routes.New(api.Config{
 		Engines: n.served, Adapters: n.offers.list, Node: n, Control: n, Tasks: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
-		Public: api.Listener{Token: hf.httpToken, Hosts: hf.hosts, Origins: hf.origins},
+		Keys: ring, Public: api.Listener{Token: hf.httpToken, Keys: ring != nil, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama, Verify: hf.verify, ToolFormat: hf.toolFormat,
-		Admin:  api.Listener{Token: hf.adminToken, Hosts: hf.hosts},
+		Admin:  api.Listener{Token: hf.adminToken, Keys: ring != nil && closedTo(hf.admin), Hosts: hf.hosts},
 		Limits: api.Limits{Caps: api.Caps{Sockets: hf.userSockets, UserCache: hf.userCache, Answers: hf.answers}},
 	})
 	if err != nil {

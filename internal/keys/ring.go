@@ -115,17 +115,20 @@ func (r *Ring) Note(ctx context.Context) error {
 }
 
 // Keep refreshes the ring and notes what was used, until ctx ends; failed hears of each failure
-// that is not the one before, and of nil when all is well again.
-func (r *Ring) Keep(ctx context.Context, refresh, note time.Duration, failed func(error)) {
+// that is not the one before, which was at first, and of nil when all is well again.
+func (r *Ring) Keep(ctx context.Context, refresh, note time.Duration, was error, failed func(error)) {
 	looks, notes := time.NewTicker(refresh), time.NewTicker(note)
 	defer looks.Stop()
 	defer notes.Stop()
-	last := ""
-	tell := func(err error) {
-		text := ""
-		if err != nil {
-			text = err.Error()
+	textOf := func(err error) string {
+		if err == nil {
+			return ""
 		}
+		return err.Error()
+	}
+	last := textOf(was)
+	tell := func(err error) {
+		text := textOf(err)
 		if text != last && ctx.Err() == nil {
 			failed(err)
 		}

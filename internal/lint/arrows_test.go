@@ -66,23 +66,25 @@ var arrows = []arrow{
 	{"server", []string{"content", "internal/backoff", "internal/sysmem", "server/sched", "server/admission", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/health", "swarm/proof", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
 		"a swarm server sees no network library and no client"},
 
-	{"store", []string{"swarm", "swarm/health", "migrations"}, "history of what the swarm said"},
+	{"store", []string{"internal/keys", "swarm", "swarm/health", "migrations"}, "history of what the swarm said, and a book of keys"},
 	{"bench", []string{"model", "model/nn", "tensor", "tensor/quant"}, "drives a model's blocks on any device beside a ceiling that it is handed"},
 	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "swarm/health", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
 	{"web", []string{"web/view", "store", "swarm", "swarm/health"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
 	{"api/calls", []string{"client/grammar"}, "how models call tools, in what they write: texts alone"},
-	{"api", []string{"api/calls", "api/gen", "client", "client/grammar", "client/sample", "internal/journal", "internal/operations", "swarm", "swarm/budget", "swarm/health", "swarm/route", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
+	{"api", []string{"api/calls", "api/gen", "client", "client/grammar", "client/sample", "internal/journal", "internal/keys", "internal/operations", "swarm", "swarm/budget", "swarm/health", "swarm/route", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
 	{"api/openai", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect: its JSON to and from api.Ask and its events"},
 	{"api/responses", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect: it keeps what it said"},
 	{"api/anthropic", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect"},
 	{"api/ollama", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect"},
 	{"api/petals", []string{"api", "api/gen", "client", "client/sample", "swarm", "swarm/health"}, "a dialect"},
-	{"api/control", []string{"api", "api/gen", "internal/journal", "internal/operations", "swarm", "swarm/health", "swarm/route", "swarm/trust"}, "a dialect"},
-	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/ollama", "api/petals", "api/responses", "api/control"}, "joins the dialects; the only one that knows them all"},
+	{"api/control", []string{"api", "api/gen", "internal/journal", "internal/keys", "internal/operations", "swarm", "swarm/health", "swarm/route", "swarm/trust"}, "a dialect"},
+	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/ollama", "api/petals", "api/responses", "api/control", "internal/keys"}, "joins the dialects; the only one that knows them all"},
 
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again"},
 	{"internal/journal", nil, "the last lines of something, for whoever tells of it"},
+	{"internal/keys", []string{"internal/atomicfile", "internal/sharedfile"}, "who callers are: listeners and books of them"},
+	{"internal/keys/keystest", []string{"internal/keys"}, "one suite for all books"},
 	{"internal/operations", nil, "what takes a while and is watched, for whoever does or shows it"},
 	{"internal/courtesy", nil, "gives way to other programs, for whoever computes"},
 	{"internal/service", nil, "texts that have systems start programs: pure"},
@@ -137,7 +139,7 @@ func below(folders map[string][]*file, from string) map[string]bool {
 }
 
 // testOnly are packages that tests of any package may use.
-var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/fakehub", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
+var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/keys/keystest", "internal/fakehub", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
 
 func TestArrows(t *testing.T) {
 	folders := packages(t)

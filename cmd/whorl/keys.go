@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"whorl/api"
+	"whorl/internal/keys"
+	"whorl/store"
+)
+
+// inDatabase is --keys for those in --database-url.
+const inDatabase = "database"
+
+const (
+	keysHelp = "`FILE` of the keys that callers of --http must show (whorl keys), or \"database\" for those in --database-url; beyond loopback --admin takes them too"
+	// keyLooks is how often the book of keys is looked at, and keyNotes how often the last use is noted in it.
+	keyLooks, keyNotes = 3 * time.Second, time.Minute
+	// keyTime bounds a look.
+	keyTime = 10 * time.Second
+)
+
+// closedTo tells whether a listener must ask for keys: it is not of this machine alone.
+func closedTo(addr string) bool { return addr != off && api.CheckListen(addr, "", false) != nil }
+
+// openBook opens the book of keys; done ends its use.
+func openBook(where, databaseURL string) (book keys.Book, done func(), err error) {
+	if where != inDatabase {
+		f, err := keys.OpenFile(where)
+		if err != nil {
+			return nil, nil, usagef("--keys: %w", err)
+		}
+		return f, func() {}, nil
+	}
+	if databaseURL == "" {
+		return nil, nil, usagef("--keys database: give --database-url too")
+	}
+	p, err := store.OpenPostgres(databaseURL, store.DefaultLimits())
+	if err != nil {
+		return nil, nil, usagef("--database-url: %w: want postgres://USER:PASSWORD@HOST:PORT/NAME", err)
+	}
+	return p.Keys(), p.Close, nil
+}
+
+// keyRing is what the node's listeners hold callers' keys against; nil for none. It follows the
+// book until ctx ends.
+func (n *node) keyRing(ctx context.Context, hf *httpFlags) (*keys.Ring, error) {
+	if hf.keys == "" {
+		return nil, nil
+	}
+	book, done, err := openBook(hf.keys, hf.databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	ring := keys.NewRing(book)
+	look, cancel := context.WithTimeout(ctx, keyTime)
+	defer cancel()
+	known := false // a node that knew its keys once goes on with them
+	failed := func(err error) {
+		if known = known || err == nil; err == nil || !known {
+			n.check("keys", err)
+		}
+		if err != nil {
+			slog.Error("the book of keys cannot be used: keys that are known stay good", "reason", err)
+		} else {
+			slog.Info("the book of keys can be used again")
+		}
+	}
+	if err = ring.Refresh(look); err != nil {
+		failed(err) // a database may come later
+	} else if known = true; len(ring.Holders()) == 0 {
+		slog.Warn("there are no keys yet, so nobody can generate here: make one with whorl keys add NAME", "admin", n.admin.url())
+	}
+	n.background.Go(func() {
+		defer done()
+		ring.Keep(ctx, keyLooks, keyNotes, err, failed)
+	})
+	return ring, nil
+}
+
+// bookFlags say where a command finds the book of keys: at a node of this machine, or itself.
+type bookFlags struct {
+	adminFlags
+	keys, databaseURL string
+}
+
+func (f *bookFlags) add(fs *pflag.FlagSet) {
+	f.adminFlags.add(fs)
+	fs.StringVar(&f.keys, "keys", "", "`FILE` of keys to work on, or \"database\", without asking a node")
+	fs.StringVar(&f.databaseURL, "database-url", "", "Postgres `URL`, for --keys database")
+}
+
+// with opens the book for a command.
+func (f *bookFlags) with(ctx context.Context, do func(ctx context.Context, b keys.Book) error) error {
+	b, done, err := openBook(f.keys, f.databaseURL)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, keyTime)
+	defer cancel()
+	return do(ctx, b)
+}
+
+// newKeys is `whorl keys`.
+func newKeys(w *world) *cobra.Command {
+	f := new(bookFlags)
+	list := func(cmd *cobra.Command, _ []string) error {
+		if f.keys == "" {
+			return f.print(cmd.Context(), w, http.MethodGet, v1+"/keys", nil, "")
+		}
+		return f.with(cmd.Context(), func(ctx context.Context, b keys.Book) error {
+			all, err := b.List(ctx)
+			if err != nil {
+				return err
+			}
+			return printKeys(w, all, f.json)
+		})
+	}
+	cmd := &cobra.Command{
+		Use: "keys", Short: "List the keys of those who may use a gateway, and make and remove them",
+		Long: `A key says who a caller is, what they may do, how much, and until when. A node with --keys
+takes keys wherever it takes a token. Of a key's secret only a hash is kept. These commands ask a
+running node, or with --keys work on the book itself.`,
+		Args: noArgs, RunE: list,
+	}
+	remove := &cobra.Command{
+		Use: "rm KEY", Short: "Remove a key, by its name or id: what it began goes on", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.keys == "" {
+				return f.print(cmd.Context(), w, http.MethodDelete, v1+"/keys/"+url.PathEscape(args[0]), nil, "removed")
+			}
+			return f.with(cmd.Context(), func(ctx context.Context, b keys.Book) error {
+				ok, err := b.Remove(ctx, args[0])
+				if err == nil && !ok {
+					err = fmt.Errorf("there is no key %q: whorl keys list shows those that are there", args[0])
+				}
+				if err == nil {
+					_, err = fmt.Fprintln(w.out, "removed")
+				}
+				return err
+			})
+		},
+		ValidArgsFunction: f.complete(v1+"/keys", "name"),
+	}
+	cmd.AddCommand(newKey(w, f), remove, &cobra.Command{Use: "list", Short: "List the keys, without their secrets", Args: noArgs, RunE: list})
+	f.add(cmd.PersistentFlags())
+	return cmd
+}
+
+// newKey is `whorl keys add`.
+func newKey(w *world, f *bookFlags) *cobra.Command {
+	var scopes []string
+	var limits keys.Limits
+	var until string
+	cmd := &cobra.Command{
+		Use: "add NAME", Short: "Make a key and print its secret, which is shown this once", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			expires, err := untilWhen(until, time.Now())
+			if err != nil {
+				return err
+			}
+			all := make([]keys.Scope, len(scopes))
+			for i, s := range scopes {
+				all[i] = keys.Scope(s)
+			}
+			k, secret, err := keys.New(args[0], all, limits, time.Now(), expires)
+			if err != nil {
+				return usage(err)
+			}
+			made := struct {
+				ID     string `json:"id"`
+				Name   string `json:"name"`
+				Secret string `json:"secret"`
+			}{k.ID, k.Name, secret}
+			if f.keys == "" {
+				ask := map[string]any{"name": k.Name, "scopes": k.Scopes, "requests_per_minute": limits.Requests, "tokens_per_minute": limits.Tokens, "answers": limits.Answers}
+				if !expires.IsZero() {
+					ask["expires"] = k.Expires
+				}
+				err = f.into(cmd.Context(), http.MethodPost, v1+"/keys", ask, &made)
+			} else {
+				err = f.with(cmd.Context(), func(ctx context.Context, b keys.Book) error { return b.Add(ctx, k) })
+				if errors.Is(err, keys.ErrTaken) {
+					err = fmt.Errorf("%q: %w", k.Name, err)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(w.out, made)
+			}
+			_, err = fmt.Fprintln(w.out, made.Secret)
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&scopes, "scope", []string{string(keys.Infer)}, "what the key allows: read, infer, operate (and read), admin (all)")
+	fs.StringVar(&until, "expires", "", "when it ends: a `TIME` such as 2027-01-31T12:00:00Z, or from now, such as 90d or 12h; default: never")
+	fs.IntVar(&limits.Requests, "requests", 0, "most requests a minute; 0: no limit")
+	fs.IntVar(&limits.Tokens, "tokens", 0, "most tokens a minute, of prompts and answers; 0: no limit")
+	fs.IntVar(&limits.Answers, "answers", 0, "most answers at a time; 0: no limit")
+	cmd.RegisterFlagCompletionFunc("scope", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return []cobra.Completion{"read", "infer", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+// untilWhen reads a time, or how long from now.
+func untilWhen(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	var days int
+	if n, err := fmt.Sscanf(text, "%dd", &days); err == nil && n == 1 && text == fmt.Sprintf("%dd", days) && days > 0 && days <= 100*365 {
+		return now.AddDate(0, 0, days), nil
+	}
+	if long, err := time.ParseDuration(text); err == nil && long > 0 {
+		return now.Add(long), nil
+	}
+	return time.Time{}, usagef("--expires %q: want a time such as 2027-01-31T12:00:00Z, or how long from now, such as 90d or 12h", text)
+}
+
+// printKeys lists keys, in JSON in the form in which a node does.
+func printKeys(w *world, all []keys.Key, asJSON bool) error {
+	type item struct {
+		keys.Key
+		Hash string `json:"sha256,omitempty"` // left out
+	}
+	if asJSON {
+		items := make([]item, len(all))
+		for i, k := range all {
+			items[i] = item{Key: k}
+		}
+		return printJSON(w.out, map[string]any{"items": items})
+	}
+	tw := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tID\tSCOPES\tEXPIRES\tUSED")
+	moment := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return t.Format(time.RFC3339)
+	}
+	for _, k := range all {
+		scopes := make([]string, len(k.Scopes))
+		for i, s := range k.Scopes {
+			scopes[i] = string(s)
+		}
+		slices.Sort(scopes)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", k.Name, k.ID, strings.Join(scopes, ","), moment(k.Expires), moment(k.Used))
+	}
+	return tw.Flush()
+}
