@@ -118,7 +118,7 @@ func newKeys(w *world) *cobra.Command {
 	f := new(bookFlags)
 	list := func(cmd *cobra.Command, _ []string) error {
 		if f.keys == "" {
-			return f.print(cmd.Context(), w, http.MethodGet, v1+"/keys", nil, "")
+			return f.print(cmd.Context(), w, errand{method: http.MethodGet, path: v1 + "/keys"})
 		}
 		return f.with(cmd.Context(), func(ctx context.Context, b keys.Book) error {
 			all, err := b.List(ctx)
@@ -139,7 +139,7 @@ running node, or with --keys work on the book itself.`,
 		Use: "rm KEY", Short: "Remove a key, by its name or id: what it began goes on", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.keys == "" {
-				return f.print(cmd.Context(), w, http.MethodDelete, v1+"/keys/"+url.PathEscape(args[0]), nil, "removed")
+				return f.print(cmd.Context(), w, errand{method: http.MethodDelete, path: v1 + "/keys/" + url.PathEscape(args[0]), done: "removed"})
 			}
 			return f.with(cmd.Context(), func(ctx context.Context, b keys.Book) error {
 				ok, err := b.Remove(ctx, args[0])
