@@ -64,7 +64,7 @@ func TestKeysAndScopes(t *testing.T) {
 		{"nobody", infers, false, 401}, {"stranger", infers, false, 401}, {"operator", infers, false, 200}, {"root", infers, false, 401},
 		{"infer", infers, false, 200}, {"read", infers, false, 403}, {"operate", infers, false, 403}, {"admin", infers, false, 200},
 		{"infer", looks, false, 403}, {"read", looks, false, 200}, {"operate", looks, true, 200}, {"operator", looks, true, 401}, {"root", looks, true, 200},
-		{"infer", drains, true, 403}, {"read", drains, true, 403}, {"operate", drains, true, 200}, {"admin", drains, true, 200}, {"nobody", drains, true, 401},
+		{"infer", drains, true, 403}, {"read", drains, true, 403}, {"operate", drains, true, 202}, {"admin", drains, true, 202}, {"nobody", drains, true, 401},
 		{"operate", settings, true, 403}, {"admin", settings, true, 200}, {"admin", settings, false, 404},
 		{"nobody", "GET /livez", false, 200}, {"stranger", "GET /api/v1/swarm/models", false, 200},
 	} {
