@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
@@ -110,6 +111,9 @@ const handshakes = 3
 // greet runs a handshake, as often as that, with whoever listens at an address. open tells
 // that somebody does, late that the last attempt failed for want of time.
 func (h *Host) greet(ctx context.Context, a ma.Multiaddr, handshake func(context.Context) error) (open, late bool, err error) {
+	if !isRelayed(a) {
+		h.spoken.note("", ipOf(a), true, time.Now())
+	}
 	tries := 1
 	if late, err = h.inTime(ctx, func(ctx context.Context) (err error) { open, err = h.tcpOpen(ctx, a); return err }); err != nil {
 		return false, late, err

@@ -260,7 +260,12 @@ type gater struct {
 
 func (g gater) InterceptPeerDial(peer.ID) bool { return true }
 func (g gater) InterceptAddrDial(p peer.ID, a ma.Multiaddr) bool {
-	return !g.h.deadRelay(a, time.Now()) && g.allow(p, a, time.Now())
+	now := time.Now()
+	ok := !g.h.deadRelay(a, now) && g.allow(p, a, now)
+	if ok && !isRelayed(a) {
+		g.h.spoken.note(p, ipOf(a), true, now)
+	}
+	return ok
 }
 func (g gater) InterceptAccept(lnet.ConnMultiaddrs) bool                           { return true }
 func (g gater) InterceptSecured(lnet.Direction, peer.ID, lnet.ConnMultiaddrs) bool { return true }
@@ -272,6 +277,7 @@ func (h *Host) contacts() lnet.Notifiee {
 		var at netip.Addr // through a relay a peer proves who it is, and not where
 		if !isRelayed(c.RemoteMultiaddr()) {
 			at = ipOf(c.RemoteMultiaddr())
+			h.spoken.note(c.RemotePeer(), at, c.Stat().Direction == lnet.DirOutbound, time.Now())
 		}
 		h.gate.prove(c.RemotePeer(), at, time.Now())
 	}

@@ -34,6 +34,7 @@ type Host struct {
 	id       *identity
 	door     *door // who may come in
 	gate     *gate // whom to dial
+	spoken   *spoken
 	log      *slog.Logger
 	instance [16]byte       // tells this process from another with the same identity
 	wg       sync.WaitGroup // streams being answered, dials in the background
@@ -51,13 +52,15 @@ type Host struct {
 	flights     singleflight.Group // dials and pings that several wait for
 	dialTimeout time.Duration
 
-	relayTurn sync.Mutex // held while the relay starts or ends
+	relayTurn   sync.Mutex // held while the relay starts or ends
+	outsideTurn sync.Mutex // held while outside is made
 
 	mu       sync.Mutex // guards all below
 	closed   bool
 	members  map[peer.ID]time.Time // of the swarm: when it was last said
 	reach    swarm.Reach           // as last found out
-	seen     []string              // addresses at which strangers reach this node, beside its own
+	seen     []string              // addresses at which others reach this node, beside its own
+	shown    map[string]bool       // addresses that could be dialled when others last looked
 	reserved map[peer.ID]reservation
 	ended    map[peer.ID]time.Time // relays through which a connection went: when one last ended
 	refused  map[peer.ID]time.Time // relays that did not want this node
@@ -87,7 +90,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), log: cfg.Log, dialTimeout: dialTimeout,
+		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), spoken: newSpoken(), log: cfg.Log, dialTimeout: dialTimeout,
 		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
 		moving: map[moveID]*moving{}, handlers: map[protocol.ID]func(swarm.PeerID, wire.Stream){}, members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, ended: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 	}
@@ -133,7 +136,9 @@ func New(cfg Config) (*Host, error) {
 			s.Reset()
 		}
 	})
-	h.h.Network().Notify(&lnet.NotifyBundle{ConnectedF: func(_ lnet.Network, c lnet.Conn) { h.moveUp(c) }})
+	h.h.Network().Notify(&lnet.NotifyBundle{ConnectedF: func(_ lnet.Network, c lnet.Conn) {
+		h.background(func() { h.moveUp(c) }) // what waits there makes the connection wait
+	}})
 	h.log.Debug("network limits", "connections", h.door.conns.Total(), "streams", h.door.streams.Total())
 	return h, nil
 }
@@ -210,21 +215,33 @@ func (h *Host) Connected() int { return len(h.h.Network().Peers()) }
 // stranger is a network of another identity that listens nowhere: what it dials sees a caller
 // that it has never spoken to, at a port that it does not know. nil if there can be none.
 func (h *Host) stranger() lnet.Network {
+	h.outsideTurn.Lock()
+	defer h.outsideTurn.Unlock()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.outside == nil && !h.closed {
-		out, err := libp2p.New(append(transports(h.psk), libp2p.NoListenAddrs, libp2p.ResourceManager(h.door), libp2p.ConnectionGater(gater{h.gate, h}),
-			libp2p.DisableRelay(), libp2p.DisableMetrics(), libp2p.Ping(false), libp2p.DisableIdentifyAddressDiscovery(), libp2p.WithDialTimeout(dialTime))...)
-		if err != nil {
-			h.log.Warn("this node cannot look whether others are reachable", "reason", err)
-			return nil
-		}
-		h.outside = out
+	out, closed := h.outside, h.closed
+	h.mu.Unlock()
+	if out != nil {
+		return out.Network()
 	}
-	if h.outside == nil {
+	if closed {
 		return nil
 	}
-	return h.outside.Network()
+	out, err := libp2p.New(append(transports(h.psk), libp2p.NoListenAddrs, libp2p.ResourceManager(h.door), libp2p.ConnectionGater(gater{h.gate, h}),
+		libp2p.DisableRelay(), libp2p.DisableMetrics(), libp2p.Ping(false), libp2p.DisableIdentifyAddressDiscovery(), libp2p.WithDialTimeout(dialTime))...)
+	if err != nil {
+		h.log.Warn("this node cannot look whether others are reachable", "reason", err)
+		return nil
+	}
+	h.mu.Lock()
+	if closed = h.closed; !closed {
+		h.outside = out
+	}
+	h.mu.Unlock()
+	if closed { // nobody else would
+		out.Close()
+		return nil
+	}
+	return out.Network()
 }
 
 // forgive lets a peer be dialled at once. libp2p refuses dials for a while after one

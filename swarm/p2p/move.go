@@ -258,17 +258,20 @@ func (m *moving) fail(err error, tell bool) {
 // freeze leaves the carrier, so that what has come is final, and says how much that is.
 func (m *moving) freeze() (got uint64, turn int, ok bool) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.done {
+		m.mu.Unlock()
 		return 0, 0, false
 	}
-	if m.carried != nil {
-		m.carried.Reset()
-		m.carried = nil
-	}
-	m.turn++
+	at := m.carried
+	m.carried = nil
+	m.turn++ // nothing is taken from it any more
+	got, turn = m.got, m.turn
 	m.wake.Broadcast()
-	return m.got, m.turn, true
+	m.mu.Unlock()
+	if at != nil { // without the lock: it may have to wait for a connection that is jammed
+		at.Reset()
+	}
+	return got, turn, true
 }
 
 // attach goes on over a carrier, whose far end has so many bytes of ours. turn is that of

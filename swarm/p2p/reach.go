@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	lnet "github.com/libp2p/go-libp2p/core/network"
@@ -25,7 +26,8 @@ import (
 
 // protoReach asks a member of the swarm whether a node can be reached. Whoever is asked has
 // others try, to which the node has never spoken: a NAT lets in whom its host has spoken to,
-// and so proves nothing. Where it knows nobody else it tries itself, from another port.
+// and so proves nothing. Where it knows nobody else it tries itself, from another port. The
+// answer names who tried, since only the node knows whom it has spoken to.
 const protoReach = "/whorl/reach/1"
 
 const (
@@ -33,9 +35,12 @@ const (
 	// question on.
 	reachAsked  = 4
 	reachPassed = 2
-	// reachAddrs is how many addresses are tried at a time, reachBytes bounds a message.
+	// reachAddrs is how many addresses are tried at a time, reachKnown how many peers are named
+	// that need not try, reachFrom how many IPs of one who tried, reachBytes bounds a message.
 	reachAddrs = 8
-	reachBytes = 4 << 10
+	reachKnown = 64
+	reachFrom  = 4
+	reachBytes = 8 << 10
 	// reachTime bounds a question, dialTime the attempts of one who tries.
 	reachTime = 8 * time.Second
 	dialTime  = 3 * time.Second
@@ -45,17 +50,25 @@ const (
 )
 
 // reachQuestion is one line of JSON. Peer is empty from the node that wants to know, and names
-// it where somebody passes the question on.
+// it where somebody passes the question on. Known are marks of peers to which the node has
+// spoken: others are a better proof.
 type reachQuestion struct {
 	Peer  string   `json:"peer,omitempty"`
 	Addrs []string `json:"addrs"`
+	Known []string `json:"known,omitempty"`
 }
 
-// reachAnswer says what came of it: per address how many tried and how many got through, and
-// whether they are strangers to the node. Seen is where the asker's connection comes from.
+// reachAnswer says what came of it. Seen is where the asker's connection comes from.
 type reachAnswer struct {
-	Seen     string     `json:"seen,omitempty"`
-	Stranger bool       `json:"stranger,omitempty"`
+	Seen   string  `json:"seen,omitempty"`
+	Trials []trial `json:"trials"`
+}
+
+// trial is what one machine found: per address whether it could try, and whether it got through.
+type trial struct {
+	By       string     `json:"by,omitempty"`       // its peer id; "" is who answers
+	From     []string   `json:"from,omitempty"`     // IPs at which who passed the question on sees it
+	Stranger bool       `json:"stranger,omitempty"` // it was never connected to the node, as far as it knows
 	Tried    []attempts `json:"tried"`
 }
 
@@ -63,6 +76,12 @@ type attempts struct {
 	Addr    string `json:"addr"`
 	Tried   int    `json:"tried"`
 	Reached int    `json:"reached"`
+}
+
+// mark is how a peer is named where many are: enough that two are seldom alike.
+func mark(p peer.ID) string {
+	s := p.String()
+	return s[max(0, len(s)-10):]
 }
 
 // decodeReach reads a message of a stranger; v is a question or an answer.
@@ -76,12 +95,17 @@ func decodeReach(r io.Reader, v any) error {
 	}
 	switch m := v.(type) {
 	case *reachQuestion:
-		if len(m.Addrs) > reachAddrs {
-			return fmt.Errorf("reachability: %d addresses, at most %d", len(m.Addrs), reachAddrs)
+		if len(m.Addrs) > reachAddrs || len(m.Known) > reachKnown {
+			return fmt.Errorf("reachability: %d addresses and %d known peers, at most %d and %d", len(m.Addrs), len(m.Known), reachAddrs, reachKnown)
 		}
 	case *reachAnswer:
-		if len(m.Tried) > reachAddrs {
-			return fmt.Errorf("reachability: %d answers, at most %d", len(m.Tried), reachAddrs)
+		if len(m.Trials) > reachPassed {
+			return fmt.Errorf("reachability: %d trials, at most %d", len(m.Trials), reachPassed)
+		}
+		for _, t := range m.Trials {
+			if len(t.Tried) > reachAddrs || len(t.From) > reachFrom {
+				return fmt.Errorf("reachability: %d addresses tried from %d, at most %d and %d", len(t.Tried), len(t.From), reachAddrs, reachFrom)
+			}
 		}
 	}
 	return nil
@@ -120,7 +144,8 @@ func (h *Host) answerReach(ctx context.Context, from swarm.PeerID, s wire.Stream
 		if id, err = peer.Decode(q.Peer); err != nil || id == h.h.ID() {
 			return
 		}
-		if sendReach(s, reachAnswer{Stranger: len(h.h.Network().ConnsToPeer(id)) == 0, Tried: h.tryOut(ctx, id, q.Addrs)}) == nil {
+		stranger := !h.spoken.with(id, time.Now()) // before it is tried
+		if sendReach(s, reachAnswer{Trials: []trial{{Stranger: stranger, Tried: h.tryOut(ctx, id, q.Addrs)}}}) == nil {
 			s.Close()
 		}
 		return
@@ -138,35 +163,49 @@ func (h *Host) answerReach(ctx context.Context, from swarm.PeerID, s wire.Stream
 	}
 	q.Addrs = slices.DeleteFunc(q.Addrs, func(s string) bool { return !slices.Contains(ips, IPOf(s)) })
 	if len(q.Addrs) > 0 {
-		a.Tried, a.Stranger = h.passOn(ctx, id, q.Addrs)
+		a.Trials = h.passOn(ctx, id, q)
 	}
 	if sendReach(s, a) == nil {
 		s.Close()
 	}
 }
 
-// passOn has others try, or this node itself where there is nobody else.
-func (h *Host) passOn(ctx context.Context, id peer.ID, addrs []string) (tried []attempts, strangers bool) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime+time.Second)
-	defer cancel()
-	var answers []reachAnswer
-	for _, a := range h.askReach(ctx, reachPassed, reachQuestion{Peer: id.String(), Addrs: addrs}, id) {
-		if a.Stranger {
-			answers = append(answers, a)
+// ipsOf are those at which a peer is connected without a relay.
+func (h *Host) ipsOf(p peer.ID) (out []string) {
+	for _, c := range h.h.Network().ConnsToPeer(p) {
+		if ip := ipOf(c.RemoteMultiaddr()); ip.IsValid() && !isRelayed(c.RemoteMultiaddr()) && len(out) < reachFrom && !slices.Contains(out, ip.String()) {
+			out = append(out, ip.String())
 		}
 	}
-	if len(answers) == 0 {
-		return h.tryOut(ctx, id, addrs), false
-	}
-	return sum(answers), true
+	return out
 }
 
-// askReach asks up to n members, but for one, and returns what they answer.
-func (h *Host) askReach(ctx context.Context, n int, q reachQuestion, but peer.ID) []reachAnswer {
+// passOn has others try to which the node has not spoken, or this node itself where there is
+// nobody else.
+func (h *Host) passOn(ctx context.Context, id peer.ID, q reachQuestion) []trial {
+	ctx, cancel := context.WithTimeout(ctx, dialTime+time.Second)
+	defer cancel()
+	others := h.helpers(protoReach, reachPassed, func(p peer.ID) bool { return p != id && !slices.Contains(q.Known, mark(p)) })
+	var out []trial
+	for p, a := range h.askReach(ctx, others, reachQuestion{Peer: id.String(), Addrs: q.Addrs}) {
+		if len(a.Trials) == 1 && a.Trials[0].Stranger {
+			t := a.Trials[0]
+			t.By, t.From = p.String(), h.ipsOf(p)
+			out = append(out, t)
+		}
+	}
+	if len(out) == 0 {
+		return []trial{{Tried: h.tryOut(ctx, id, q.Addrs)}}
+	}
+	return out
+}
+
+// askReach asks some members, and returns what they answer.
+func (h *Host) askReach(ctx context.Context, whom []peer.ID, q reachQuestion) map[peer.ID]reachAnswer {
 	var mu sync.Mutex // guards out
-	var out []reachAnswer
+	out := map[peer.ID]reachAnswer{}
 	var asking sync.WaitGroup
-	for _, p := range h.helpers(protoReach, n, but) {
+	for _, p := range whom {
 		asking.Go(func() {
 			s, err := h.h.NewStream(lnet.WithNoDial(ctx, "reachability"), p, protoReach)
 			if err != nil {
@@ -183,7 +222,7 @@ func (h *Host) askReach(ctx context.Context, n int, q reachQuestion, but peer.ID
 			h.log.Debug("answer about reachability", "peer", p, "asked", q.Addrs, "answer", a, "reason", err)
 			if err == nil {
 				mu.Lock()
-				out = append(out, a)
+				out[p] = a
 				mu.Unlock()
 				s.Close()
 			}
@@ -193,12 +232,42 @@ func (h *Host) askReach(ctx context.Context, n int, q reachQuestion, but peer.ID
 	return out
 }
 
+// fromStranger tells whether a trial proves that anybody gets through: by none to which this
+// node has spoken, be it as another peer of that machine. at is where this node sees the one who
+// tells of it: what that sees within its site is behind its router, which has been spoken to.
+func (h *Host) fromStranger(t trial, at zone, asked time.Time) bool {
+	id, err := peer.Decode(t.By)
+	if err != nil || !t.Stranger || len(t.From) == 0 || h.spoken.with(id, asked) {
+		return false
+	}
+	return !slices.ContainsFunc(t.From, func(s string) bool {
+		ip, err := netip.ParseAddr(s)
+		switch z := zoneOf(ip.Unmap()); {
+		case err != nil || z < at:
+			return true
+		case z == public:
+			return h.spoken.to(ip.Unmap(), asked)
+		}
+		return false // no router lies between
+	})
+}
+
+// zoneOfPeer is the widest in which a peer is connected.
+func (h *Host) zoneOfPeer(p peer.ID) (z zone) {
+	for _, s := range h.ipsOf(p) {
+		if ip, err := netip.ParseAddr(s); err == nil {
+			z = max(z, zoneOf(ip))
+		}
+	}
+	return z
+}
+
 // helpers are up to n connected peers that speak a protocol, reached without a relay, in an
-// order that moves with time.
-func (h *Host) helpers(proto protocol.ID, n int, but peer.ID) []peer.ID {
+// order that moves with time; fit, unless nil, chooses among them.
+func (h *Host) helpers(proto protocol.ID, n int, fit func(peer.ID) bool) []peer.ID {
 	all := slices.DeleteFunc(h.h.Network().Peers(), func(p peer.ID) bool {
 		known, err := h.h.Peerstore().SupportsProtocols(p, proto)
-		return err != nil || len(known) == 0 || p == but || !h.direct(p) || !h.member(swarm.PeerID(p.String()))
+		return err != nil || len(known) == 0 || !h.direct(p) || !h.memberID(p) || fit != nil && !fit(p)
 	})
 	slices.Sort(all)
 	if len(all) > n {
@@ -234,8 +303,12 @@ func (h *Host) tryOut(ctx context.Context, id peer.ID, addrs []string) []attempt
 			if t == nil {
 				return
 			}
-			out[i].Tried = 1
+			h.spoken.note("", ipOf(a), true, time.Now())
 			c, err := t.Dial(ctx, a, id) // which authenticates the node
+			if noRoute(err) {
+				return
+			}
+			out[i].Tried = 1
 			if err == nil {
 				out[i].Reached = 1
 				h.gate.prove(id, ipOf(a), time.Now())
@@ -247,58 +320,51 @@ func (h *Host) tryOut(ctx context.Context, id peer.ID, addrs []string) []attempt
 	return out
 }
 
-// sum adds answers up by address.
-func sum(answers []reachAnswer) []attempts {
-	var out []attempts
-	for _, a := range answers {
-		for _, t := range a.Tried {
-			if t.Tried < 1 || t.Tried > reachPassed || t.Reached < 0 || t.Reached > t.Tried {
+// noRoute tells that a machine has no network on which to try an address: that says nothing
+// about who is there.
+func noRoute(err error) bool {
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
+}
+
+// sum adds trials up by address.
+func sum(trials []trial) map[string]attempts {
+	out := map[string]attempts{}
+	for _, one := range trials {
+		for _, t := range one.Tried {
+			if t.Tried != 1 || t.Reached < 0 || t.Reached > 1 {
 				continue
 			}
-			i := slices.IndexFunc(out, func(o attempts) bool { return o.Addr == t.Addr })
-			if i < 0 {
-				out, i = append(out, attempts{Addr: t.Addr}), len(out)
-			}
-			out[i].Tried += t.Tried
-			out[i].Reached += t.Reached
+			all := out[t.Addr]
+			out[t.Addr] = attempts{t.Addr, all.Tried + 1, all.Reached + t.Reached}
 		}
 	}
-	slices.SortFunc(out, func(a, b attempts) int { return strings.Compare(a.Addr, b.Addr) })
 	return out
 }
 
-// judge says what the answers to a question mean. Those of strangers count; where nobody is
-// one, those of who was asked.
-// At an address that is not this machine's own, but a router's, only strangers prove anything: a
-// router lets in whom its machine has spoken to. What nobody could try is as auto has it:
-// AutoNAT's verdicts.
-func judge(answers []reachAnswer, ours []string, own func(string) bool, auto map[string]swarm.ReachState) swarm.Reach {
-	var far, near []reachAnswer
-	for _, a := range answers {
-		if a.Stranger {
-			far = append(far, a)
-		} else {
-			near = append(near, a)
-		}
-	}
-	r := swarm.Reach{State: swarm.ReachUnknown, Strangers: len(far) > 0}
-	counted := near
-	if r.Strangers {
-		counted = far
-	}
-	tried := sum(counted)
+// judge says what trials of strangers and of friends mean. At an address where strangers have
+// tried those count. At an address that is not this machine's own, but a router's, only
+// strangers prove anything, now or earlier (shown), and most of them must get through: a router
+// lets in whom its machine has spoken to. What nobody could try is as auto has it: AutoNAT's verdicts.
+func judge(strangers, friends []trial, ours []string, own func(string) bool, auto map[string]swarm.ReachState, shown map[string]bool) swarm.Reach {
+	far, near := sum(strangers), sum(friends)
+	r := swarm.Reach{State: swarm.ReachUnknown}
 	for _, s := range ours {
 		one := swarm.ReachAddr{Addr: s, State: swarm.ReachUnknown}
-		if i := slices.IndexFunc(tried, func(t attempts) bool { return t.Addr == s }); i >= 0 {
-			one.Asked, one.Reached, one.State = tried[i].Tried, tried[i].Reached, swarm.ReachNo
-			switch {
-			case one.Reached > 0 && (r.Strangers || own(s)):
-				one.State = swarm.ReachYes
-			case one.Reached > 0:
-				one.State = swarm.ReachUnknown
+		t, byStrangers := far[s]
+		if !byStrangers {
+			t = near[s]
+		}
+		one.Asked, one.Reached = t.Tried, t.Reached
+		r.Strangers = r.Strangers || byStrangers
+		switch {
+		case t.Tried == 0:
+			if state, ok := auto[s]; ok && own(s) {
+				one.State = state
 			}
-		} else if state, ok := auto[s]; ok && own(s) {
-			one.State = state
+		case t.Reached == 0:
+			one.State = swarm.ReachNo
+		case own(s) || byStrangers && 2*t.Reached > t.Tried || !byStrangers && shown[s]:
+			one.State = swarm.ReachYes
 		}
 		switch {
 		case one.State == swarm.ReachYes:

@@ -113,9 +113,9 @@ func TestReachIsNoReflector(t *testing.T) {
 	meet(t, liar, asked)
 	at := "/ip4/127.0.0.2/tcp/" + strings.Split(victim.Addr().String(), ":")[1]
 	for range 3 {
-		for _, a := range liar.askReach(t.Context(), 1, reachQuestion{Addrs: []string{at}}, "") {
-			if len(a.Tried) != 0 {
-				t.Errorf("tried %+v", a.Tried)
+		for _, a := range liar.askReach(t.Context(), liar.helpers(protoReach, 1, nil), reachQuestion{Addrs: []string{at}}) {
+			if len(a.Trials) != 0 {
+				t.Errorf("tried %+v", a.Trials)
 			}
 		}
 	}
@@ -131,18 +131,22 @@ func TestReachIsNoReflector(t *testing.T) {
 }
 
 func FuzzDecodeReach(f *testing.F) {
-	f.Add("{\"addrs\":[\"/ip4/1.2.3.4/tcp/5\"]}\n")
-	f.Add("{\"tried\":[{\"addr\":\"x\",\"tried\":1}]}\n")
+	f.Add("{\"addrs\":[\"/ip4/1.2.3.4/tcp/5\"],\"known\":[\"x\"]}\n")
+	f.Add("{\"trials\":[{\"by\":\"y\",\"from\":[\"1.2.3.4\"],\"stranger\":true,\"tried\":[{\"addr\":\"x\",\"tried\":1}]}]}\n")
 	f.Add(strings.Repeat("x", reachBytes+1))
 	f.Fuzz(func(t *testing.T, s string) {
 		var q reachQuestion
 		var a reachAnswer
-		if decodeReach(strings.NewReader(s), &q) == nil && len(q.Addrs) > reachAddrs {
-			t.Error("too many addresses")
+		if decodeReach(strings.NewReader(s), &q) == nil && (len(q.Addrs) > reachAddrs || len(q.Known) > reachKnown) {
+			t.Error("too many addresses or peers")
 		}
 		if decodeReach(strings.NewReader(s), &a) == nil {
-			for _, one := range sum([]reachAnswer{a, a}) {
-				if one.Reached > one.Tried || one.Tried > 2*reachPassed*len(a.Tried) {
+			h := &Host{spoken: newSpoken()}
+			for _, one := range a.Trials {
+				h.fromStranger(one, private, day)
+			}
+			for _, one := range sum(append(a.Trials, a.Trials...)) {
+				if one.Reached > one.Tried || one.Tried > 2*reachPassed*reachAddrs {
 					t.Errorf("%+v", one)
 				}
 			}
@@ -191,7 +195,7 @@ func TestRelays(t *testing.T) {
 	}
 	stranger := newHost(t, Config{})
 	meet(t, stranger, two)
-	stranger.reserve(t.Context(), two.h.ID())
+	stranger.reserve(t.Context(), two.h.ID(), 0)
 	if len(stranger.Reach().Relays) > 0 {
 		t.Error("who is of no swarm is relayed for")
 	}
@@ -216,10 +220,11 @@ func TestPlanRelays(t *testing.T) {
 		{"one", map[peer.ID]reservation{"a": fresh}, []peer.ID{"a", "b", "c"}, nil, "b"},
 		{"both", map[peer.ID]reservation{"a": fresh, "b": fresh}, []peer.ID{"c"}, nil, ""},
 		{"due", map[peer.ID]reservation{"a": old, "b": fresh}, []peer.ID{"c"}, nil, "a"},
+		{"for others", map[peer.ID]reservation{"a": {from: day, until: day.Add(time.Hour), only: six}}, []peer.ID{"c"}, nil, "a c"},
 		{"refused", nil, []peer.ID{"a", "b", "c"}, map[peer.ID]time.Time{"a": day, "b": day.Add(-refusedFor)}, "b c"},
 	} {
 		var got []string
-		for _, p := range planRelays(c.held, c.candidates, c.refused, day) {
+		for _, p := range planRelays(c.held, wantRelays, 0, c.candidates, c.refused, day) {
 			got = append(got, string(p))
 		}
 		if strings.Join(got, " ") != c.want {

@@ -90,6 +90,9 @@ func (h *Host) Proves(ctx context.Context, p swarm.PeerID, addrs []string) bool 
 		if t == nil {
 			continue
 		}
+		if !isRelayed(a) {
+			h.spoken.note(id, ipOf(a), true, time.Now())
+		}
 		if late, err := h.inTime(ctx, func(ctx context.Context) error {
 			c, err := t.Dial(ctx, a, id) // which authenticates the peer
 			if err != nil {

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -20,40 +21,59 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	h.awaitHelpers(ctx)
-	ask := func(addrs []string) (answers []reachAnswer, seen []string) {
-		answers = h.askReach(ctx, reachAsked, reachQuestion{Addrs: addrs}, "")
-		for _, a := range answers {
+	began := time.Now() // who gets through is spoken to from then on
+	var far, near []trial
+	ask := func(addrs []string) (seen []string) {
+		q := reachQuestion{Addrs: addrs, Known: h.knownMarks()}
+		for p, a := range h.askReach(ctx, h.helpers(protoReach, reachAsked, nil), q) {
 			if h.couldBeOurs(a.Seen) && !slices.Contains(addrs, a.Seen) && !slices.Contains(seen, a.Seen) {
 				seen = append(seen, a.Seen)
 			}
+			for _, t := range a.Trials {
+				if h.fromStranger(t, h.zoneOfPeer(p), began) {
+					far = append(far, t)
+				} else {
+					near = append(near, t)
+				}
+			}
 		}
-		return answers, seen
+		slices.Sort(seen)
+		return seen
 	}
 	ours := h.own()
 	first := ours[:min(len(ours), reachAddrs)]
-	answers, seen := ask(first)
+	seen := ask(first)
 	if len(seen) > reachAddrs/2 {
 		seen = seen[:reachAddrs/2]
 	}
 	if len(seen) > 0 { // where the outside sees this node: a NAT may forward there
-		more, _ := ask(seen)
-		answers = append(answers, more...)
+		ask(seen)
 	}
 	ours = append(slices.Clone(first), seen...)
-	r := judge(answers, ours, h.atHome(), h.autoNAT())
+	h.mu.Lock()
+	shown := maps.Clone(h.shown)
+	h.mu.Unlock()
+	r := judge(far, near, ours, h.atHome(), h.autoNAT(), shown)
 	if r.State == swarm.ReachNo && h.Reach().State != swarm.ReachNo && len(first) > 0 {
 		// News so bad is asked for twice: an attempt fails for want of time as well, where
 		// machines are busy, and a node that can be dialled would do without that.
-		again, _ := ask(first)
-		r = judge(append(answers, again...), ours, h.atHome(), h.autoNAT())
+		ask(first)
+		if len(seen) > 0 {
+			ask(seen)
+		}
+		r = judge(far, near, ours, h.atHome(), h.autoNAT(), shown)
 	}
 	h.mu.Lock()
 	if r.State != swarm.ReachUnknown || h.reach.State == "" {
 		h.reach = r
 	}
-	h.seen = nil
+	h.seen, h.shown = nil, map[string]bool{}
 	for _, a := range r.Addrs {
-		if a.State == swarm.ReachYes && slices.Contains(seen, a.Addr) {
+		if a.State == swarm.ReachYes {
+			h.shown[a.Addr] = true
+		}
+		// Where friends get in others may: who cannot loses no time, since relays are announced too.
+		if a.Reached > 0 && a.State != swarm.ReachNo && slices.Contains(seen, a.Addr) {
 			h.seen = append(h.seen, a.Addr)
 		}
 	}
@@ -61,6 +81,17 @@ func (h *Host) CheckReach(ctx context.Context) swarm.Reach {
 	h.relayAsNeeded()
 	poke(h.reachNews)
 	return h.Reach()
+}
+
+// knownMarks name members that need not try whether this node can be dialled, since it has
+// spoken to them.
+func (h *Host) knownMarks() (out []string) {
+	for _, p := range h.spoken.lately(maxProven) {
+		if len(out) < reachKnown && h.memberID(p) {
+			out = append(out, mark(p))
+		}
+	}
+	return out
 }
 
 // atHome tells which addresses are this machine's own: those of its interfaces, and what the
@@ -113,7 +144,7 @@ func (h *Host) awaitHelpers(ctx context.Context) {
 	defer cancel()
 	tick := time.NewTicker(identifyTime / 50)
 	defer tick.Stop()
-	for h.Connected() > 0 && len(h.helpers(protoReach, 1, "")) == 0 {
+	for h.Connected() > 0 && len(h.helpers(protoReach, 1, nil)) == 0 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
