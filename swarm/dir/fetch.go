@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"whorl/internal/backoff"
@@ -15,8 +16,11 @@ import (
 )
 
 const (
-	// fetchesPerRound bounds the manifests asked for at a time, of a megabyte each at most.
-	fetchesPerRound = 8
+	// fetchesPerRound bounds the manifests asked for at a time, of a megabyte each at most: fewer
+	// than the streams that a peer may have. fetchRounds is how many rounds follow an exchange
+	// that told of more.
+	fetchesPerRound = 6
+	fetchRounds     = 8
 	// fetchPause is waited between two rounds.
 	fetchPause = 50 * time.Millisecond
 	// fetchSources is how many peers are asked for one manifest before it has to wait.
@@ -71,7 +75,13 @@ func (d *Directory) fetchMissing(ctx context.Context, told swarm.PeerID) {
 		return
 	}
 	defer d.fetching.Unlock()
-	d.fetchRound(ctx, told)
+	// A newcomer who is told of many models must not have to wait for the next exchange to know
+	// the one it came for.
+	for range fetchRounds {
+		if !d.fetchRound(ctx, told) || told == "" || ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // complete waits until this node has, or has failed to get, what records name so far.
@@ -81,13 +91,15 @@ func (d *Directory) complete(ctx context.Context) {
 	d.fetchRound(ctx, "")
 }
 
-// fetchRound asks for some manifests at once. fetching is held.
-func (d *Directory) fetchRound(ctx context.Context, told swarm.PeerID) {
+// fetchRound asks for some manifests at once, those in use here first, and tells whether some
+// came and others are still to be asked for. fetching is held.
+func (d *Directory) fetchRound(ctx context.Context, told swarm.PeerID) (more bool) {
 	d.mu.Lock()
-	uids, by := d.records.missing(d.cfg.Clock())
+	uids, by := d.records.missing(d.wanted, d.cfg.Clock())
 	d.mu.Unlock()
+	var came atomic.Bool
 	if len(uids) > fetchesPerRound {
-		uids = uids[:fetchesPerRound]
+		uids, more = uids[:fetchesPerRound], true
 		d.lack()
 	}
 	round, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -96,6 +108,9 @@ func (d *Directory) fetchRound(ctx context.Context, told swarm.PeerID) {
 	for _, uid := range uids {
 		wg.Go(func() {
 			err := d.fetch(round, uid, told, by[uid])
+			if err == nil {
+				came.Store(true)
+			}
 			if err == nil || ctx.Err() != nil {
 				return
 			}
@@ -106,6 +121,7 @@ func (d *Directory) fetchRound(ctx context.Context, told swarm.PeerID) {
 		})
 	}
 	wg.Wait()
+	return more && came.Load()
 }
 
 // fetch gets one manifest from the first of several peers that gives it.

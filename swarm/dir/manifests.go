@@ -106,9 +106,9 @@ func (s *manifests) least(servers func(swarm.UID) int) (least swarm.UID, n int) 
 }
 
 // missing lists the UIDs of live records whose manifest is not held and may be asked for,
-// those with the most servers that were reached first, and for each which servers those are:
+// those that are in use here first, then those with the most servers that were reached first, and for each which servers those are:
 // nobody is dialled for the sake of whoever spreads its record.
-func (s *records) missing(now time.Time) (uids []swarm.UID, by map[swarm.UID][]swarm.PeerID) {
+func (s *records) missing(wanted map[swarm.UID]time.Time, now time.Time) (uids []swarm.UID, by map[swarm.UID][]swarm.PeerID) {
 	by = map[swarm.UID][]swarm.PeerID{}
 	for p, e := range s.peers {
 		uid := e.record.UID
@@ -126,7 +126,9 @@ func (s *records) missing(now time.Time) (uids []swarm.UID, by map[swarm.UID][]s
 		slices.Sort(peers)
 		uids = append(uids, uid)
 	}
-	slices.SortFunc(uids, func(a, b swarm.UID) int { return cmp.Or(cmp.Compare(len(by[b]), len(by[a])), cmp.Compare(a, b)) })
+	slices.SortFunc(uids, func(a, b swarm.UID) int {
+		return cmp.Or(wanted[b].Compare(wanted[a]), cmp.Compare(len(by[b]), len(by[a])), cmp.Compare(a, b))
+	})
 	return uids, by
 }
 

@@ -108,7 +108,7 @@ func TestMissing(t *testing.T) {
 	put("p3", b, true)
 	put("p4", b, true)
 	put("p5", c, false)
-	uids, by := s.missing(epoch)
+	uids, by := s.missing(nil, epoch)
 	if len(uids) != 3 || uids[0] != b.UID() || uids[1] != a.UID() || fmt.Sprint(by[b.UID()]) != "[p3 p4]" || len(by[c.UID()]) != 0 {
 		t.Errorf("%v by %v", uids, by)
 	}
@@ -116,10 +116,10 @@ func TestMissing(t *testing.T) {
 	for _, want := range []time.Duration{1, 2, 4, 8} {
 		s.manifests.fail(b.UID(), time.Second, at)
 		at = at.Add(want * time.Second)
-		if early, _ := s.missing(at.Add(-1)); len(early) != 2 {
+		if early, _ := s.missing(nil, at.Add(-1)); len(early) != 2 {
 			t.Errorf("%v after a failure it is asked for again", want)
 		}
-		if due, _ := s.missing(at); len(due) != 3 {
+		if due, _ := s.missing(nil, at); len(due) != 3 {
 			t.Errorf("%v s after a failure it is not asked for", want)
 		}
 	}
@@ -227,6 +227,39 @@ func TestWant(t *testing.T) {
 		frame, err := n.give("peer", []byte(payload))
 		if swarm.CodeOf(err) != want || (err == nil) != (frame != nil) {
 			t.Errorf("%s: %q %v", payload, frame, err)
+		}
+	}
+}
+
+// A newcomer knows every model that it is told of when its first exchange has ended, however
+// many there are: who came for one of them is not told that nobody serves it.
+func TestNewcomerAmongManyModels(t *testing.T) {
+	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+	const models = 3*fetchesPerRound + 1
+	for i := range models {
+		h, m := newHost(t, p2p.Config{}), numbered(i, 4)
+		r := record(swarm.Span{Start: 0, End: 4}, swarm.Online)
+		now := time.Now()
+		r.Protocol, r.Peer, r.Addrs, r.UID, r.Manifest = wire.Version, h.ID(), h.ListenAddrs(), m.UID(), m
+		r.Seq, r.Issued, r.Expires = 1, now.UnixMilli(), now.Add(time.Minute).UnixMilli()
+		signed, err := seal(h.Sign, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		boot.host.AddAddrs(r.Peer, r.Addrs)
+		boot.mu.Lock()
+		boot.records.keep(m)
+		if _, err := boot.records.put(signed, source{named: true, at: p2p.IPOf(r.Addrs[0])}, now); err != nil {
+			t.Fatal(err)
+		}
+		boot.mu.Unlock()
+	}
+	cfg := quick(boot.host.Addrs())
+	cfg.Refresh = time.Hour // there is no second exchange
+	n := start(t, newHost(t, p2p.Config{}), cfg)
+	for i := range models {
+		if v, err := n.View(t.Context(), numbered(i, 4).UID()); err != nil || len(v.Servers) != 1 {
+			t.Errorf("model %d of %d: %d servers, %v", i, models, len(v.Servers), err)
 		}
 	}
 }
