@@ -106,7 +106,7 @@ func (a *API) run(ctx context.Context, t Turn, emit func(client.Delta) error) (c
 	}
 	defer leave()
 	prompt, tokens := len(t.Request.Prompt), t.Request.MaxNewTokens
-	s, err := t.Engine.Open(ctx, client.SessionOptions{MaxLength: prompt + tokens, Beams: t.Request.Beams.Beams, Verify: t.Verify})
+	s, err := t.Engine.Open(ctx, client.SessionOptions{MaxLength: prompt + tokens, Prompt: prompt, Beams: t.Request.Beams.Beams, Verify: t.Verify})
 	var room *client.RoomError
 	if errors.As(err, &room) { // servers left since it was checked
 		return client.Result{}, overflow("prompt", room.Most, room.Asked, fmt.Sprintf("%d in the prompt, %d in the completion", prompt, tokens))

@@ -114,7 +114,7 @@ func each(ctx context.Context, members []*Session, do func(ctx context.Context, 
 func (g *group) disjoint(ctx context.Context) ([][]chain.Hop, error) {
 	e, o := g.lead.e, &g.lead.opt
 	q, never, err := e.query(ctx, route.Query{
-		Range: swarm.Span{Start: 0, End: e.cfg.Manifest.Blocks}, Tokens: o.MaxLength, Sequences: o.Beams,
+		Range: swarm.Span{Start: 0, End: e.cfg.Manifest.Blocks}, Tokens: o.MaxLength, Prompt: o.Prompt, Sequences: o.Beams,
 	}, g.lead.adapter)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,9 @@ import (
 type SessionOptions struct {
 	// MaxLength is the budget in positions: prompts and answers of the whole session.
 	MaxLength int
+	// Prompt is how many of them the first turn is about to bring, for the choice of servers; 0 if
+	// that is not known yet.
+	Prompt int
 	// Beams is the most beams of a search in the session; servers reserve cache for so many
 	// sequences. 0 counts as 1.
 	Beams       int

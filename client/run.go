@@ -303,6 +303,9 @@ func (s *Session) others(ctx context.Context, q route.Query, kept []chain.Hop, h
 
 // around makes a whole chain around the stages that are kept, of servers that are not without.
 func (s *Session) around(ctx context.Context, kept []chain.Hop, without func(swarm.PeerID) bool) ([]chain.Hop, error) {
+	s.mu.Lock()
+	prompt := max(s.opt.Prompt, len(s.ids)) // what new servers must be given
+	s.mu.Unlock()
 	var hops []chain.Hop
 	at, prev := 0, swarm.PeerID("")
 	fill := func(end int, next swarm.PeerID) error {
@@ -311,7 +314,7 @@ func (s *Session) around(ctx context.Context, kept []chain.Hop, without func(swa
 		}
 		more, err := s.e.plan(ctx, route.Query{
 			Range: swarm.Span{Start: at, End: end}, From: prev, To: next,
-			Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Draw: s.draw(),
+			Tokens: s.opt.MaxLength, Prompt: prompt, Sequences: s.opt.Beams, Draw: s.draw(),
 		}, s.adapter, without)
 		hops = append(hops, more...)
 		return err

@@ -157,7 +157,9 @@ func (c *Config) Validate() error {
 // Deps are the parts of a node that a server uses. All but Pinger, Signer, Speeds, Addrs, Relayed, Loading, Memory, Left and Metrics
 // are required.
 type Deps struct {
-	Self      swarm.PeerID
+	Self swarm.PeerID
+	// Link is what passes between this node and others; false: not measured; nil: never.
+	Link      func() (swarm.Link, bool)
 	Loader    Loader
 	Directory Directory
 	Dialer    Dialer

@@ -51,6 +51,9 @@ func TestLife(t *testing.T) {
 			t.Errorf("rates %+v, throughput %v", r.Rates, r.Throughput)
 		}
 		st, held := n.Status(), n.Blocks()
+		if st.Rates.AssumedRPS == nil || *st.Rates.AssumedRPS <= 0 {
+			t.Error("the status does not say what is assumed of the link")
+		}
 		if st.State != swarm.Online || st.Span.String() != "1:5" || len(held) != 4 || held[0].State != "loaded" || st.UID != manifest.UID() {
 			t.Errorf("status %+v, blocks %+v", st, held)
 		}

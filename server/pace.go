@@ -13,13 +13,33 @@ const paceSteps = 8
 // leastLeft bounds how far a speed that was measured beside busy programs is scaled up.
 const leastLeft = 0.25
 
-// pacedLocked are rates and throughput as the present load of the machine leaves them. What an
-// operator declared is announced as it is.
+// pacedLocked are rates and throughput as the present load of the machine and its link leave
+// them. What an operator declared is announced as it is.
 func (s *Server) pacedLocked() (swarm.Rates, float64) {
-	if s.deps.Left == nil || s.cfg.Measuring == MeasureNever {
-		return s.rates, s.offered
+	r, offered := s.rates, s.offered
+	declared := s.cfg.Measuring == MeasureNever
+	if s.deps.Left != nil && !declared {
+		r, offered = paced(r, offered, s.deps.Left())
 	}
-	return paced(s.rates, s.offered, s.deps.Left())
+	rps, measured := s.network()
+	if measured {
+		r.NetworkRPS = &rps
+	}
+	if !declared {
+		offered = min(offered, rps)
+	}
+	return r, offered
+}
+
+// network is how many rows a second pass this server, measured or assumed.
+func (s *Server) network() (rps float64, measured bool) {
+	link := swarm.AssumedLink
+	if s.deps.Link != nil {
+		if l, ok := s.deps.Link(); ok {
+			link, measured = l, true
+		}
+	}
+	return link.RPS(s.cfg.Manifest.Hidden), measured
 }
 
 // paced scales speeds of the whole processor to the part of it that others leave, 0 to 1.

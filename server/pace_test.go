@@ -19,6 +19,7 @@ func TestPaced(t *testing.T) {
 		t.Error("what was measured has changed")
 	}
 	s := &Server{}
+	s.cfg.Manifest.Hidden = 1024 // an assumed link passes 1525 rows
 	s.rates, s.offered = swarm.Rates{InferenceRPS: &inference}, 10
 	if r, offered := s.pacedLocked(); r.InferenceRPS != &inference || offered != 10 {
 		t.Error("a server that does not give way announces something else than it measured")
@@ -27,6 +28,23 @@ func TestPaced(t *testing.T) {
 	if _, offered := s.pacedLocked(); offered != 5 {
 		t.Errorf("half: %v", offered)
 	}
+	// A row comes in and goes out twice, in 4 bytes a value.
+	link := swarm.Link{Up: 3 * 8192, Down: 1e9}
+	s.deps.Link = func() (swarm.Link, bool) { return link, true }
+	if r, offered := s.pacedLocked(); offered != 3 || *r.NetworkRPS != 3 || s.rates.NetworkRPS != nil {
+		t.Errorf("a slow line up: %v offered, %v", offered, *r.NetworkRPS)
+	}
+	if link = (swarm.Link{Up: 1e9, Down: 4 * 4096}); true {
+		if r, offered := s.pacedLocked(); offered != 4 || *r.NetworkRPS != 4 {
+			t.Errorf("a slow line down: %v", offered)
+		}
+	}
+	s.offered = 1e9
+	s.deps.Link = func() (swarm.Link, bool) { return swarm.Link{}, false }
+	if r, offered := s.pacedLocked(); r.NetworkRPS != nil || offered != swarm.AssumedLink.RPS(1024) {
+		t.Errorf("a link that was not measured: %v offered", offered)
+	}
+	s.offered = 10
 	if s.cfg.Measuring = MeasureNever; true {
 		if _, offered := s.pacedLocked(); offered != 10 {
 			t.Errorf("a declared speed: %v", offered)

@@ -44,6 +44,7 @@ func (s *Server) self(span *swarm.Span) balance.Self {
 		me.Declared = s.cfg.Throughput
 	case s.rates.ForwardRPS != nil:
 		me.Rate = *s.rates.ForwardRPS
+		me.Network, _ = s.network()
 	}
 	return me
 }

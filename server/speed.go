@@ -46,9 +46,10 @@ func (s *Server) measure(ctx context.Context, c *container) error {
 	}
 	s.mu.Lock()
 	s.rateLocked(r)
-	offered := s.offered
+	_, offered := s.pacedLocked()
+	rps, measured := s.network()
 	s.mu.Unlock()
-	s.log.Info("throughput", "inference_tok_s_per_block", r.Inference, "forward_tok_s_per_block", r.Forward, "network", "not measured", "offered_tok_s", offered, "known_from_before", known)
+	s.log.Info("throughput", "inference_tok_s_per_block", r.Inference, "forward_tok_s_per_block", r.Forward, "network_tok_s", rps, "network_measured", measured, "offered_tok_s", offered, "known_from_before", known)
 	if how == MeasureDryRun {
 		return ErrDryRun
 	}

@@ -14,6 +14,10 @@ func (s *Server) Status() swarm.NodeStatus {
 	defer s.mu.Unlock()
 	m := s.cfg.Manifest
 	rates, offered := s.pacedLocked()
+	if rates.NetworkRPS == nil {
+		assumed, _ := s.network()
+		rates.AssumedRPS = &assumed
+	}
 	return swarm.NodeStatus{
 		Peer: s.deps.Self, Version: s.cfg.Version, Started: s.started, Manifest: &m, UID: s.uid,
 		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: rates, Throughput: offered,

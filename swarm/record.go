@@ -52,6 +52,8 @@ type Rates struct {
 	InferenceRPS *float64 `json:"inference_rps,omitempty"` // decode, through one block
 	ForwardRPS   *float64 `json:"forward_rps,omitempty"`   // prefill, through one block
 	NetworkRPS   *float64 `json:"network_rps,omitempty"`   // through the link
+	// AssumedRPS is reckoned with while NetworkRPS is nil. It is for status and never told.
+	AssumedRPS *float64 `json:"assumed_network_rps,omitempty"`
 }
 
 // Record is what a server says of itself. It describes the whole span, so that one record

@@ -195,7 +195,7 @@ func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.Se
 	row := view.ServerRow{
 		Peer: string(r.Peer), Link: serverPath(r.Peer), Mine: r.Peer == s.source(), Name: view.PublicName(publicName(r)),
 		State: s.recordPill(snap, r, now), Span: r.Span.String(), Blocks: view.Plural(r.Span.Len(), "block"),
-		Bar: spanBar(r.Span, r.Manifest.Blocks, s.recordPill(snap, r, now)), Throughput: throughput(r.Throughput), Rates: rates(r.Rates),
+		Bar: spanBar(r.Span, r.Manifest.Blocks, s.recordPill(snap, r, now)), Throughput: throughput(r.Throughput), Rates: rates(r.Rates, r.Manifest.Hidden),
 		Cache: view.Count(r.CacheLeft), CacheNote: "of " + view.Count(r.CacheTotal) + " tokens", MaxLength: "sessions to " + strconv.Itoa(r.MaxLength),
 		Access: access(r.Relay), Version: version(r.Version), Seen: snap.okAt, Fetching: progress(r.Loading),
 	}
@@ -209,7 +209,7 @@ func (s *Site) serverRow(snap *snapshot, r *swarm.Record, now time.Time) view.Se
 func goneRow(g store.Server, blocks int) view.ServerRow {
 	return view.ServerRow{
 		Peer: string(g.Peer), Link: serverPath(g.Peer), State: statePills[swarm.Offline], Span: g.Span.String(), Blocks: view.Plural(g.Span.Len(), "block"),
-		Bar: spanBar(g.Span, blocks, statePills[swarm.Offline]), Throughput: throughput(g.Throughput), Rates: rates(g.Rates), Cache: "–", Access: access(g.Relay), Version: version(g.Version),
+		Bar: spanBar(g.Span, blocks, statePills[swarm.Offline]), Throughput: throughput(g.Throughput), Rates: rates(g.Rates, 0), Cache: "–", Access: access(g.Relay), Version: version(g.Version),
 		Seen: g.At, First: g.First, Gone: true,
 	}
 }
@@ -236,8 +236,18 @@ func throughput(f float64) string {
 	return view.Rate(&f)
 }
 
-func rates(r swarm.Rates) []view.Fact {
-	return []view.Fact{{Name: "decode", Value: view.Rate(r.InferenceRPS)}, {Name: "prefill", Value: view.Rate(r.ForwardRPS)}, {Name: "network", Value: view.Rate(r.NetworkRPS)}}
+func rates(r swarm.Rates, hidden int) []view.Fact {
+	value, note := network(r, hidden)
+	return []view.Fact{{Name: "decode", Value: view.Rate(r.InferenceRPS)}, {Name: "prefill", Value: view.Rate(r.ForwardRPS)}, {Name: "network", Value: value, Note: note}}
+}
+
+// network is how many rows pass a server's link, and whether that was measured.
+func network(r swarm.Rates, hidden int) (value, note string) {
+	if r.NetworkRPS == nil && hidden > 0 {
+		assumed := swarm.AssumedLink.RPS(hidden)
+		return view.Rate(&assumed), "assumed: its link was not measured yet"
+	}
+	return view.Rate(r.NetworkRPS), ""
 }
 
 func access(relay bool) string {

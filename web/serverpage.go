@@ -146,12 +146,13 @@ func serverText(records []*swarm.Record, past store.Server, seen bool) string {
 
 func (s *Site) serverRecord(snap *snapshot, r *swarm.Record, now time.Time) view.ServerRecord {
 	cache := fmt.Sprintf("%s of %s", view.Count(r.CacheLeft), view.Count(r.CacheTotal))
+	link, assumed := network(r.Rates, r.Manifest.Hidden)
 	rec := view.ServerRecord{
 		Model: view.PublicName(r.Manifest.Name).Text, Link: modelPath(r.UID), State: s.recordPill(snap, r, now), Span: r.Span.String(), Fetching: progress(r.Loading),
 		Bar: spanBar(r.Span, r.Manifest.Blocks, s.recordPill(snap, r, now)),
 		Facts: []view.Fact{
 			{Name: "Throughput", Value: throughput(r.Throughput), Note: "per block, as it says"}, {Name: "Decode", Value: view.Rate(r.Rates.InferenceRPS), Note: "through one block"},
-			{Name: "Prefill", Value: view.Rate(r.Rates.ForwardRPS), Note: "through one block"}, {Name: "Network", Value: view.Rate(r.Rates.NetworkRPS)},
+			{Name: "Prefill", Value: view.Rate(r.Rates.ForwardRPS), Note: "through one block"}, {Name: "Network", Value: link, Note: assumed},
 			{Name: "Free cache", Value: cache, Note: "tokens"}, {Name: "Longest session", Value: strconv.Itoa(r.MaxLength), Note: "tokens"},
 			{Name: "Weights", Value: strings.TrimSuffix(r.Manifest.Class.DType+", "+r.Manifest.Class.Quant, ", none")}, {Name: "Arithmetic", Value: r.Manifest.Class.Arithmetic},
 			{Name: "Access", Value: access(r.Relay)}, {Name: "Version", Value: version(r.Version), Note: fmt.Sprintf("protocol %d", r.Protocol)},

@@ -142,6 +142,9 @@ func serverStatus(r *swarm.Record) gen.ServerStatus {
 		CacheTokensTotal: r.CacheTotal, CacheTokensLeft: r.CacheLeft, MaxLength: r.MaxLength, Version: r.Version, Relay: r.Relay,
 		ExpiresAt: time.UnixMilli(r.Expires).UTC(),
 	}
+	if rps, measured := r.Network(); !measured && r.Manifest.Hidden > 0 {
+		out.Rates.AssumedNetworkRps = &rps
+	}
 	if r.State == swarm.Online && r.PublicName != "" {
 		out.PublicName = &r.PublicName
 	}

@@ -4181,9 +4181,13 @@ type PromptUsage struct {
 
 // Rates Tokens per second; what is absent was not measured.
 type Rates struct {
-	ForwardRps   *float64 `json:"forward_rps,omitempty"`
-	InferenceRps *float64 `json:"inference_rps,omitempty"`
-	NetworkRps   *float64 `json:"network_rps,omitempty"`
+	// AssumedNetworkRps Reckoned with while network_rps is absent, which means that the link was not measured yet: 100 Mbit/s.
+	AssumedNetworkRps *float64 `json:"assumed_network_rps,omitempty"`
+	ForwardRps        *float64 `json:"forward_rps,omitempty"`
+	InferenceRps      *float64 `json:"inference_rps,omitempty"`
+
+	// NetworkRps Rows that pass the link; measured between members of the swarm.
+	NetworkRps *float64 `json:"network_rps,omitempty"`
 }
 
 // Reach Whether others can dial the node, as members of the swarm found when they tried.

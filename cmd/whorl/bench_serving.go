@@ -124,7 +124,7 @@ func (f *servingFlags) gateway(cmd *cobra.Command, args []string) (*gatewayClien
 // answers is a bench.Ask: each request has a session of its own, and is greedy.
 func (a *asker) answers(adapter string) bench.Ask {
 	return func(ctx context.Context, prompt []int32, tokens int, piece func(ids int)) error {
-		o := client.SessionOptions{MaxLength: len(prompt) + tokens, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter}
+		o := client.SessionOptions{MaxLength: len(prompt) + tokens, Prompt: len(prompt), Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter}
 		s, err := a.engine.Open(ctx, o)
 		if err != nil {
 			return err

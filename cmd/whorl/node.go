@@ -156,6 +156,7 @@ func (n *node) join(ctx context.Context) error {
 	}
 	n.check("swarm", nil)
 	n.background.Go(func() { n.net.host.WatchReach(ctx, n.republish) })
+	n.background.Go(func() { n.net.host.WatchLink(ctx, n.republish) })
 	return nil
 }
 

@@ -437,7 +437,7 @@ func (f *serveFlags) server(ctx context.Context, n *node, m *openModel) (*server
 	}
 	root, _ := f.node.root(ctx)
 	srv, err := server.New(cfg, server.Deps{
-		Speeds: speedsOf(root, m),
+		Speeds: speedsOf(root, m), Link: n.net.host.Link,
 		Self:   n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
 		Memory: sysmem.Watch().Read, Addrs: n.net.host.ListenAddrs, Left: f.left, Relayed: n.net.host.Relayed, Loading: func() *swarm.Loading { return n.loading.status(time.Now()) }, Metrics: n.registry, Log: slog.Default(),
 	})
@@ -464,6 +464,10 @@ func printRates(cmd *cobra.Command, st swarm.NodeStatus) {
 		}
 		return fmt.Sprintf("%.1f tokens/s", *r)
 	}
+	network := show(st.Rates.NetworkRPS)
+	if st.Rates.AssumedRPS != nil {
+		network = fmt.Sprintf("not measured, %s is assumed", show(st.Rates.AssumedRPS))
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "inference through one block: %s\nforward through one block: %s\nnetwork: %s\noffered: %.1f tokens/s\n",
-		show(st.Rates.InferenceRPS), show(st.Rates.ForwardRPS), show(st.Rates.NetworkRPS), st.Throughput)
+		show(st.Rates.InferenceRPS), show(st.Rates.ForwardRPS), network, st.Throughput)
 }

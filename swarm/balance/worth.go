@@ -15,6 +15,9 @@ type Self struct {
 	Least, Most int
 	// Rate is what it computes, in tokens per second through one block; 0 is not measured.
 	Rate float64
+	// Network is how many rows a second pass its link, however many blocks it holds; 0 for any
+	// number.
+	Network float64
 	// Declared is what the operator says that it offers, per block, however many blocks it
 	// holds; 0 leaves that to Rate.
 	Declared float64
@@ -31,6 +34,8 @@ func (s *Self) offer(c *Census, n int) float64 {
 	switch {
 	case s.Declared > 0:
 		return s.Declared
+	case s.Rate > 0 && s.Network > 0:
+		return min(Offer(s.Rate, n), s.Network)
 	case s.Rate > 0:
 		return Offer(s.Rate, n)
 	}

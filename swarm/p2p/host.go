@@ -22,6 +22,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	madns "github.com/multiformats/go-multiaddr-dns"
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 
 	"whorl/swarm"
 	"whorl/swarm/budget"
@@ -72,6 +73,12 @@ type Host struct {
 	stops    []context.CancelFunc // of the handlers' contexts
 	rtt      map[swarm.PeerID]roundTrip
 	used     map[swarm.PeerID]time.Time // when a stream for a session was last opened
+
+	links     links                 // what was measured with whom
+	probes    map[int]func()        // measurements that are under way, and what ends them
+	probeID   int                   // of the last one
+	rateAsked map[peer.ID]time.Time // for whom this node took part in one
+	rateTurns *rate.Limiter
 }
 
 type roundTrip struct {
@@ -93,6 +100,7 @@ func New(cfg Config) (*Host, error) {
 		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), spoken: newSpoken(), log: cfg.Log, dialTimeout: dialTimeout,
 		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
 		moving: map[moveID]*moving{}, handlers: map[protocol.ID]func(swarm.PeerID, wire.Stream){}, members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, ended: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
+		links: links{}, probes: map[int]func(){}, rateAsked: map[peer.ID]time.Time{}, rateTurns: newRateTurns(),
 	}
 	rand.Read(h.instance[:])
 	live, stop := context.WithCancel(context.Background())
@@ -131,6 +139,7 @@ func New(cfg Config) (*Host, error) {
 	h.background(h.watchMoves)
 	h.Handle(protoInstance, h.answerInstance)
 	h.Handle(protoReach, h.answerReach)
+	h.Handle(protoRate, h.answerRate)
 	h.h.SetStreamHandler(protoMove, func(s lnet.Stream) {
 		if !h.background(func() { h.answerMove(s) }) {
 			s.Reset()

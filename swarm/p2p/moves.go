@@ -224,6 +224,7 @@ func (h *Host) answerMove(s lnet.Stream) {
 		s.Reset()
 		return
 	}
+	h.hush(q.proto)
 	from := s.Conn().RemotePeer()
 	name := moveID{from, q.id}
 	h.mu.Lock()

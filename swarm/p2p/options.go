@@ -84,7 +84,7 @@ func resources(cfg Config) (*door, error) {
 	partial := rcmgr.PartialLimitConfig{
 		System: all, Transient: all, PeerDefault: limit(2*streams, memory),
 		ProtocolDefault: limit(2*streams, memory), ProtocolPeerDefault: limit(2*streams, memory),
-		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{wire.ProtoDirectory: asked, protoInstance: asked},
+		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{wire.ProtoDirectory: asked, protoInstance: asked, protoReach: asked, protoRate: asked},
 	}
 	opts := []rcmgr.Option{
 		rcmgr.WithLimitPerSubnet([]rcmgr.ConnLimitPerSubnet{}, []rcmgr.ConnLimitPerSubnet{}), // the door has its own

@@ -22,6 +22,7 @@ import (
 // the verdict Elsewhere: CodePeerLost, or CodeVersion for a peer that answers and does not
 // speak the protocol.
 func (h *Host) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Stream, error) {
+	h.hush(proto)
 	id, err := peer.Decode(string(p))
 	if err == nil {
 		err = h.connect(ctx, id)
@@ -129,6 +130,7 @@ func (h *Host) Handle(proto string, f func(ctx context.Context, from swarm.PeerI
 		// libp2p's goroutine lends itself, but only background is waited for by Close.
 		if !h.background(func() {
 			defer close(done)
+			h.hush(proto)
 			in := &placed{Stream: s, net: h.NetOf(s.Conn().RemoteMultiaddr())}
 			defer in.Reset()
 			f(ctx, swarm.PeerID(s.Conn().RemotePeer().String()), in)

@@ -28,6 +28,8 @@ type Params struct {
 	// Hearsay is charged for a server that was never reached where others were: a chain
 	// enters as few of them as it can.
 	Hearsay time.Duration
+	// ClaimedLink is how many times as fast as an assumed link one is believed to be at most.
+	ClaimedLink float64
 	// MinRPS is the slowest rate that is believed; it keeps sums finite whatever a record
 	// claims.
 	MinRPS float64
@@ -64,6 +66,7 @@ func DefaultParams() Params {
 		DefaultRPS:    300,                    // Petals' figure: a consumer GPU
 		ClaimedRPS:    20000,                  // 50 us for a block of a 7B model: at 4 bits what the fastest memory gives
 		ObservedTimes: 2,                      // it was seen beside the work of others
+		ClaimedLink:   10,                     // 1 Gbit/s: what is faster changes no prompt
 		Hearsay:       time.Minute,            // above any chain of servers that answer, below one that failed
 		MinRPS:        0.001,                  // a block in a quarter of an hour is no server
 		NoCache:       10 * time.Second,       // Petals' figure
@@ -80,7 +83,7 @@ func DefaultParams() Params {
 // Validate refuses parameters that make no sense.
 func (p Params) Validate() error {
 	if p.HopOverhead < 0 || p.UnknownRTT < 0 || p.MaxDelay <= 0 || p.DefaultRPS <= 0 || p.MinRPS <= 0 || p.NoCache < 0 || p.Banned < 0 ||
-		!(p.MaxQueue >= 0) || !(p.SessionShare >= 0) || !(p.Spread >= 0) || p.ClaimedRPS <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 || p.Around < 0 || p.RelayRate <= 0 {
+		!(p.MaxQueue >= 0) || !(p.SessionShare >= 0) || !(p.Spread >= 0) || p.ClaimedRPS <= 0 || p.ClaimedLink <= 0 || p.ObservedTimes <= 0 || p.Hearsay < 0 || p.Apart < 0 || p.Around < 0 || p.RelayRate <= 0 {
 		return errors.New("route: parameters must not be negative, and MaxDelay, the rates and ObservedTimes must be positive")
 	}
 	return nil
@@ -100,6 +103,7 @@ func (q *Query) enter(r *swarm.Record) time.Duration {
 	if r.CacheLeft < q.cache() {
 		c += q.Params.NoCache
 	}
+	c += q.prompt(r)
 	if r.Relay { // the round trip is measured through the relay; this is for the bytes
 		const row = 2 * 4 // of a value, in and out
 		c += time.Duration(float64(row*q.View.Manifest.Hidden) / q.Params.RelayRate * float64(time.Second))
@@ -111,6 +115,25 @@ func (q *Query) enter(r *swarm.Record) time.Duration {
 		c += q.Params.Hearsay
 	}
 	return c
+}
+
+// prompt is what each token of the answer bears of the time that the prompt's rows take to pass
+// a server's link. A claim counts up to what fast lines have; of who was never reached, what is assumed.
+func (q *Query) prompt(r *swarm.Record) time.Duration {
+	answer := q.Tokens - q.Prompt
+	if q.Prompt <= 0 || answer <= 0 {
+		return 0
+	}
+	assumed := swarm.AssumedLink.RPS(q.View.Manifest.Hidden)
+	rps, most := assumed, q.Params.ClaimedLink*assumed
+	if n := r.Rates.NetworkRPS; n != nil {
+		if rps = *n; q.View.Hearsay(r.Peer) {
+			most = assumed
+		}
+	}
+	rps = max(min(rps, most), q.Params.MinRPS)
+	seconds := float64(q.Prompt) / float64(answer) / rps
+	return min(time.Duration(min(seconds, q.Params.MaxDelay.Seconds())*float64(time.Second)), q.Params.MaxDelay)
 }
 
 // believed is how much of a server's rate counts, in tokens per second through one block:

@@ -18,6 +18,9 @@ type Query struct {
 	Tokens int          // positions of the session
 	// Sequences is how many sequences of so many positions it reserves; 0 counts as 1.
 	Sequences int
+	// Prompt is how many positions come with the first step, 0 if that is not known: their rows are
+	// most of what passes the links.
+	Prompt int
 	// Avoid holds peers that failed, with the time of the last failure.
 	Avoid map[swarm.PeerID]time.Time
 	// Apart tells whether the link from one server to another is to be taken only where there is

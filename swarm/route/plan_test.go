@@ -167,6 +167,10 @@ func peer(words []string, rtt map[swarm.PeerID]time.Duration, avoid map[swarm.Pe
 			var f float64
 			f, err = strconv.ParseFloat(value, 64)
 			r.Rates.InferenceRPS = &f
+		case "net":
+			var f float64
+			f, err = strconv.ParseFloat(value, 64)
+			r.Rates.NetworkRPS = &f
 		case "rtt":
 			d, err = time.ParseDuration(value)
 			rtt[r.Peer] = d
@@ -204,6 +208,8 @@ func plan(words []string, q *Query) (err error) {
 			q.To = swarm.PeerID(value)
 		case "tokens":
 			q.Tokens, err = strconv.Atoi(value)
+		case "prompt":
+			q.Prompt, err = strconv.Atoi(value)
 		case "sequences":
 			q.Sequences, err = strconv.Atoi(value)
 		default:

@@ -1,0 +1,154 @@
+package p2p
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"whorl/swarm"
+	"whorl/swarm/wire"
+)
+
+// What a node says of its link: the second of what was measured, so that one liar decides
+// nothing; peers on the internet before those of the site; nothing that is old.
+func TestLinks(t *testing.T) {
+	up := func(f float64) swarm.Link { return swarm.Link{Up: f, Down: 10 * f} }
+	for _, c := range []struct {
+		name string
+		add  func(links)
+		want swarm.Link
+		ok   bool
+	}{
+		{"nothing", func(links) {}, swarm.Link{}, false},
+		{"asked in vain", func(l links) { l.try("a", day) }, swarm.Link{}, false},
+		{"one", func(l links) { l.add("a", up(5), public, day) }, up(5), true},
+		{"the second", func(l links) {
+			l.add("a", up(5), public, day)
+			l.add("b", up(9), public, day)
+			l.add("c", up(1e9), public, day)
+		}, up(9), true},
+		{"the internet first", func(l links) { l.add("a", up(5), public, day); l.add("b", up(900), private, day) }, up(5), true},
+		{"old", func(l links) { l.add("a", up(5), public, day.Add(-linkTTL)) }, swarm.Link{}, false},
+		{"again at once", func(l links) { l.add("a", up(10), public, day); l.add("a", up(20), public, day) }, up(13), true},
+		{"again after a while", func(l links) { l.add("a", up(10), public, day.Add(-linkHalf)); l.add("a", up(20), public, day) }, up(15), true},
+		{"again after long", func(l links) { l.add("a", up(10), public, day.Add(-linkTTL)); l.add("a", up(20), public, day) }, up(20), true},
+	} {
+		l := links{}
+		c.add(l)
+		if got, ok := l.all(day); fmt.Sprint(got) != fmt.Sprint(c.want) || ok != c.ok {
+			t.Errorf("%s: %+v %t, want %+v", c.name, got, ok, c.want)
+		}
+	}
+	l := links{}
+	for i := range 3 * maxLinks {
+		l.try(peer.ID(fmt.Sprint(i)), day.Add(time.Duration(i)*time.Second))
+	}
+	if len(l) > maxLinks+1 {
+		t.Errorf("%d pairs are remembered", len(l))
+	}
+}
+
+// Whom a node measures with: those far away first, nobody twice within an hour, and nobody
+// once there are enough.
+func TestNextLink(t *testing.T) {
+	peers, at := []peer.ID{"a", "b", "c", "d", "e"}, func(p peer.ID) zone {
+		if p == "c" || p == "d" {
+			return public
+		}
+		return private
+	}
+	l := links{}
+	var order string
+	for range 4 {
+		p := l.next(peers, at, day)
+		order += string(p) + " "
+		l.try(p, day)
+		if p != "d" { // which refuses
+			l.add(p, swarm.Link{Up: 1, Down: 1}, at(p), day)
+		}
+	}
+	if p := l.next(peers, at, day); order != "c d a b " || p != "" {
+		t.Errorf("%sand %q", order, p)
+	}
+	if p := l.next(peers, at, day.Add(linkEvery)); p != "d" {
+		t.Errorf("an hour later %q", p)
+	}
+}
+
+// Two nodes measure what is between them, strangers are refused, and so is whoever asks too often.
+func TestMeasureLink(t *testing.T) {
+	a, b, stranger := newHost(t, Config{}), newHost(t, Config{}), newHost(t, Config{})
+	befriend(a, b)
+	meet(t, a, b)
+	meet(t, stranger, b)
+	link, err := a.measureLink(t.Context(), b.h.ID())
+	if err != nil || link.Up < 1e6 || link.Down < 1e6 {
+		t.Errorf("%v %v", link, err)
+	}
+	if _, err := a.measureLink(t.Context(), b.h.ID()); err == nil {
+		t.Error("a second measurement at once is answered")
+	}
+	b.mu.Lock()
+	b.rateTurns, b.rateAsked = newRateTurns(), map[peer.ID]time.Time{}
+	b.mu.Unlock()
+	if _, err := stranger.measureLink(t.Context(), b.h.ID()); err == nil {
+		t.Error("a stranger is answered")
+	}
+	a.measureNext(t.Context())
+	if _, ok := a.Link(); !ok {
+		t.Error("nothing is known of the link")
+	}
+	if one, ok := a.LinkTo(b.ID()); !ok || one.Up == 0 {
+		t.Errorf("of the pair: %v", one)
+	}
+}
+
+// Nothing is measured while a stream runs for users, on either side, and what is being measured
+// ends when one begins.
+func TestMeasurementsYield(t *testing.T) {
+	a, b := newHost(t, Config{}), newHost(t, Config{})
+	befriend(a, b)
+	meet(t, a, b)
+	b.Handle(wire.ProtoSession, func(_ context.Context, _ swarm.PeerID, s wire.Stream) { io.Copy(io.Discard, s) })
+	stopped := make(chan struct{})
+	over := a.probe(func() { close(stopped) })
+	s, err := a.Dial(t.Context(), b.ID(), wire.ProtoSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	over()
+	s.Write([]byte("x"))
+	await(t, "both have something to do", func() bool { return a.busy() && b.busy() })
+	if a.measureNext(t.Context()); len(a.links) > 0 {
+		t.Error("a node that has something to do measures")
+	}
+	if _, err := a.measureLink(t.Context(), b.h.ID()); err == nil {
+		t.Error("a node that has something to do takes part")
+	}
+	s.Reset()
+	await(t, "neither has any more", func() bool { return !a.busy() && !b.busy() })
+	if _, err := a.measureLink(t.Context(), b.h.ID()); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzRate(f *testing.F) {
+	f.Add(binary.BigEndian.AppendUint32([]byte{rateSend}, rateFirst))
+	f.Add(binary.BigEndian.AppendUint32([]byte{rateTake}, 1<<31))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 1, 2})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if kind, size, err := readRateRequest(bytes.NewReader(b)); err == nil && (kind != rateSend && kind != rateTake || size < rateFirst || size > rateMost) {
+			t.Errorf("kind %d, %d bytes", kind, size)
+		}
+		if took, err := readRateTaken(bytes.NewReader(b)); err == nil && (took < 0 || took > rateTime || perSecond(rateMost, took) <= 0) {
+			t.Errorf("took %v", took)
+		}
+	})
+}
