@@ -438,7 +438,7 @@ func (f *serveFlags) server(ctx context.Context, n *node, m *openModel) (*server
 	root, _ := f.node.root(ctx)
 	srv, err := server.New(cfg, server.Deps{
 		Speeds: speedsOf(root, m), Link: n.net.host.Link,
-		Self:   n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
+		Self: n.net.host.ID(), Loader: server.FromBlocks(loader), Directory: n.net.dir, Dialer: n.dial, Pinger: n.net.host, Signer: n.net.host,
 		Memory: sysmem.Watch().Read, Addrs: n.net.host.ListenAddrs, Left: f.left, Relayed: n.net.host.Relayed, Loading: func() *swarm.Loading { return n.loading.status(time.Now()) }, Metrics: n.registry, Log: slog.Default(),
 	})
 	if err != nil {
