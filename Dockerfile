@@ -14,7 +14,7 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}"
 FROM ${BASE} AS base
 # Volumes that are mounted here begin with this owner.
 COPY --chown=65532:65532 deploy/empty/data /data
-COPY --chown=65532:65532 deploy/empty/models /models
+COPY --chown=65532:65532 deploy/empty/cache /models
 COPY --chown=65532:65532 deploy/empty/swarm /swarm
 ENV WHORL_DATA_DIR=/data WHORL_CACHE_DIR=/models
 USER 65532:65532

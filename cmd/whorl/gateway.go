@@ -118,6 +118,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, sf shareFlags, hf *httpFlags,
 		}
 		n.gives(ctx, m)
 		if err := n.generateWith(ctx, m, hf); err != nil {
+			m.fetched.wrong(err)
 			return ended(ctx, err)
 		}
 	}

@@ -202,6 +202,18 @@ func (x *fetched) name() string {
 	return x.snap.Name.String()
 }
 
+// wrong forgets what a hub gave in part where that is not what the swarm serves: the hub, or what
+// stood between, gave other bytes, and what was kept of them would be found wrong for ever.
+func (x *fetched) wrong(err error) {
+	if x == nil || x.peers || !errors.Is(err, model.ErrContents) || !x.snap.Partly() {
+		return
+	}
+	slog.Warn("what the hub gave of the model is not what the swarm serves: it is forgotten, and fetched again at the next start", "model", x.snap.Name.String())
+	if err := x.snap.Forget(); err != nil {
+		slog.Warn("it cannot be forgotten: delete it with `whorl models rm "+x.snap.Name.Repo+"`", "reason", err)
+	}
+}
+
 // Close lets the files be deleted when others need the room.
 func (x *fetched) Close() error {
 	if x == nil {

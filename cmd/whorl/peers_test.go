@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"whorl/content"
+	"whorl/internal/fakehub"
 	"whorl/swarm"
 	"whorl/swarm/dir"
 	"whorl/swarm/p2p"
@@ -126,6 +127,40 @@ func TestJoiningIsSeenElsewhere(t *testing.T) {
 	}
 	if !eventually(ready) {
 		t.Error("a server that is ready still loads")
+	}
+}
+
+// Where nobody in the swarm gives anything, what an invitation names comes from the hub, and is
+// what the manifest says; bytes of the hub that are not are refused, and not kept.
+func TestHubWhereNobodyShares(t *testing.T) {
+	f := fakehub.New(t)
+	env := hubEnv(t, f, "someone/toy", toyFolder)
+	args := []string{"--admin", "127.0.0.1:0", "--http", off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
+	founder := startRunEnv(t, env, append([]string{"serve", "someone/toy", "--new-swarm", "--no-share", "--block-indices", "0:1"}, args...)...)
+	word := wordOf(t, founder)
+	guest := []string{"HF_ENDPOINT=" + f.URL, "HOME=" + t.TempDir()}
+	wrong := func(_ *http.Request, file string) *fakehub.Fault {
+		return &fakehub.Fault{Flip: strings.HasSuffix(file, ".safetensors")}
+	}
+	serve := append([]string{"join", word, "--block-indices", "1:3", "--host-maddrs", loopback}, args...)
+	f.Fail(wrong)
+	direct := append([]string{"serve", "someone/toy", "--initial-peers", founder.Addrs[0], "--block-indices", "1:3", "--host-maddrs", loopback}, args...)
+	if r := whorl(t, "", guest, direct...); r.code == exitDone || !strings.Contains(r.err, "hash") && !strings.Contains(r.err, "weights") {
+		t.Errorf("wrong bytes of the hub: exit %d, %s", r.code, r.err)
+	}
+	f.Fail(nil)
+	sent := f.Sent("")
+	joined := startRunEnv(t, guest, serve...)
+	var a, b swarm.NodeStatus
+	request(t, "GET", founder.Admin+"/api/v1/node", "", 200, &a)
+	request(t, "GET", joined.Admin+"/api/v1/node", "", 200, &b)
+	if a.UID == "" || a.UID != b.UID || f.Sent("") == sent || figureOf(t, joined, "whorl_share_received_bytes_total") != 0 {
+		t.Errorf("models %s and %s, %d bytes from the hub", a.UID, b.UID, f.Sent("")-sent)
+	}
+	want := whorl(t, "", nil, "generate", toyFolder, "--local", "--ids", "1,2,3", "--max-new-tokens", "8", "--ignore-eos").ok(t)
+	got := whorl(t, "", guest, "generate", word, "--ids", "1,2,3", "--max-new-tokens", "8", "--ignore-eos").ok(t)
+	if got.stdout != want.stdout {
+		t.Errorf("%q, want %q", got.stdout, want.stdout)
 	}
 }
 

@@ -356,6 +356,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		how.block = span.Start
 	}
 	if err := m.settle(ctx, n.net.dir, how); err != nil {
+		m.fetched.wrong(err)
 		return ended(ctx, err)
 	}
 	n.gives(ctx, m)
@@ -368,11 +369,13 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	go func() {
 		err := srv.Run(ctx)
 		if err != nil {
+			m.fetched.wrong(err)
 			n.fail(err)
 		}
 		done <- err
 	}()
 	err = f.online(ctx, n, m, srv)
+	m.fetched.wrong(err)
 	fetching()
 	<-ctx.Done()
 	endAll(n.public, n.admin) // first: sessions of our own users would hold up the drain

@@ -127,3 +127,36 @@ func TestTwoRunsAreEqual(t *testing.T) {
 		t.Errorf("without a version: %v", err)
 	}
 }
+
+// What the Dockerfile copies from this folder is in git: a clone can build the image.
+func TestDockerfileCopiesWhatIsInGit(t *testing.T) {
+	raw, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(string(raw)) {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "COPY" || strings.Contains(line, "--from=") {
+			continue
+		}
+		for _, source := range words[1 : len(words)-1] {
+			if strings.HasPrefix(source, "--") || strings.HasPrefix(source, "dist/") { // made by `make release`
+				continue
+			}
+			found++
+			list := exec.Command("git", "ls-files", "--", source)
+			list.Dir = "../.."
+			out, err := list.Output()
+			if err != nil {
+				t.Skipf("not proven: this is no clone of the repository (%v)", err)
+			}
+			if len(out) == 0 {
+				t.Errorf("the Dockerfile copies %s, of which git holds nothing", source)
+			}
+		}
+	}
+	if found < 4 {
+		t.Errorf("found %d sources in the Dockerfile", found)
+	}
+}

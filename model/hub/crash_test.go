@@ -150,3 +150,37 @@ func TestDiskFull(t *testing.T) {
 	}
 	same(t, path, files["model-00001-of-00002.safetensors"], 0, 12<<20)
 }
+
+// What a hub gave in part and turned out to be wrong is forgotten and fetched again; a whole file
+// stays.
+func TestForget(t *testing.T) {
+	f, files := fakehub.New(t), sharded()
+	f.Put("o/m", files)
+	h := gear(t, f)
+	s := must(h.Open(t.Context(), name(t, "o/m")))(t)
+	defer s.Close()
+	first, second := filepath.Join(s.Path, "model-00001-of-00002.safetensors"), filepath.Join(s.Path, "model-00002-of-00002.safetensors")
+	f.Fail(func(_ *http.Request, file string) *fakehub.Fault {
+		return &fakehub.Fault{Flip: strings.HasPrefix(file, "model-00001")}
+	})
+	wanted := [][2]int64{{chunkSize, 3 * chunkSize}}
+	err := errors.Join(s.Fill(t.Context(), first, wanted), s.Fill(t.Context(), second, [][2]int64{{0, 3 * chunkSize}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Fail(nil)
+	whole := f.Sent("model-00002-of-00002.safetensors")
+	if err := s.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	if s.Has(first, wanted) || !s.Has(second, [][2]int64{{0, 3 * chunkSize}}) {
+		t.Error("the part is still here, or the whole file is not")
+	}
+	if err := errors.Join(s.Fill(t.Context(), first, wanted), s.FillAll(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	same(t, first, files["model-00001-of-00002.safetensors"], 0, len(files["model-00001-of-00002.safetensors"]))
+	if f.Sent("model-00002-of-00002.safetensors") != whole {
+		t.Error("a whole file was fetched again")
+	}
+}

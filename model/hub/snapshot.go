@@ -375,6 +375,30 @@ func (s *Snapshot) FillAll(ctx context.Context) error {
 	return nil
 }
 
+// Forget gives up what is here of weight files in part, because it turned out to be wrong: a
+// range cannot be checked by the hash of its file. Whole ones stay.
+func (s *Snapshot) Forget() error {
+	var errs []error
+	for _, f := range s.Weights {
+		p := s.parts[f.Path]
+		p.mu.Lock()
+		lock, err := lockFile(context.Background(), p.where.lock(), sharedfile.Exclusive)
+		if err == nil {
+			if !p.isBlob() && !p.file.Tree {
+				p.drop()
+				err = p.open() // whoever maps the view finds a file
+				if err == nil {
+					err = s.linkTo(p)
+				}
+			}
+			err = errors.Join(err, lock.Close())
+		}
+		p.mu.Unlock()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
 // Close lets other processes delete the files.
 func (s *Snapshot) Close() error {
 	for _, p := range s.parts {
