@@ -37,6 +37,7 @@ type audits struct {
 	on       bool       // Audit runs
 	waiting  []*evidence
 	bytes    int64
+	proven   []swarm.Hop // whose lies are to be shown to others
 	counts   AuditCounts
 	disputes audit.Disputes
 }
@@ -52,7 +53,8 @@ type evidence struct {
 	outputs  []content.Hash
 	cases    []givenRows
 	bytes    int64
-	urgent   bool // somebody waits for it
+	urgent   bool          // somebody waits for it, or it must look so
+	canary   *proof.Canary // instead of all but uid, mode and opt
 }
 
 // givenRows are the rows that one server gave, and how many in front of its span are known.
@@ -88,15 +90,24 @@ func (e *Engine) Audit(ctx context.Context) error {
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.on, a.waiting, a.bytes = false, nil, 0
+		a.on, a.waiting, a.proven, a.bytes = false, nil, nil, 0
 	}()
 	for {
 		a.mu.Lock()
 		var next *evidence
-		if len(a.waiting) > 0 {
+		var liar *swarm.Hop
+		switch {
+		case len(a.proven) > 0: // others may be asking it
+			liar = &a.proven[0]
+			a.proven = a.proven[1:]
+		case len(a.waiting) > 0:
 			next = a.waiting[0]
 		}
 		a.mu.Unlock()
+		if liar != nil {
+			e.expose(ctx, *liar)
+			continue
+		}
 		if next == nil {
 			select {
 			case <-ctx.Done():
@@ -140,6 +151,11 @@ func (s *Session) bequeath() {
 	}
 	a.waiting = append(a.waiting, ev)
 	a.bytes += ev.bytes
+	a.poke()
+}
+
+// poke tells that there is another case.
+func (a *audits) poke() {
 	select {
 	case a.more <- struct{}{}:
 	default:
@@ -267,10 +283,15 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) audi
 	case audit.Judged:
 		log.Warn("an audit found rows that differ, and others agree against who gave them", "row", v.Row, "liars", v.Liars, "by", v.By)
 		for _, p := range v.Liars {
-			detail := row + " are others at " + short(v.By)
-			e.note(trust.Observation{Peer: p, Kind: trust.Proven, Detail: detail})
-			e.Leave(p, fmt.Errorf("server %s was proven to send wrong rows: %s", p.Short(), detail))
+			e.convict(p, row+" are others at "+short(v.By), time.Time{})
+			a := &e.audits
+			a.mu.Lock()
+			if a.on && e.cfg.Accuse != nil && len(a.proven) < maxAudits {
+				a.proven = append(a.proven, swarm.Hop{Peer: p, Span: g.span})
+			}
+			a.mu.Unlock()
 		}
+		e.audits.poke()
 	case audit.Suspected:
 		log.Warn("an audit found rows that differ, and nobody is left to judge", "row", v.Row, "suspects", v.Who)
 		for _, p := range v.Who {

@@ -99,6 +99,11 @@ type Config struct {
 	Audits trust.AuditRates
 	// Self is this node's own peer if it holds blocks: what it computes needs no audit.
 	Self swarm.PeerID
+	// Auditor is this node's own peer, by whom canaries are made up; needed with Accuse.
+	Auditor swarm.PeerID
+	// Accuse, if set, hears what may be told to other nodes of a server that audits proved to lie:
+	// nothing of any user's session. Safe for concurrent use.
+	Accuse func(proof.Accusation)
 	// Draw gives numbers from [0, 1) that decide what is audited by whom; nil for random ones.
 	// Safe for concurrent use.
 	Draw     func() float64
@@ -152,6 +157,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	if err := cfg.Manifest.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Accuse != nil && (cfg.Auditor == "" || cfg.Verify == nil) {
+		return nil, errors.New("client: Config.Accuse needs Auditor and Verify")
 	}
 	if cfg.Trust == nil {
 		cfg.Trust = trust.NewBook(trust.DefaultParams())

@@ -32,13 +32,18 @@ func (e *Engine) replay(ctx context.Context, ev *evidence, hops []swarm.Hop, row
 		defer l.close()
 		links[i] = l
 	}
+	return e.feed(ev, links, rows)
+}
+
+// feed sends rows through sessions of one stage each, and names what comes out of the last.
+func (e *Engine) feed(ev *evidence, links []*replayLink, rows int) ([]content.Hash, error) {
 	hidden := e.cfg.Manifest.Hidden
 	out := make([]content.Hash, 0, rows)
 	var feed []float32
 	for from := 0; from < rows; from += replayRows {
 		to := min(from+replayRows, rows)
 		var err error
-		if feed, err = ev.inputs(e, feed[:0], hops[0].Span.Start, from, to, hidden); err != nil {
+		if feed, err = ev.inputs(e, feed[:0], links[0].hop.Span.Start, from, to, hidden); err != nil {
 			return nil, err
 		}
 		for _, l := range links {
@@ -55,6 +60,9 @@ func (e *Engine) replay(ctx context.Context, ev *evidence, hops []swarm.Hop, row
 
 // inputs appends the rows in front of a block.
 func (ev *evidence) inputs(e *Engine, dst []float32, block, from, to, hidden int) ([]float32, error) {
+	if ev.canary != nil {
+		return ev.canary.Fill(dst, from, to, hidden), nil
+	}
 	if block > 0 {
 		return ev.journals[block].rows(dst, from, to), nil
 	}
@@ -72,6 +80,8 @@ type replayLink struct {
 	stop   func() bool
 	buf    []byte
 	step   uint64
+	codec  uint8 // of its rows
+	makes  bool  // receipts
 }
 
 // openReplay opens a session of one stage. It waits for no cache: users come first.
@@ -82,7 +92,7 @@ func (e *Engine) openReplay(ctx context.Context, ev *evidence, h swarm.Hop) (*re
 	if err != nil {
 		return nil, err
 	}
-	l := &replayLink{e: e, hop: h, stream: stream, r: wire.NewReader(bufio.NewReaderSize(stream, 64<<10))}
+	l := &replayLink{e: e, hop: h, codec: e.codec(), stream: stream, r: wire.NewReader(bufio.NewReaderSize(stream, 64<<10))}
 	l.stop = context.AfterFunc(ctx, func() { stream.Reset() })
 	l.r.AllowRows(4 * e.cfg.Manifest.Hidden)
 	l.r.Charge(ctx, stream, budget.Hold{Pool: e.reading, Who: budget.Who{Peer: string(h.Peer)}})
@@ -90,6 +100,12 @@ func (e *Engine) openReplay(ctx context.Context, ev *evidence, h swarm.Hop) (*re
 	open := wire.Open{
 		Version: wire.Version, Features: wire.Features &^ wire.FeatureHandover, Session: l.id, UID: ev.uid, Mode: ev.mode, Span: h.Span, MaxLength: ev.opt.MaxLength,
 		Activations: ev.opt.Activations.String(), Residual: e.residual(), Adapter: ev.adapter, Background: !ev.urgent, Route: wire.Route{Epoch: 1, Journal: -1},
+	}
+	if ev.canary != nil { // whatever this engine's sessions are
+		l.codec, open.Residual = codec.F32, ""
+		if ev.urgent {
+			open.Receipts = ev.canary.Nonce()
+		}
 	}
 	l.buf = wire.AppendJSON(l.buf[:0], wire.TypeOpen, open)
 	err = l.write()
@@ -143,6 +159,7 @@ func (l *replayLink) accepted(mode content.Hash) error {
 	if err := wire.Decode(t, p, &v); err != nil {
 		return err
 	}
+	l.makes = v.Receipts
 	if t != wire.TypeAccept || v.Mode != mode {
 		return fmt.Errorf("%w: server %s does not accept an audit", wire.ErrFrame, l.hop.Peer.Short())
 	}
@@ -153,7 +170,7 @@ func (l *replayLink) accepted(mode content.Hash) error {
 func (l *replayLink) through(feed []float32, from, to int) ([]float32, error) {
 	hidden := l.e.cfg.Manifest.Hidden
 	l.step++
-	h := wire.RowsHeader{Session: l.id, Epoch: 1, Step: l.step, Start: uint32(from), Count: uint32(to - from), Want: uint32(from), Codec: l.e.codec()}
+	h := wire.RowsHeader{Session: l.id, Epoch: 1, Step: l.step, Start: uint32(from), Count: uint32(to - from), Want: uint32(from), Codec: l.codec}
 	l.buf = wire.BeginRows(l.buf[:0], wire.TypeRows, &h, codec.Size(h.Codec, len(feed)))
 	l.buf = codec.Append(l.buf, h.Codec, feed)
 	if err := l.write(); err != nil {
@@ -178,7 +195,7 @@ func (l *replayLink) through(feed []float32, from, to int) ([]float32, error) {
 			return nil, err
 		}
 		n := int(h.Count) * hidden
-		if h.Session != l.id || int(h.Start) != from+len(feed)/hidden || h.End() > to || !codec.Fits(h.Codec, l.e.codec(), n, len(data)) {
+		if h.Session != l.id || int(h.Start) != from+len(feed)/hidden || h.End() > to || !codec.Fits(h.Codec, l.codec, n, len(data)) {
 			return nil, fmt.Errorf("%w: %d rows from %d in an audit", wire.ErrFrame, h.Count, h.Start)
 		}
 		have := len(feed)
@@ -187,4 +204,29 @@ func (l *replayLink) through(feed []float32, from, to int) ([]float32, error) {
 		}
 	}
 	return feed, nil
+}
+
+// receipt asks for what the server signs of the rows so far.
+func (l *replayLink) receipt() (*proof.Receipt, error) {
+	if !l.makes {
+		return nil, fmt.Errorf("server %s makes no receipts", l.hop.Peer.Short())
+	}
+	l.buf = wire.AppendFrame(l.buf[:0], wire.TypeReceipt)
+	if err := l.write(); err != nil {
+		return nil, err
+	}
+	l.stream.SetReadDeadline(time.Now().Add(l.e.cfg.Timeouts.Open))
+	for {
+		t, p, err := l.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case t == wire.TypeDone:
+			continue
+		case t != wire.TypeReceipt:
+			return nil, fmt.Errorf("%w: type %d where a receipt should be", wire.ErrFrame, t)
+		}
+		r, err := wire.ParseReceipt(p)
+		return &r.Receipt, err
+	}
 }

@@ -18,6 +18,8 @@ type Trust interface {
 	Judge(p swarm.PeerID, prefix string, now time.Time) (trust.Avoidance, bool)
 	// Audit says whether a session of a peer is to be audited, and counts it.
 	Audit(p swarm.PeerID, r trust.AuditRates, draw float64, now time.Time) bool
+	// Watch has the next sessions of a peer audited as if it were new.
+	Watch(p swarm.PeerID, now time.Time)
 }
 
 // failures are the kinds that observations of sessions count as. No session proves a lie:

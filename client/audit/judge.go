@@ -56,6 +56,7 @@ type Verdict struct {
 	Result Result
 	Row    int            // the first that differs
 	Liars  []swarm.PeerID // of Judged: proven
+	Right  []content.Hash // of Judged: the rows that those who agreed gave, as far as they are known
 	By     []swarm.PeerID // of Judged: who agreed against them
 	Who    []swarm.PeerID // of Suspected and Disputed: one of them lies
 }
@@ -108,6 +109,30 @@ func Judge(c Claim, own swarm.PeerID, a Asker) Verdict {
 	return j.settle(row, []vote{accused, {witness, out}})
 }
 
+// Right is what a span makes of the first rows: what this node gives itself, or two chains that share no
+// server and no network, none of them among some peers. nil if nobody can tell.
+func Right(span swarm.Span, rows int, without []swarm.PeerID, own swarm.PeerID, a Asker) (out []content.Hash, by []swarm.PeerID) {
+	j := judge{claim: Claim{Span: span}, own: own, ask: a, asked: slices.Clone(without)}
+	var votes []vote
+	for range maxWitnesses + maxJudges {
+		hops, out := j.next(rows, 1)
+		if out == nil {
+			if len(hops) == 0 && len(a.Others(j.asked)) == 0 {
+				break
+			}
+			continue
+		}
+		votes = append(votes, vote{hops, out})
+		if right := j.agreed(votes); len(right) > 0 {
+			for _, v := range right {
+				by = append(by, v.peers()...)
+			}
+			return right[0].out, by
+		}
+	}
+	return nil, nil
+}
+
 // again asks a server itself for the rows, until it gives others than a witness; nil if it does
 // not.
 func (j *judge) again(hops []swarm.Hop, witness []content.Hash) []content.Hash {
@@ -155,7 +180,7 @@ func (j *judge) next(rows, tries int) ([]swarm.Hop, []content.Hash) {
 func (j *judge) settle(row int, votes []vote) Verdict {
 	for tries := 0; ; tries++ {
 		if right := j.agreed(votes); len(right) > 0 {
-			v := Verdict{Result: Judged, Row: row}
+			v := Verdict{Result: Judged, Row: row, Right: right[len(right)-1].out}
 			for i := range votes {
 				switch {
 				case votes[i].agrees(&right[0]):

@@ -24,31 +24,27 @@ import (
 	"whorl/swarm/wire"
 )
 
-// lies are what lying engines make of rows; each liar draws its own.
-var lies = map[string]func(r *rand.Rand) func(rows []float32, hidden int){
-	"garbage": func(r *rand.Rand) func([]float32, int) {
+// lies are what lying engines make of rows; each liar draws its own. The number tells it from
+// others with its blocks, where a draw would not.
+var lies = map[string]func(r *rand.Rand, number int) func(rows []float32, hidden int){
+	"garbage": func(r *rand.Rand, _ int) func([]float32, int) {
 		return func(rows []float32, _ int) {
 			for i := range rows {
 				rows[i] = float32(r.NormFloat64())
 			}
 		}
 	},
-	"off by one row": func(r *rand.Rand) func([]float32, int) {
-		own := make([]float32, 4) // in front of every step: two such liars would tell one lie else
+	"off by a row or two": func(r *rand.Rand, number int) func([]float32, int) {
+		own := make([]float32, 4*(1+number%2)) // in front of every step: two such liars would tell one lie else
 		for i := range own {
 			own[i] = float32(r.NormFloat64())
 		}
-		return func(rows []float32, hidden int) {
-			last := own
-			for i := 0; i < len(rows); i += hidden {
-				next := slices.Clone(rows[i : i+hidden])
-				copy(rows[i:], last)
-				last = next
-			}
+		return func(rows []float32, _ int) {
+			copy(rows, append(slices.Clone(own), rows...))
 		}
 	},
-	"one bit of each row": func(r *rand.Rand) func([]float32, int) { return flips(r, 1) },
-	"one bit of a thousandth of the rows": func(r *rand.Rand) func([]float32, int) {
+	"one bit of each row": func(r *rand.Rand, _ int) func([]float32, int) { return flips(r, 1) },
+	"one bit of a thousandth of the rows": func(r *rand.Rand, _ int) func([]float32, int) {
 		return flips(r, 0.001)
 	},
 }
@@ -75,7 +71,7 @@ type audited struct {
 	liars map[swarm.PeerID]int
 }
 
-func newAudited(t *testing.T, seed uint64, lie func(*rand.Rand) func([]float32, int), change func(*client.Config)) *audited {
+func newAudited(t *testing.T, seed uint64, lie func(*rand.Rand, int) func([]float32, int), change func(*client.Config)) *audited {
 	r := rand.New(rand.NewPCG(seed, 9))
 	var mu sync.Mutex
 	draw := func() float64 {
@@ -101,7 +97,7 @@ func newAudited(t *testing.T, seed uint64, lie func(*rand.Rand) func([]float32, 
 		for _, s := range []string{"liar-first%d 0:3", "liar-last%d 3:6"} {
 			name := fmt.Sprintf(s, i)
 			a.liars[swarm.PeerID(strings.Fields(name)[0])] = 0
-			begin(t, a.w, name, FakeLoader{Delay: quick.Delay, Lie: lie(rand.New(rand.NewPCG(seed, uint64(100+i+len(s)))))})
+			begin(t, a.w, name, FakeLoader{Delay: quick.Delay, Lie: lie(rand.New(rand.NewPCG(seed, uint64(100+i+len(s)))), i)})
 		}
 	}
 	ctx, end := context.WithCancel(t.Context())
@@ -246,7 +242,7 @@ func TestPusherOfOtherRows(t *testing.T) {
 func TestAuditsAndColluders(t *testing.T) {
 	for seed := range uint64(liarRuns(2)) {
 		synctest.Test(t, func(t *testing.T) {
-			same := func(*rand.Rand) func([]float32, int) {
+			same := func(*rand.Rand, int) func([]float32, int) {
 				return func(rows []float32, hidden int) {
 					for i := 0; i < len(rows); i += hidden {
 						rows[i] = math.Float32frombits(math.Float32bits(rows[i]) ^ 2)

@@ -79,7 +79,7 @@ func crowd(t *testing.T, seed uint64, kind string) (*World, *client.Engine, *obs
 			own := rand.New(rand.NewPCG(seed, uint64(100+2*i+k)))
 			loader := quick
 			if lie := lies[kind]; lie != nil {
-				loader.Lie = lie(own)
+				loader.Lie = lie(own, i)
 			} else if kind == "NaN" {
 				loader.Lie = func(rows []float32, _ int) { rows[own.IntN(len(rows))] = float32(math.NaN()) }
 			}

@@ -38,3 +38,10 @@ func (b *Book) Audit(p swarm.PeerID, r AuditRates, draw float64, now time.Time) 
 	}
 	return draw < r.Steady
 }
+
+// Watch has a peer audited from its next session on as if it were new to this node.
+func (b *Book) Watch(p swarm.PeerID, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entry(p, now).sessions = 0
+}

@@ -158,7 +158,11 @@ func (b *Book) avoid(o Observation, now time.Time, long time.Duration, why strin
 	if d := clip(o.Detail); d != "" {
 		why += ": " + d
 	}
-	return Avoidance{Kind: o.Kind, Since: now, Until: now.Add(long), Reason: why, Never: o.Kind.lie()}
+	until := now.Add(long)
+	if o.Kind == Proven && !o.Until.IsZero() && o.Until.Before(until) {
+		until = o.Until
+	}
+	return Avoidance{Kind: o.Kind, Since: now, Until: until, Reason: why, Never: o.Kind.lie()}
 }
 
 var failures = map[Kind]string{

@@ -62,6 +62,8 @@ type Observation struct {
 	Kind   Kind
 	Count  int    // how many of them, such as steps served; 0 counts as 1
 	Detail string // for people: what exactly; cut to MaxDetail bytes
+	// Until, if set, ends what a lie costs before its time: what it was proven by is older.
+	Until time.Time
 }
 
 // MaxDetail is how much of a detail is kept, in bytes.

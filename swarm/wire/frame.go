@@ -37,6 +37,7 @@ const (
 	ProtoPass      = "/whorl/pass"
 	ProtoDirectory = "/whorl/directory"
 	ProtoShare     = "/whorl/share"
+	ProtoEvidence  = "/whorl/evidence"
 )
 
 // HeadSize is the size of a frame's head: length and type.
@@ -94,6 +95,8 @@ const (
 	TypeGrant                    // empty: a pass may send its rows
 	TypeChunk                    // ChunkHeader + payload
 	TypeProgress                 // JSON Progress
+	TypeHear                     // JSON Hear, first on an evidence stream
+	TypeTold                     // Accusations: what a node knows against others
 	numTypes
 )
 

@@ -43,7 +43,7 @@ func (t Type) limit() int {
 		return swarm.MaxManifestBytes
 	case TypePull:
 		return MaxPull
-	case TypeRecords:
+	case TypeRecords, TypeTold:
 		return MaxAnswer
 	case TypeOffer:
 		return MaxOffer
@@ -51,7 +51,7 @@ func (t Type) limit() int {
 		return MaxChoice
 	case TypeFail:
 		return MaxFail
-	case TypeFetch:
+	case TypeFetch, TypeHear:
 		return MaxHello
 	case TypeHave:
 		return haveHead + MaxPieces/8
