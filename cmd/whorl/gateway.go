@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -98,7 +99,7 @@ func runGateway(cmd *cobra.Command, nf *nodeFlags, sf shareFlags, hf *httpFlags,
 		return ended(ctx, err)
 	}
 	if m != nil || mf.peers {
-		if err := n.startSharing(sf, mf); err != nil {
+		if err := errors.Join(n.startSharing(sf, mf), n.startEvidence(ctx)); err != nil {
 			return err
 		}
 	}
@@ -168,6 +169,7 @@ func (n *node) generateWith(ctx context.Context, m *openModel, f *httpFlags) err
 	cfg := client.DefaultConfig()
 	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.EOS = n.net.dir, n.dial, n.rtt, m.ck.EOS()
 	cfg.Trust, cfg.Prefix, cfg.Self, cfg.Audits.Steady = n.trust, n.prefix, n.dial.self, f.audit
+	cfg.Auditor, cfg.Accuse = n.net.host.ID(), n.evidence.Accuse
 	cfg.Residual, _ = tensor.ParseResidual(f.residual) // check has read it
 	cfg.Spread = true
 	if !f.keepChains {

@@ -9,6 +9,7 @@ import (
 	"whorl/api"
 	"whorl/server"
 	"whorl/swarm/dir"
+	"whorl/swarm/evidence"
 )
 
 // Connections and streams take a sixteenth of a server's memory, within bounds: below the
@@ -25,7 +26,7 @@ func strangers(net, total int64, http bool) (network, all int64) {
 	if net == 0 {
 		net = min(max(total/networkPart, minNetwork), maxNetwork)
 	}
-	all = net + dir.Memory()
+	all = net + dir.Memory() + evidence.Memory()
 	if http {
 		all += api.Memory()
 	}

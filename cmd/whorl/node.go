@@ -24,9 +24,11 @@ import (
 	"whorl/internal/operations"
 	"whorl/server"
 	"whorl/swarm"
+	"whorl/swarm/evidence"
 	"whorl/swarm/health"
 	"whorl/swarm/p2p"
 	"whorl/swarm/route"
+	"whorl/swarm/trust"
 )
 
 // node is one long-running process: what it is to the swarm, to its operator, and to the
@@ -46,6 +48,8 @@ type node struct {
 	share         *sharing // nil for nodes that have no model
 	loading       loading
 	trust         *memory
+	evidence      *evidence.Service // nil for nodes that have no model
+	docket        *trust.Docket     // the same
 	settings      *settings
 	offers        offers
 	events        *journal.Log

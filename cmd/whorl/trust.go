@@ -116,7 +116,13 @@ func (n *node) Ban(p swarm.PeerID, long time.Duration, reason string) {
 }
 
 // Pardon forgets what is held against a peer; false if nothing was.
-func (n *node) Pardon(p swarm.PeerID) bool { return n.trust.Pardon(p, time.Now()) }
+func (n *node) Pardon(p swarm.PeerID) bool {
+	now := time.Now()
+	if n.docket != nil {
+		n.docket.Pardon(p, now)
+	}
+	return n.trust.Pardon(p, now)
+}
 
 // trustMetrics tells of the peers that this node avoids and of its audits.
 type trustMetrics struct{ n *node }

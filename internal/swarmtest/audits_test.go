@@ -107,8 +107,15 @@ func newAudited(t *testing.T, seed uint64, lie func(*rand.Rand, int) func([]floa
 	return a
 }
 
-// session is one of a prompt of 20 rows and so many more; its servers are returned.
+// session is one of a prompt of 20 rows and so many more, and its audit; its servers are returned.
 func (a *audited) session(t *testing.T, rows, i int) []swarm.PeerID {
+	peers := a.ask(t, rows, i)
+	<-time.After(5 * time.Second) // of virtual time: the audit ends
+	return peers
+}
+
+// ask is session without the audit.
+func (a *audited) ask(t *testing.T, rows, i int) []swarm.PeerID {
 	s, err := a.e.Open(t.Context(), client.SessionOptions{MaxLength: 200})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +126,6 @@ func (a *audited) session(t *testing.T, rows, i int) []swarm.PeerID {
 		peers = append(peers, h.Peer)
 	}
 	s.Close()
-	<-time.After(5 * time.Second) // of virtual time: the audit ends
 	return peers
 }
 

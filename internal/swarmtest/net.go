@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"whorl/swarm"
@@ -157,7 +158,7 @@ func (x *Node) Dial(ctx context.Context, to swarm.PeerID, proto string) (wire.St
 		peer.wg.Go(func() { defer x.wg.Done(); carry(mid, near, func() time.Duration { return delay(to, x.id) }) })
 		b = far
 	}
-	mine, theirs := x.add(a, to, proto), peer.add(b, x.id, proto)
+	mine, theirs := x.add(a, to, proto), &answered{Stream: peer.add(b, x.id, proto)}
 	peer.wg.Add(1)
 	go func() {
 		defer peer.wg.Done()
@@ -181,6 +182,25 @@ func (x *Node) add(s wire.Stream, to swarm.PeerID, proto string) wire.Stream {
 		return x.wrap(proto, l)
 	}
 	return l
+}
+
+// answered is the end of whoever answers a stream. As in swarm/p2p it cannot be reset once it is
+// closed: what was written is still to be read.
+type answered struct {
+	wire.Stream
+	closed atomic.Bool
+}
+
+func (s *answered) Close() error {
+	s.closed.Store(true)
+	return s.Stream.Close()
+}
+
+func (s *answered) Reset() error {
+	if s.closed.Load() {
+		return nil
+	}
+	return s.Stream.Reset()
 }
 
 // carry takes what comes out of one stream to another, each piece after its delay, and at
