@@ -27,6 +27,18 @@ func (e *Engine) convict(p swarm.PeerID, detail string, until time.Time) {
 	e.Leave(p, fmt.Errorf("server %s was proven to send wrong rows: %s", p.Short(), detail))
 }
 
+// proved is convict of a liar that this node has found itself, and of which others should know.
+func (e *Engine) proved(liar swarm.Hop, detail string) {
+	e.convict(liar.Peer, detail, time.Time{})
+	a := &e.audits
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.on && e.cfg.Accuse != nil && len(a.proven) < maxAudits {
+		a.proven = append(a.proven, liar)
+		a.poke()
+	}
+}
+
 // expose has a server that audits proved to lie compute canaries until it signs a wrong row, and
 // tells of that, or else merely that it lies.
 func (e *Engine) expose(ctx context.Context, liar swarm.Hop) {
@@ -85,7 +97,7 @@ func (e *Engine) tryCanary(ctx context.Context, server swarm.Hop, rows int) (cau
 	for _, p := range v.Liars {
 		found.lied = found.lied || p == server.Peer
 		if p != server.Peer { // a witness
-			e.convict(p, fmt.Sprintf("row %d of a canary of blocks %v is another at %s", v.Row, server.Span, short(v.By)), time.Time{})
+			e.proved(swarm.Hop{Peer: p, Span: server.Span}, fmt.Sprintf("row %d of a canary of blocks %v is another at %s", v.Row, server.Span, short(v.By)))
 		}
 	}
 	if !found.lied {

@@ -283,15 +283,8 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) audi
 	case audit.Judged:
 		log.Warn("an audit found rows that differ, and others agree against who gave them", "row", v.Row, "liars", v.Liars, "by", v.By)
 		for _, p := range v.Liars {
-			e.convict(p, row+" are others at "+short(v.By), time.Time{})
-			a := &e.audits
-			a.mu.Lock()
-			if a.on && e.cfg.Accuse != nil && len(a.proven) < maxAudits {
-				a.proven = append(a.proven, swarm.Hop{Peer: p, Span: g.span})
-			}
-			a.mu.Unlock()
+			e.proved(swarm.Hop{Peer: p, Span: g.span}, row+" are others at "+short(v.By))
 		}
-		e.audits.poke()
 	case audit.Suspected:
 		log.Warn("an audit found rows that differ, and nobody is left to judge", "row", v.Row, "suspects", v.Who)
 		for _, p := range v.Who {
