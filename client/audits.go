@@ -286,14 +286,42 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) audi
 			e.proved(swarm.Hop{Peer: p, Span: g.span}, row+" are others at "+short(v.By))
 		}
 	case audit.Suspected:
-		log.Warn("an audit found rows that differ, and nobody is left to judge", "row", v.Row, "suspects", v.Who)
-		for _, p := range v.Who {
-			e.note(trust.Observation{Peer: p, Kind: trust.Wrong, Detail: row + ", " + short(v.Who)})
-		}
+		kept := e.suspect(v, row)
+		log.Warn("an audit found rows that differ, and nobody is left to judge: what these blocks compute is not verified", "row", v.Row, "suspects", v.Who, "asked where nobody else holds them", kept)
 	case audit.Disputed:
 		log.Warn("an audit found rows that differ, of a server that computes them right when asked directly: it or its sender is to blame, and routes keep them apart", "row", v.Row, "sender", g.sender)
 	}
 	return v
+}
+
+// suspect notes those that gave different rows which nobody could judge. One of them may be all that
+// holds a block: the side that is the best known is asked where nobody else does.
+func (e *Engine) suspect(v audit.Verdict, row string) (kept []swarm.PeerID) {
+	now := time.Now()
+	worst := func(side []swarm.PeerID) swarm.PeerID {
+		return slices.MaxFunc(side, func(p, q swarm.PeerID) int {
+			if p == q {
+				return 0
+			}
+			if e.trust.Better(p, q, now) {
+				return -1
+			}
+			return 1
+		})
+	}
+	for _, side := range v.Sides {
+		if kept == nil || e.trust.Better(worst(side), worst(kept), now) {
+			kept = side
+		}
+	}
+	for _, p := range v.Who {
+		kind := trust.Wrong
+		if slices.Contains(kept, p) {
+			kind = trust.Doubted
+		}
+		e.note(trust.Observation{Peer: p, Kind: kind, Detail: row + ", " + short(v.Who)})
+	}
+	return kept
 }
 
 // short lists peers for people.

@@ -44,10 +44,16 @@ func (g *group) settle(ctx context.Context, row int, odd []int) error {
 			}
 		}
 	}
-	found := false
+	found, dispute := false, ""
 	for _, some := range [][]int{odd, rest, odd, rest} { // witnesses are drawn by lot, and one may tell the same lie
 		for _, i := range some {
-			guilty = append(guilty, g.blamed(members[i].convict(ctx))...)
+			verdicts := members[i].convict(ctx)
+			guilty = append(guilty, g.blamed(verdicts)...)
+			for _, v := range verdicts {
+				if v.Result == audit.Suspected {
+					dispute = "; rows of " + short(v.Who) + " differ, and nobody else is there to judge"
+				}
+			}
 		}
 		if err := g.lead.ended(ctx); err != nil {
 			return err
@@ -63,7 +69,7 @@ func (g *group) settle(ctx context.Context, row int, odd []int) error {
 	g.leave(guilty)
 	if _, err := g.disjoint(ctx); err != nil {
 		e := *swarm.AsError(err)
-		e.Message = "the chains of servers gave different rows, and too few servers are left to compute them again: " + e.Message
+		e.Message = "the chains of servers gave different rows, and too few servers are left to compute them again: " + e.Message + dispute
 		return &e
 	}
 	return nil

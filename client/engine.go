@@ -383,7 +383,7 @@ func (e *Engine) plan(ctx context.Context, q route.Query, adapter *swarm.Adapter
 
 // query completes a query with what the engine knows. never lists the servers that it left out
 // since they must not be asked.
-func (e *Engine) query(ctx context.Context, q route.Query, adapter *swarm.Adapter) (route.Query, []swarm.Record, error) {
+func (e *Engine) query(ctx context.Context, q route.Query, adapter *swarm.Adapter) (route.Query, []barred, error) {
 	view, err := e.cfg.Directory.View(ctx, e.uid)
 	if err != nil {
 		return q, nil, err

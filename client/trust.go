@@ -18,6 +18,8 @@ type Trust interface {
 	Judge(p swarm.PeerID, prefix string, now time.Time) (trust.Avoidance, bool)
 	// Audit says whether a session of a peer is to be audited, and counts it.
 	Audit(p swarm.PeerID, r trust.AuditRates, draw float64, now time.Time) bool
+	// Better tells whether the first of two peers is the better known.
+	Better(p, q swarm.PeerID, now time.Time) bool
 	// Watch has the next sessions of a peer audited as if it were new.
 	Watch(p swarm.PeerID, now time.Time)
 }
@@ -78,9 +80,15 @@ func (e *Engine) avoided(p swarm.PeerID) bool {
 	return ok
 }
 
+// barred is a server that must not be asked, and why.
+type barred struct {
+	swarm.Record
+	trust.Avoidance
+}
+
 // trusted takes from a view the servers that must never be asked, and lists who of the others
 // is to be asked only where nobody else holds a block, with the time of the last failure.
-func (e *Engine) trusted(v swarm.View) (left swarm.View, avoid map[swarm.PeerID]time.Time, never []swarm.Record) {
+func (e *Engine) trusted(v swarm.View) (left swarm.View, avoid map[swarm.PeerID]time.Time, never []barred) {
 	now := time.Now()
 	avoid = map[swarm.PeerID]time.Time{}
 	left = v
@@ -88,7 +96,7 @@ func (e *Engine) trusted(v swarm.View) (left swarm.View, avoid map[swarm.PeerID]
 	for _, r := range v.Servers {
 		switch a, avoided := e.trust.Judge(r.Peer, e.prefix(r.Peer), now); {
 		case avoided && a.Never:
-			never = append(never, r)
+			never = append(never, barred{r, a})
 			continue
 		case avoided:
 			avoid[r.Peer] = a.Since
@@ -100,22 +108,24 @@ func (e *Engine) trusted(v swarm.View) (left swarm.View, avoid map[swarm.PeerID]
 
 // ofAvoided adds to an error about blocks that nobody can serve that this node avoids servers
 // which hold them.
-func ofAvoided(err error, never []swarm.Record) error {
+func ofAvoided(err error, never []barred) error {
 	e := swarm.AsError(err)
 	if e.Code != swarm.CodeBlocksMissing {
 		return err
 	}
-	n := 0
+	var held []barred
 	for _, r := range never {
 		if slices.ContainsFunc(e.Missing, func(s swarm.Span) bool { return r.Span.Start < s.End && s.Start < r.Span.End }) {
-			n++
+			held = append(held, r)
 		}
 	}
-	if n == 0 {
+	if len(held) == 0 {
 		return err
 	}
+	first := slices.MinFunc(held, func(a, b barred) int { return a.Until.Compare(b.Until) })
 	more := *e
-	more.Message += fmt.Sprintf(" (this node avoids %d that hold some of them, for rows that differ from those of others or by its operator's word)", n)
+	more.Message += fmt.Sprintf(" (this node avoids %d that hold some of them, for rows that differ from those of others or by its operator's word: %s until %s, because %s)",
+		len(held), first.Peer.Short(), first.Until.UTC().Format(time.DateTime+" MST"), first.Reason)
 	return &more
 }
 

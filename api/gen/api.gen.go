@@ -5098,7 +5098,7 @@ type Standing struct {
 	// Avoid There if the node is avoided
 	Avoid *Avoidance `json:"avoid,omitempty"`
 
-	// Counts How often it was observed, by kind: served (steps), lost, late, refused, broke, accused, wrong, proven, agreed (audits), banned
+	// Counts How often it was observed, by kind: served (steps), lost, late, refused, broke, accused, doubted, wrong, proven, agreed (audits), banned
 	Counts map[string]float32 `json:"counts"`
 	PeerId string             `json:"peer_id"`
 

@@ -59,6 +59,8 @@ type Verdict struct {
 	Right  []content.Hash // of Judged: the rows that those who agreed gave, as far as they are known
 	By     []swarm.PeerID // of Judged: who agreed against them
 	Who    []swarm.PeerID // of Suspected and Disputed: one of them lies
+	// Sides are Who of Suspected, those together that computed the same rows one after the other.
+	Sides [][]swarm.PeerID
 }
 
 const (
@@ -206,6 +208,7 @@ func (j *judge) settle(row int, votes []vote) Verdict {
 	v := Verdict{Result: Suspected, Row: row}
 	for i := range votes {
 		v.Who = append(v.Who, votes[i].peers()...)
+		v.Sides = append(v.Sides, votes[i].peers())
 	}
 	return v
 }

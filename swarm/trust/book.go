@@ -140,6 +140,11 @@ func (b *Book) Observe(o Observation, now time.Time) {
 		e.strikes = 0 // it is well: the next failure is a first one
 	case Agreed:
 		e.clear(Wrong, now) // a third party has judged
+		if e.failure.Kind == Doubted {
+			e.failure = Avoidance{}
+		}
+	case Doubted:
+		e.failure = b.avoid(o, now, b.p.Suspicion, "its rows differ from another holder's, which is less known, and nobody has judged yet")
 	case Wrong:
 		e.hold(b.avoid(o, now, b.p.Suspicion, "its rows differ from another holder's, and nobody has judged yet"))
 	case Proven:
@@ -181,7 +186,9 @@ func (b *Book) fail(e *entry, o Observation, now time.Time) {
 		e.strikes++
 	}
 	e.failed = now
-	e.failure = b.avoid(o, now, b.pause(e), failures[o.Kind])
+	if a := b.avoid(o, now, b.pause(e), failures[o.Kind]); a.Until.After(e.failure.Until) {
+		e.failure = a
+	}
 }
 
 // pause is how long a peer is left alone after its last failure.
@@ -273,6 +280,21 @@ func (b *Book) judgeNetwork(prefix string, now time.Time) (Avoidance, bool) {
 	return Avoidance{Kind: Proven, Until: until, Never: true, Reason: fmt.Sprintf("%d proven liars came from its network %s", n, clip(prefix))}, true
 }
 
+// Better tells whether the first of two peers is the better known: more of its audits agreed, then it
+// served more, then its id is smaller. It says nothing of who lies.
+func (b *Book) Better(p, q swarm.PeerID, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var known [2][numKinds]float64
+	for i, id := range []swarm.PeerID{p, q} {
+		if e := b.peers[id]; e != nil {
+			e.decay(now, b.p.HalfLife)
+			known[i] = e.counts
+		}
+	}
+	return cmp.Or(cmp.Compare(known[1][Agreed], known[0][Agreed]), cmp.Compare(known[1][Served], known[0][Served]), cmp.Compare(p, q)) < 0
+}
+
 // Ban avoids a peer until a time, by an operator's word. It replaces what else is held.
 func (b *Book) Ban(p swarm.PeerID, until time.Time, why string, now time.Time) {
 	b.mu.Lock()
@@ -292,7 +314,7 @@ func (b *Book) Pardon(p swarm.PeerID, now time.Time) bool {
 		return false
 	}
 	_, avoided := b.judge(p, "", now)
-	for _, k := range []Kind{Lost, Late, Refused, Broke, Accused, Wrong, Proven, Named} {
+	for _, k := range []Kind{Lost, Late, Refused, Broke, Accused, Doubted, Wrong, Proven, Named} {
 		e.counts[k] = 0
 	}
 	e.lie, e.failure, e.strikes, e.failed = Avoidance{}, Avoidance{}, 0, time.Time{}

@@ -49,6 +49,10 @@ func TestWhatCostsWhat(t *testing.T) {
 		{"its rows differ", []seen{{0, Wrong}}, 0, "never for 10m0s: wrong"},
 		{"nobody judged", []seen{{0, Wrong}}, 601 * s, "taken"},
 		{"a third found them right", []seen{{0, Wrong}, {s, Agreed}}, 0, "taken"},
+		{"a better known one's differ", []seen{{0, Doubted}}, 0, "rather not for 10m0s: doubted"},
+		{"and it fails too", []seen{{0, Doubted}, {s, Lost}}, 0, "rather not for 9m59s: doubted"},
+		{"and a third found them right", []seen{{0, Doubted}, {s, Agreed}}, 0, "taken"},
+		{"and a third found them wrong", []seen{{0, Doubted}, {s, Proven}}, 0, "never for 168h0m0s: proven"},
 		{"a third found them wrong", []seen{{0, Wrong}, {s, Proven}}, 0, "never for 168h0m0s: proven"},
 		{"right elsewhere does not undo a proof", []seen{{0, Proven}, {s, Agreed}, {s, Served}}, 0, "never for 167h59m58s: proven"},
 		{"a week later", []seen{{0, Proven}}, 7 * 24 * time.Hour, "taken"},
@@ -247,4 +251,23 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%v of what was written: %s", err, again)
 		}
 	})
+}
+
+// Better known is who agreed in more audits, then who served more, then the smaller id: two nodes
+// of one mind say the same.
+func TestBetter(t *testing.T) {
+	b := NewBook(DefaultParams())
+	for range 3 {
+		b.Observe(Observation{Peer: "agreed", Kind: Agreed}, t0)
+	}
+	b.Observe(Observation{Peer: "served", Kind: Served, Count: 1000}, t0)
+	b.Observe(Observation{Peer: "a little", Kind: Served, Count: 10}, t0)
+	order := []swarm.PeerID{"agreed", "served", "a little", "new", "unknown"}
+	for i, p := range order {
+		for k, q := range order {
+			if got := b.Better(p, q, t0); got != (i < k) {
+				t.Errorf("%s is better than %s: %v", p, q, got)
+			}
+		}
+	}
 }

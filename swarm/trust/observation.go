@@ -23,10 +23,11 @@ const (
 	Agreed              // an audit of a whole session found its rows right
 	Named               // an operator of this node banned it
 	Accused             // is one of two peers that contradict each other about rows
+	Doubted             // its rows differ from those of another holder, which is less known: it may be the one that lies
 	numKinds
 )
 
-var kindNames = [numKinds]string{"served", "lost", "late", "refused", "broke", "wrong", "proven", "agreed", "banned", "accused"}
+var kindNames = [numKinds]string{"served", "lost", "late", "refused", "broke", "wrong", "proven", "agreed", "banned", "accused", "doubted"}
 
 // String is the name.
 func (k Kind) String() string {
