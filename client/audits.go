@@ -280,6 +280,11 @@ func (e *Engine) auditCase(ctx context.Context, ev *evidence, g *givenRows) audi
 	case audit.Agreed:
 		log.Debug("an audit found the rows of a session right")
 		e.note(trust.Observation{Peer: g.peer, Kind: trust.Agreed})
+		for _, p := range v.By {
+			if e.suspected(p) { // of two the audit shows one not to be the one that lies
+				e.note(trust.Observation{Peer: p, Kind: trust.Agreed})
+			}
+		}
 	case audit.Judged:
 		log.Warn("an audit found rows that differ, and others agree against who gave them", "row", v.Row, "liars", v.Liars, "by", v.By)
 		for _, p := range v.Liars {
@@ -324,6 +329,12 @@ func (e *Engine) suspect(v audit.Verdict, row string) (kept []swarm.PeerID) {
 	return kept
 }
 
+// suspected tells whether a peer's rows differ from others', and nobody has judged yet.
+func (e *Engine) suspected(p swarm.PeerID) bool {
+	a, ok := e.trust.Judge(p, e.prefix(p), time.Now())
+	return ok && (a.Kind == trust.Wrong || a.Kind == trust.Doubted)
+}
+
 // short lists peers for people.
 func short(peers []swarm.PeerID) string {
 	text := ""
@@ -361,11 +372,21 @@ func (a *asker) Others(without []swarm.PeerID) []swarm.Hop {
 		return at != "" && slices.ContainsFunc(without, func(w swarm.PeerID) bool { return a.e.prefix(w) == at })
 	}
 	var holders, far []swarm.PeerID
-	for _, r := range left.Servers {
+	take := func(r swarm.Record) {
 		if r.State == swarm.Online && r.Span.Contains(a.span) {
 			holders = append(holders, r.Peer)
 			if !near(r.Peer) {
 				far = append(far, r.Peer)
+			}
+		}
+	}
+	for _, r := range left.Servers {
+		take(r)
+	}
+	if len(holders) == 0 { // those that nobody has judged yet: a third that came meanwhile is judged with them
+		for _, r := range view.Servers {
+			if a.e.suspected(r.Peer) && !slices.Contains(without, r.Peer) {
+				take(r)
 			}
 		}
 	}

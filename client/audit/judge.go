@@ -57,7 +57,7 @@ type Verdict struct {
 	Row    int            // the first that differs
 	Liars  []swarm.PeerID // of Judged: proven
 	Right  []content.Hash // of Judged: the rows that those who agreed gave, as far as they are known
-	By     []swarm.PeerID // of Judged: who agreed against them
+	By     []swarm.PeerID // of Judged: who agreed against them; of Agreed: whose rows the same are
 	Who    []swarm.PeerID // of Suspected and Disputed: one of them lies
 	// Sides are Who of Suspected, those together that computed the same rows one after the other.
 	Sides [][]swarm.PeerID
@@ -99,7 +99,8 @@ func Judge(c Claim, own swarm.PeerID, a Asker) Verdict {
 	}
 	row := differs(c.Out, out)
 	if row < 0 {
-		return Verdict{Result: Agreed}
+		v := vote{hops: witness}
+		return Verdict{Result: Agreed, By: v.peers()}
 	}
 	accused := vote{[]swarm.Hop{{Peer: c.Peer, Span: c.Span}}, c.Out}
 	if c.Sender != "" && c.Sender != own { // this node shows what it pushes

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"whorl/client"
+	"whorl/swarm"
 	"whorl/swarm/trust"
 )
 
 // Of two that hold a block, differ, and have no third to judge them, the better known goes on serving, and the
-// other is left alone; a verified answer is refused, and the error names both. When a third comes
-// it judges them.
+// other is left alone; a verified answer is refused, and the error names both. A third that comes clears the honest, and judges the liar when
+// that is asked again.
 func TestTwoHoldersDiffer(t *testing.T) {
 	for _, known := range []string{"honest", "liar"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -29,6 +30,7 @@ func TestTwoHoldersDiffer(t *testing.T) {
 			done := make(chan struct{})
 			go func() { e.Audit(ctx); close(done) }()
 			defer func() { end(); <-done }()
+			synctest.Wait()
 
 			a.session(t, 4, 0)
 			for i := range 3 {
@@ -37,24 +39,37 @@ func TestTwoHoldersDiffer(t *testing.T) {
 				}
 			}
 			_, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 100, Verify: 2})
-			if err == nil || !strings.Contains(err.Error(), "its rows differ from another holder's, and nobody has judged yet: row 19 of blocks 0:6, honest, liar") {
-				t.Errorf("a verified session: %v", err)
+			for _, want := range []string{"its rows differ from another holder's, and nobody has judged yet: row 19 of blocks 0:6", "honest", "liar"} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("a verified session: %v", err)
+				}
 			}
 			begin(t, w, "third 0:6", quick)
-			for i := range 200 { // ten minutes later all three are taken again
-				if a.session(t, 4, i); seen.Standings(time.Now())[0].Avoid != nil && seen.Standings(time.Now())[0].Avoid.Kind == trust.Proven {
-					break
-				}
+			is := func(p swarm.PeerID) string {
+				v, avoided := seen.Judge(p, "", time.Now())
+				return judged(v, avoided)
 			}
-			for p, want := range map[string]bool{"liar": true, "honest": false, "third": false} {
-				found := false
-				for _, s := range seen.Standings(time.Now()) {
-					found = found || string(s.Peer) == p && s.Avoid != nil && s.Avoid.Kind == trust.Proven
-				}
-				if found != want {
-					t.Errorf("%s is better known: %s proven a liar: %v", known, p, found)
-				}
+			for i := range 4 {
+				a.session(t, 4, i)
+			}
+			if is("honest") != "taken" || is("third") != "taken" || is("liar") == "taken" {
+				t.Errorf("%s is better known, and a third has come: honest %s, third %s, liar %s", known, is("honest"), is("third"), is("liar"))
+			}
+			<-time.After(10 * time.Minute)
+			for i := range 20 {
+				a.session(t, 4, i)
+			}
+			if is("honest") != "taken" || is("third") != "taken" || is("liar") != "proven" {
+				t.Errorf("%s is better known, ten minutes later: honest %s, third %s, liar %s", known, is("honest"), is("third"), is("liar"))
 			}
 		})
 	}
+}
+
+// judged is what a book holds against a peer.
+func judged(a trust.Avoidance, avoided bool) string {
+	if !avoided {
+		return "taken"
+	}
+	return a.Kind.String()
 }
