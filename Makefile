@@ -82,8 +82,8 @@ bench: build ## a first look at speed against this machine's ceilings, then Go b
 	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...
 
 .PHONY: liars
-liars: ## liars of every kind against audits and verified answers: 100 seeds in virtual time, 10 with real processes
-	WHORL_LIAR_RUNS=100 $(GO) test -count=1 -v -timeout 60m ./internal/swarmtest -run 'TestAuditsFindLiars|TestAuditsAndColluders|TestVerifiedAnswers'
+liars: ## liars of every kind against audits, verified answers and accusations: 100 seeds in virtual time, 10 with real processes
+	WHORL_LIAR_RUNS=100 $(GO) test -count=1 -v -timeout 60m ./internal/swarmtest -run 'TestAuditsFindLiars|TestAuditsAndColluders|TestVerifiedAnswers|TestLiarsAreKnownToAll|TestFalseAccusations'
 	WHORL_LIAR_RUNS=10 $(GO) test -count=1 -v -timeout 20m -tags e2e ./internal/e2e -run TestLyingProcesses
 
 .PHONY: hostile
