@@ -229,7 +229,7 @@ func TestDocketFlood(t *testing.T) {
 		return checked(p, domain, payload, sig)
 	}
 	d.verify = count
-	for i := range 3000 {
+	for i := range 1200 {
 		peer, prefix := swarm.PeerID(fmt.Sprint("p", i)), fmt.Sprint("net ", i%30)
 		a := word(peer, swarm.PeerID(fmt.Sprint("s", i%50)), i, now)
 		if i%2 == 0 {
