@@ -87,7 +87,7 @@ func TestEvidenceFlood(t *testing.T) {
 				list := accusations(t, x, w.Servers, wire.MaxAccusations, i)
 				flood := (&wire.Accusations{Log: 1, At: 1, All: list}).AppendFrame(append([]byte(nil), hear...))
 				if i%4 == 3 { // and broken ones
-					flood = append(append([]byte(nil), hear...), wire.AppendFrame(nil, wire.TypeAccusations, make([]byte, 60<<10))...)
+					flood = append(append([]byte(nil), hear...), wire.AppendFrame(nil, wire.TypeTold, make([]byte, 60<<10))...)
 				}
 				all.Go(func() {
 					for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {

@@ -363,7 +363,7 @@ func tell(t *testing.T, x *Node, to swarm.PeerID, list []proof.Accusation) {
 	if _, err := st.Write(a.AppendFrame(wire.AppendJSON(nil, wire.TypeHear, wire.Hear{Version: wire.Version, Swarm: "main"}))); err != nil {
 		t.Fatal(err)
 	}
-	if ty, _, err := wire.NewReader(st).Next(); err != nil || ty != wire.TypeAccusations {
+	if ty, _, err := wire.NewReader(st).Next(); err != nil || ty != wire.TypeTold {
 		t.Errorf("type %d, %v", ty, err)
 	}
 }

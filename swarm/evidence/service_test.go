@@ -107,7 +107,7 @@ func TestExchanges(t *testing.T) {
 		<-time.After(10 * time.Minute)
 		frames := net.Counts()
 		for of, bytes := range net.Sizes() {
-			if empty := len((&wire.Accusations{}).AppendFrame(nil)); of.Type == wire.TypeAccusations && bytes != frames[of]*empty {
+			if empty := len((&wire.Accusations{}).AppendFrame(nil)); of.Type == wire.TypeTold && bytes != frames[of]*empty {
 				t.Errorf("%s told %s %d bytes in %d exchanges without news", of.From, of.To, bytes, frames[of])
 			}
 		}
@@ -172,7 +172,7 @@ func TestStrangers(t *testing.T) {
 			return wire.AppendJSON(nil, wire.TypeHear, wire.Hear{Version: version, Swarm: name})
 		}
 		empty := (&wire.Accusations{}).AppendFrame(nil)
-		if ty, _ := send(append(hear("main", wire.Version), empty...)); ty != wire.TypeAccusations {
+		if ty, _ := send(append(hear("main", wire.Version), empty...)); ty != wire.TypeTold {
 			t.Errorf("type %d", ty)
 		}
 		if ty, text := send(append(hear("other", wire.Version), empty...)); ty != wire.TypeFail || !strings.Contains(text, "is of swarm") {
