@@ -84,6 +84,17 @@ type Tasks interface {
 	Shutdown() (operations.Work, error)
 }
 
+// Adapting changes which LoRA adapters the node's blocks hold, as Tasks does.
+type Adapting interface {
+	// Adapters are those that are held, those that are leaving included.
+	Adapters() []swarm.AdapterStatus
+	// LoadAdapter loads one from a folder, or from the hub by its name. The result of its work is a
+	// swarm.Adapter.
+	LoadAdapter(source string) (operations.Work, error)
+	// UnloadAdapter gives one up once no session uses it; cancelled it is offered again.
+	UnloadAdapter(name string) (operations.Work, error)
+}
+
 // Control changes this node at once.
 type Control interface {
 	// Resume takes sessions again.
@@ -259,6 +270,7 @@ type Config struct {
 	Node       Node
 	Control    Control
 	Tasks      Tasks
+	Adapting   Adapting
 	Directory  Directory
 	Peering    Peering
 	Routes     Routes
@@ -304,8 +316,8 @@ type API struct {
 // New makes an API; it starts nothing. forms are how failures are written, by the names that the
 // contract has for them (x-errors).
 func New(cfg Config, forms map[string]Form) (*API, error) {
-	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Tasks == nil || cfg.Operations == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Routes == nil || cfg.Settings == nil {
-		return nil, errors.New("api: engines, node, control, tasks, operations, directory, peering, routes and settings are required")
+	if cfg.Engines == nil || cfg.Node == nil || cfg.Control == nil || cfg.Tasks == nil || cfg.Adapting == nil || cfg.Operations == nil || cfg.Directory == nil || cfg.Peering == nil || cfg.Routes == nil || cfg.Settings == nil {
+		return nil, errors.New("api: engines, node, control, tasks, adapting, operations, directory, peering, routes and settings are required")
 	}
 	if _, err := calls.Named(cfg.ToolFormat); cfg.ToolFormat != "" && err != nil {
 		return nil, fmt.Errorf("api: %w", err)

@@ -42,8 +42,8 @@ func TestRules(t *testing.T) {
 		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/events, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +
 			"GET /api/v1/swarm/models/{id}/coverage, GET /api/v1/swarm/models/{id}/history, GET /api/v1/swarm/servers, GET /api/v1/swarm/servers/{peer_id}, GET /livez, GET /openapi.json, GET /openapi.yaml, GET /readyz, GET /version",
 		"guests": inference, "public": inference,
-		"admin": "DELETE /api/v1/keys/{key}, DELETE /api/v1/operations/{id}, DELETE /api/v1/peers/{peer_id}, DELETE /api/v1/peers/{peer_id}/ban, DELETE /api/v1/sessions/{id}, GET /api/v1/keys, GET /api/v1/logs, GET /api/v1/logs/level, GET /api/v1/node/config, GET /api/v1/operations, GET /api/v1/operations/{id}, GET /api/v1/operations/{id}/events, " +
-			"PATCH /api/v1/node/config, POST /api/v1/invitations, POST /api/v1/keys, POST /api/v1/node/benchmark, POST /api/v1/node/drain, POST /api/v1/node/rebalance, POST /api/v1/node/restart, POST /api/v1/node/resume, POST /api/v1/node/shutdown, POST /api/v1/peers, POST /api/v1/peers/{peer_id}/ping, " +
+		"admin": "DELETE /api/v1/adapters/{name}, DELETE /api/v1/keys/{key}, DELETE /api/v1/operations/{id}, DELETE /api/v1/peers/{peer_id}, DELETE /api/v1/peers/{peer_id}/ban, DELETE /api/v1/sessions/{id}, GET /api/v1/keys, GET /api/v1/logs, GET /api/v1/logs/level, GET /api/v1/node/config, GET /api/v1/operations, GET /api/v1/operations/{id}, GET /api/v1/operations/{id}/events, " +
+			"PATCH /api/v1/node/config, POST /api/v1/adapters, POST /api/v1/invitations, POST /api/v1/keys, POST /api/v1/node/benchmark, POST /api/v1/node/drain, POST /api/v1/node/rebalance, POST /api/v1/node/restart, POST /api/v1/node/resume, POST /api/v1/node/shutdown, POST /api/v1/peers, POST /api/v1/peers/{peer_id}/ping, " +
 			"PUT /api/v1/logs/level, PUT /api/v1/peers/{peer_id}/ban",
 		"scope admin": "DELETE /api/v1/keys/{key}, GET /api/v1/keys, GET /api/v1/logs, GET /api/v1/logs/level, GET /api/v1/node/config, PATCH /api/v1/node/config, POST /api/v1/invitations, POST /api/v1/keys, PUT /api/v1/logs/level",
 	}

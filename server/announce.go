@@ -16,7 +16,7 @@ func (s *Server) recordLocked() swarm.Record {
 	r := swarm.Record{
 		Protocol: wire.Version, Features: s.features(), Peer: s.deps.Self, UID: s.uid, Manifest: s.cfg.Manifest, Span: *s.span, State: s.state,
 		PublicName: s.cfg.PublicName, Version: s.cfg.Version,
-		Rates: rates, Throughput: offered, Adapters: s.adapters,
+		Rates: rates, Throughput: offered, Adapters: s.offeredLocked(),
 	}
 	if s.deps.Addrs != nil {
 		r.Addrs = s.deps.Addrs()
@@ -40,9 +40,50 @@ func (s *Server) recordLocked() swarm.Record {
 // announce publishes the record.
 func (s *Server) announce(ctx context.Context) error {
 	s.mu.Lock()
-	r := s.recordLocked()
+	r, edition := s.recordLocked(), s.edition
 	s.mu.Unlock()
-	return s.deps.Directory.Announce(ctx, r)
+	if err := s.deps.Directory.Announce(ctx, r); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if edition > s.published {
+		s.published = edition
+		s.changed.wake()
+	}
+	return nil
+}
+
+// publishedWithin is how long a change waits until others may hear of it.
+const publishedWithin = 5 * time.Second
+
+// reviseLocked has others hear at once of what the server is and not only how it fares: its
+// adapters, its name.
+func (s *Server) reviseLocked() {
+	s.edition++
+	poke(s.publish)
+}
+
+// revised waits until that is announced, which others then ask for; not for long, since the next
+// record says it in any case.
+func (s *Server) revised(ctx context.Context) {
+	late := time.NewTimer(publishedWithin)
+	defer late.Stop()
+	for {
+		s.mu.Lock()
+		done, next := s.published >= s.edition, s.changed.next()
+		s.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-next:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Republish has the record announced anew, because something that it says has changed.
@@ -99,13 +140,15 @@ type said struct {
 	state swarm.State
 	span  swarm.Span
 	next  swarm.Intent
+
+	edition int
 }
 
 // changedState tells whether that differs from when it was last asked.
 func (s *Server) changedState() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := said{state: s.state, span: *s.span}
+	now := said{state: s.state, span: *s.span, edition: s.edition}
 	if s.next != nil {
 		now.next = *s.next
 	}

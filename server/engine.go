@@ -37,6 +37,24 @@ func (l fromBlocks) NewTrainer(e Engine, longest int) (Trainer, error) {
 	return e.(*blocks.Span).NewTrainer(longest)
 }
 
+// adapting is a Loader that takes and gives up adapters between loads, while an engine of it
+// computes.
+type adapting interface {
+	// AddAdapter has an engine, and all that are loaded after, hold another adapter. use is its
+	// place in Adapters; fits hears what memory it takes, and may refuse it.
+	AddAdapter(ctx context.Context, e Engine, a *blocks.AdapterFile, fits func(bytes int64) error) (use int, err error)
+	// RemoveAdapter gives one up, and says what memory it took.
+	RemoveAdapter(e Engine, use int) (bytes int64)
+}
+
+func (l fromBlocks) AddAdapter(ctx context.Context, e Engine, a *blocks.AdapterFile, fits func(bytes int64) error) (use int, err error) {
+	return l.Loader.AddAdapter(ctx, e.(*blocks.Span), a, fits)
+}
+
+func (l fromBlocks) RemoveAdapter(e Engine, use int) (bytes int64) {
+	return l.Loader.RemoveAdapter(e.(*blocks.Span), use)
+}
+
 // stripper is an engine that can let go of all but some blocks, for a Load that keeps them.
 type stripper interface{ Strip(start, end int) }
 

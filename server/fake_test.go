@@ -207,6 +207,25 @@ type fakeLoader struct {
 
 func (l *fakeLoader) Adapters() []blocks.Adapter { return l.adapters }
 
+func (l *fakeLoader) AddAdapter(_ context.Context, e Engine, a *blocks.AdapterFile, fits func(int64) error) (int, error) {
+	if err := fits(1000); err != nil {
+		return 0, err
+	}
+	time.Sleep(l.takes)
+	named := blocks.Adapter{Name: a.Name, Digest: a.Digest}
+	if use := slices.Index(l.adapters, blocks.Adapter{}); use >= 0 {
+		l.adapters[use] = named
+		return use, nil
+	}
+	l.adapters = append(l.adapters, named)
+	return len(l.adapters) - 1, nil
+}
+
+func (l *fakeLoader) RemoveAdapter(_ Engine, use int) int64 {
+	l.adapters[use] = blocks.Adapter{}
+	return 1000
+}
+
 func (l *fakeLoader) Sizes() blocks.Sizes { return l.sizes }
 
 func (l *fakeLoader) Load(_ context.Context, start, end, pages int, keep Engine, loaded func(blocks.Info)) (Engine, error) {

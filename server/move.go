@@ -12,7 +12,8 @@ import (
 
 // order is something to be done to what the server holds. One is carried out at a time.
 type order struct {
-	restart bool // load the blocks anew
+	restart bool                            // load the blocks anew
+	do      func(ctx context.Context) error // something else, while nothing is moved or loaded
 	to      swarm.Span
 	why     string
 	cause   string          // for the metric: alarm, throughput or operator
@@ -65,9 +66,14 @@ func (s *Server) keep(ctx, work context.Context) {
 		case <-ctx.Done():
 			return
 		case o := <-s.orders:
-			if o.restart {
+			switch {
+			case o.restart:
 				o.done <- s.restart(ctx, work, o)
-			} else {
+			case o.do != nil:
+				trip, stop := o.within(ctx)
+				o.done <- o.do(trip)
+				stop()
+			default:
 				o.done <- s.move(ctx, work, o)
 			}
 		case <-s.broke:

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"whorl/server/admission"
@@ -16,10 +15,6 @@ import (
 // admit checks an Open and registers its session, which then waits for cache.
 func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, stream wire.Stream) (*session, error) {
 	mode, err := s.checkOpen(o)
-	if err != nil {
-		return nil, err
-	}
-	adapter, err := s.adapterOf(o.Adapter)
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +33,10 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mayServeLocked(from, o); err != nil {
+		return nil, err
+	}
+	adapter, err := s.adapterLocked(o.Adapter) // here, since its place may be another's later
+	if err != nil {
 		return nil, err
 	}
 	for _, x := range s.byID[o.Session] {
@@ -113,46 +112,6 @@ func (s *Server) checkOpen(o *wire.Open) (mode tensor.Mode, err error) {
 		return mode, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "wait_ms %d: want 0 or more", o.WaitMillis)
 	}
 	return mode, checkRoute(&o.Route, s.deps.Self)
-}
-
-// adapterOf finds the adapter that a session asks for, -1 if none.
-func (s *Server) adapterOf(want *swarm.Adapter) (int, error) {
-	if want == nil {
-		return -1, nil
-	}
-	if err := want.Validate(); err != nil {
-		return -1, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "a session asks for an adapter that cannot be (%w): %s", err, s.holds())
-	}
-	asked := fmt.Sprintf("a session asks for the adapter %q with digest %.12q", want.Name, want.Digest)
-	for i, a := range s.adapters {
-		switch {
-		case a == *want:
-			return i, nil
-		case a.Name == want.Name:
-			return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "%s, and server %s holds another of this name, with digest %.12q: ask for that one, or start a server with the same files",
-				asked, s.deps.Self.Short(), a.Digest)
-		}
-	}
-	return -1, swarm.Errorf(swarm.CodeWrongModel, swarm.Elsewhere, "%s: %s", asked, s.holds())
-}
-
-// holdsMost is how many adapters a refusal lists.
-const holdsMost = 8
-
-// holds says which adapters there are, and what may be done.
-func (s *Server) holds() string {
-	self := s.deps.Self.Short()
-	if len(s.adapters) == 0 {
-		return fmt.Sprintf("server %s holds none: ask a server that was started with --adapters", self)
-	}
-	var names []string
-	for _, a := range s.adapters[:min(len(s.adapters), holdsMost)] {
-		names = append(names, fmt.Sprintf("%q", a.Name))
-	}
-	if more := len(s.adapters) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	return fmt.Sprintf("server %s holds %s: ask for one of these, or start a server with --adapters", self, strings.Join(names, ", "))
 }
 
 // checkRoute refuses places in a chain that cannot be.

@@ -85,7 +85,9 @@ func (s *Server) ServePass(ctx context.Context, from swarm.PeerID, stream wire.S
 	}
 	s.mu.Lock()
 	if err = s.mayPassLocked(p); err == nil { // it may have moved meanwhile
-		s.queueLocked(p)
+		if p.adapter, err = s.adapterLocked(p.ask.Adapter); err == nil {
+			s.queueLocked(p)
+		}
 	}
 	s.mu.Unlock()
 	if err != nil {

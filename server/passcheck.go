@@ -26,7 +26,10 @@ func (s *Server) checkPass(p *pass) (err error) {
 	if err := p.ask.Validate(); err != nil {
 		return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "%w", err)
 	}
-	if p.adapter, err = s.adapterOf(p.ask.Adapter); err != nil {
+	s.mu.Lock()
+	_, err = s.adapterLocked(p.ask.Adapter)
+	s.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	budgets := s.passing.Load()

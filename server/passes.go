@@ -53,6 +53,7 @@ type pass struct {
 type trainer struct {
 	Trainer
 	longest int
+	adapted int // it knows the adapters as they were then
 	bytes   int64
 	of      *budget.Pool // that they were taken from; nil if there is no workspace
 }
@@ -195,7 +196,10 @@ func (s *Server) computePass(ctx context.Context, c *container, w *trainer, p *p
 // workspace makes room for the sequences of a pass, unless there is.
 func (s *Server) workspace(ctx context.Context, c *container, w *trainer, p *pass) error {
 	longest := longestOf(p.ask)
-	if w.Trainer != nil && w.longest >= longest {
+	s.mu.Lock()
+	adapted := s.adapted
+	s.mu.Unlock()
+	if w.Trainer != nil && w.longest >= longest && w.adapted == adapted {
 		return nil
 	}
 	l, work := s.deps.Loader.(TrainLoader), s.passing.Load().work
@@ -213,7 +217,7 @@ func (s *Server) workspace(ctx context.Context, c *container, w *trainer, p *pas
 		work.Give(bytes, budget.Who{})
 		return fmt.Errorf("workspace for sequences of %d rows: %w", longest, err)
 	}
-	*w = trainer{Trainer: t, longest: longest, bytes: bytes, of: work}
+	*w = trainer{Trainer: t, longest: longest, adapted: adapted, bytes: bytes, of: work}
 	return nil
 }
 

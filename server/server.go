@@ -29,7 +29,12 @@ type Server struct {
 	uid      swarm.UID
 	manifest content.Hash // that uid is
 	log      *slog.Logger
-	adapters []swarm.Adapter // in the Loader's order
+	// edition counts changes of what the server is; published is the last that was announced. mu
+	// guards both.
+	edition, published int
+
+	adapted  int           // counts changes of adapters
+	adapters []heldAdapter // in the Loader's order
 	metrics  *metrics
 	started  time.Time
 	ready    chan struct{} // closed when online
@@ -129,7 +134,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		arrivals: arrivals{hellos: map[swarm.PeerID]int{}},
 	}
 	for _, a := range deps.Loader.Adapters() {
-		s.adapters = append(s.adapters, swarm.Adapter{Name: a.Name, Digest: a.Digest})
+		s.adapters = append(s.adapters, heldAdapter{Adapter: swarm.Adapter{Name: a.Name, Digest: a.Digest}})
 	}
 	s.choices.rng, s.choices.holes = rand.New(rand.NewPCG(cfg.Seed, 0)), map[int]time.Time{}
 	s.manifest, _ = s.uid.Hash() // a UID of our own making is one

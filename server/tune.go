@@ -32,7 +32,7 @@ func (s *Server) Tune(change func(*Config)) error {
 		t.Measuring, t.Throughput = to.Measuring, to.Throughput
 		s.declareLocked()
 	}
-	poke(s.publish)
+	s.reviseLocked()
 	return nil
 }
 

@@ -91,6 +91,13 @@ type CacheStatus struct {
 	Waiting     int   `json:"waiting"` // allocations in the queue
 }
 
+// AdapterStatus is one adapter that a server holds.
+type AdapterStatus struct {
+	Adapter
+	Leaving  bool `json:"leaving,omitempty"` // it goes once the sessions that use it have ended
+	Sessions int  `json:"sessions"`          // that use it
+}
+
 // BlockStatus is one block a server holds.
 type BlockStatus struct {
 	Index   int           `json:"index"`

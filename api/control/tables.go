@@ -141,6 +141,20 @@ var (
 		}},
 		{"DETAIL", func(e *gen.SwarmEvent) string { return api.Value(e.Detail, "") }},
 	}
+	adapterTable = table[swarm.AdapterStatus]{
+		key: func(a *swarm.AdapterStatus) string { return a.Name },
+		columns: []column[swarm.AdapterStatus]{
+			{"NAME", func(a *swarm.AdapterStatus) string { return a.Name }},
+			{"DIGEST", func(a *swarm.AdapterStatus) string { return fmt.Sprintf("%.12s", a.Digest) }},
+			{"SESSIONS", func(a *swarm.AdapterStatus) string { return strconv.Itoa(a.Sessions) }},
+			{"STATE", func(a *swarm.AdapterStatus) string {
+				if a.Leaving {
+					return "leaving"
+				}
+				return "held"
+			}},
+		},
+	}
 	operationTable = table[gen.Operation]{
 		key: func(o *gen.Operation) string {
 			return fmt.Sprintf("%020d %s", math.MaxInt64-o.Began.UnixNano(), o.Id)

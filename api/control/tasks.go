@@ -14,6 +14,7 @@ import (
 const (
 	ofSessions = "sessions" // who may come
 	ofBlocks   = "blocks"   // what is held and computed
+	ofAdapters = "adapters" // with the name of one: each is one's own business
 	ofProcess  = "process"
 )
 

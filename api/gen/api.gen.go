@@ -1691,6 +1691,25 @@ func (e ListInputItemsParamsOrder) Valid() bool {
 	}
 }
 
+// AdapterList defines model for AdapterList.
+type AdapterList struct {
+	Items      []AdapterStatus `json:"items"`
+	NextCursor *string         `json:"next_cursor,omitempty"`
+}
+
+// AdapterStatus defines model for AdapterStatus.
+type AdapterStatus struct {
+	// Digest Of all that alters results.
+	Digest string `json:"digest"`
+
+	// Leaving It goes once the sessions that use it have ended.
+	Leaving *bool  `json:"leaving,omitempty"`
+	Name    string `json:"name"`
+
+	// Sessions That use it.
+	Sessions int `json:"sessions"`
+}
+
 // AnswerOptions What both routes that answer take. The ranges of what chooses tokens are checked by the sampler.
 type AnswerOptions struct {
 	// AllowedTokenIds Refused unless empty.
@@ -3160,6 +3179,12 @@ type LineList struct {
 	Last string `json:"last"`
 }
 
+// LoadAdapterRequest defines model for LoadAdapterRequest.
+type LoadAdapterRequest struct {
+	// Source A folder, or owner/name[@revision].
+	Source string `json:"source"`
+}
+
 // Loading How far a node is with fetching the model's files, of other servers to 64 KiB and while they join; missing when it fetches none.
 type Loading struct {
 	// Bytes That came, of those that are to be fetched.
@@ -4078,7 +4103,7 @@ type Operation struct {
 	Error *Problem   `json:"error,omitempty"`
 	Id    string     `json:"id"`
 
-	// Kind drain, resume, restart, rebalance, benchmark, shutdown or another.
+	// Kind drain, resume, restart, rebalance, benchmark, load_adapter, unload_adapter, shutdown or another.
 	Kind     string    `json:"kind"`
 	Progress *Progress `json:"progress,omitempty"`
 
@@ -5340,6 +5365,27 @@ type OllamaGenerateParams struct {
 	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
+// ListAdaptersParams defines parameters for ListAdapters.
+type ListAdaptersParams struct {
+	// Limit Most items of a page; all by default.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// LoadAdapterParams defines parameters for LoadAdapter.
+type LoadAdapterParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// UnloadAdapterParams defines parameters for UnloadAdapter.
+type UnloadAdapterParams struct {
+	// Wait Answer when the operation has ended, after at most this time, such as 30s. Of one that failed by then the answer is its error.
+	Wait *WaitFor `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
 // ListBlocksParams defines parameters for ListBlocks.
 type ListBlocksParams struct {
 	// Limit Most items of a page; all by default.
@@ -5630,6 +5676,9 @@ type OllamaGenerateJSONRequestBody = OllamaGenerateRequest
 // OllamaShowJSONRequestBody defines body for OllamaShow for application/json ContentType.
 type OllamaShowJSONRequestBody = OllamaShowRequest
 
+// LoadAdapterJSONRequestBody defines body for LoadAdapter for application/json ContentType.
+type LoadAdapterJSONRequestBody = LoadAdapterRequest
+
 // GenerateJSONRequestBody defines body for Generate for application/json ContentType.
 type GenerateJSONRequestBody = GenerateRequest
 
@@ -5772,6 +5821,15 @@ type ServerInterface interface {
 	// OllamaTags Models this gateway answers with
 	// (GET /api/tags)
 	OllamaTags(w http.ResponseWriter, r *http.Request)
+	// ListAdapters LoRA adapters that this node's blocks hold
+	// (GET /api/v1/adapters)
+	ListAdapters(w http.ResponseWriter, r *http.Request, params ListAdaptersParams)
+	// LoadAdapter Load a LoRA adapter
+	// (POST /api/v1/adapters)
+	LoadAdapter(w http.ResponseWriter, r *http.Request, params LoadAdapterParams)
+	// UnloadAdapter Unload a LoRA adapter
+	// (DELETE /api/v1/adapters/{name})
+	UnloadAdapter(w http.ResponseWriter, r *http.Request, name string, params UnloadAdapterParams)
 	// ListBlocks Blocks this node holds
 	// (GET /api/v1/blocks)
 	ListBlocks(w http.ResponseWriter, r *http.Request, params ListBlocksParams)
@@ -6006,6 +6064,24 @@ func (_ Unimplemented) OllamaShow(w http.ResponseWriter, r *http.Request) {
 // OllamaTags Models this gateway answers with
 // (GET /api/tags)
 func (_ Unimplemented) OllamaTags(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ListAdapters LoRA adapters that this node's blocks hold
+// (GET /api/v1/adapters)
+func (_ Unimplemented) ListAdapters(w http.ResponseWriter, r *http.Request, params ListAdaptersParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// LoadAdapter Load a LoRA adapter
+// (POST /api/v1/adapters)
+func (_ Unimplemented) LoadAdapter(w http.ResponseWriter, r *http.Request, params LoadAdapterParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// UnloadAdapter Unload a LoRA adapter
+// (DELETE /api/v1/adapters/{name})
+func (_ Unimplemented) UnloadAdapter(w http.ResponseWriter, r *http.Request, name string, params UnloadAdapterParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -6573,6 +6649,127 @@ func (siw *ServerInterfaceWrapper) OllamaTags(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.OllamaTags(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAdapters operation middleware
+func (siw *ServerInterfaceWrapper) ListAdapters(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAdaptersParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAdapters(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// LoadAdapter operation middleware
+func (siw *ServerInterfaceWrapper) LoadAdapter(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params LoadAdapterParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.LoadAdapter(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UnloadAdapter operation middleware
+func (siw *ServerInterfaceWrapper) UnloadAdapter(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", chi.URLParam(r, "name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UnloadAdapterParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UnloadAdapter(w, r, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -9080,6 +9277,15 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/api/v1/node/shutdown", wrapper.ShutdownNode)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/adapters", wrapper.ListAdapters)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/adapters", wrapper.LoadAdapter)
+	})
+	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/api/v1/adapters/{name}", wrapper.UnloadAdapter)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/operations", wrapper.ListOperations)

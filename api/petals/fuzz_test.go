@@ -64,8 +64,9 @@ func FuzzFrame(f *testing.F) {
 		api.Settings
 		api.Routes
 		api.Tasks
+		api.Adapting
 	}{}
-	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Peering: nobody, Settings: nobody, Routes: nobody, Tasks: nobody, Operations: new(operations.Set)},
+	a, err := api.New(api.Config{Engines: func() []api.Engine { return nil }, Node: nobody, Control: nobody, Directory: nobody, Peering: nobody, Settings: nobody, Routes: nobody, Tasks: nobody, Adapting: nobody, Operations: new(operations.Set)},
 		map[string]api.Form{"openai": Traceback, "anthropic": Traceback, "ollama": Traceback, "legacy": Traceback, "problem": Traceback})
 	if err != nil {
 		f.Fatal(err)

@@ -430,7 +430,7 @@ func newBench(t testing.TB, change func(*api.Config)) *bench {
 	b.events.Add(time.Unix(1750000000, 0), "info", map[string]string{"message": "ready"})
 	b.node.views = []swarm.View{fakeView(fakeRecord("12D3KooWa", 0, 8, swarm.Online), fakeRecord("12D3KooWb", 4, 8, swarm.Joining))}
 	b.cfg = api.Config{
-		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Tasks: b.node, Operations: operations.New(t.Context(), nil), Directory: b.node, Peering: b.node, Routes: b.node, Settings: b.settings, History: fakeHistory{}, Events: b.events, Logs: b.events,
+		Engines: func() []api.Engine { return []api.Engine{b.engine} }, Node: b.node, Control: b.node, Tasks: b.node, Adapting: b.node, Operations: operations.New(t.Context(), nil), Directory: b.node, Peering: b.node, Routes: b.node, Settings: b.settings, History: fakeHistory{}, Events: b.events, Logs: b.events,
 		Registry: prometheus.NewRegistry(), Ollama: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	b.cfg.Keys = newRing(t)

@@ -95,6 +95,23 @@ func (n *fakeNode) Benchmark(each time.Duration) (operations.Work, error) {
 	}, nil
 }
 
+func (n *fakeNode) Adapters() []swarm.AdapterStatus {
+	return []swarm.AdapterStatus{{Adapter: swarm.Adapter{Name: "org/prose", Digest: "0123456789abcdef"}, Sessions: 2}, {Adapter: swarm.Adapter{Name: "lines", Digest: "d1"}, Leaving: true}}
+}
+
+func (n *fakeNode) LoadAdapter(source string) (operations.Work, error) {
+	return func(ctx context.Context, _ func(operations.Progress)) (any, error) {
+		return swarm.Adapter{Name: source, Digest: "d"}, n.wait(ctx)
+	}, nil
+}
+
+func (n *fakeNode) UnloadAdapter(name string) (operations.Work, error) {
+	if name != "org/prose" {
+		return nil, swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "this node holds no adapter %q", name)
+	}
+	return func(ctx context.Context, _ func(operations.Progress)) (any, error) { return nil, n.wait(ctx) }, nil
+}
+
 func (n *fakeNode) Shutdown() (operations.Work, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

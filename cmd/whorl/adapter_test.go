@@ -68,6 +68,51 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
+// Adapters come and go while a node runs, from a folder and from the hub, and users see them come
+// and go.
+func TestAdaptersWhileItRuns(t *testing.T) {
+	f := fakehub.New(t)
+	env := hubEnv(t, f, "someone/poems", adapterDir+"/toy-list")
+	n := startRunEnv(t, env, "serve", toy, "--new-swarm", "--http", "127.0.0.1:0", "--throughput", "100")
+	ask := func(name, file string, status int) {
+		t.Helper()
+		ids, want := adapted(t, file)
+		body := fmt.Sprintf(`{"model":"toy:%s","prompt":[%s],"max_tokens":%d,"temperature":0,"ignore_eos":true,"return_token_ids":true}`, name, listOf(ids), len(want))
+		var c struct {
+			Choices []struct {
+				IDs []int32 `json:"token_ids"`
+			}
+		}
+		if request(t, "POST", n.HTTP+"/v1/completions", body, status, &c); status == 200 && !slices.Equal(c.Choices[0].IDs, want) {
+			t.Errorf("%s: %v, want %v", name, c.Choices[0].IDs, want)
+		}
+	}
+	do := func(code int, want string, args ...string) {
+		t.Helper()
+		r := whorl(t, "", nil, append(args, "--admin", n.Admin)...)
+		if r.code != code || !strings.Contains(r.stdout+r.err, want) {
+			t.Errorf("whorl %v: code %d: %s%s, want %q", args, r.code, r.stdout, r.err, want)
+		}
+	}
+	ask("toy-regex", "toy-regex", 404)
+	do(exitDone, "done", "adapters", "load", adapterDir+"/toy-regex") // the command makes the path whole
+	do(exitDone, `"name":"someone/poems"`, "adapters", "load", "someone/poems", "--json")
+	ask("toy-regex", "toy-regex", 200)
+	ask("someone/poems", "toy-list", 200)
+	do(exitDone, "someone/poems", "adapters")
+	do(exitDone, "[toy-regex,someone/poems]", "node", "config")
+	do(exitFailed, `"toy-regex" is held already`, "adapters", "load", adapterDir+"/toy-regex")
+	do(exitFailed, "holds no adapter_config.json", "adapters", "load", toy)
+	do(exitFailed, "someone/nothing", "adapters", "load", "someone/nothing")
+	do(exitFailed, "POST and DELETE /api/v1/adapters", "node", "config", "adapters=x")
+	do(exitDone, "unload_adapter", "adapters", "unload", "someone/poems")
+	do(exitFailed, `holds no adapter "someone/poems"`, "adapters", "unload", "someone/poems")
+	ask("someone/poems", "toy-list", 404)
+	ask("toy-regex", "toy-regex", 200)
+	do(exitDone, "restart", "node", "restart", "--wait", "20s")
+	ask("toy-regex", "toy-regex", 200)
+}
+
 // An adapter of a hub is fetched and checked, and is known by the repository's name.
 func TestHubAdapters(t *testing.T) {
 	f := fakehub.New(t)

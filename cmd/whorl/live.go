@@ -118,6 +118,9 @@ func (n *node) liveServer(srv *server.Server) {
 	} {
 		live(s, name, some, func(v time.Duration) { tune(srv, func(c *server.Config) { *of(&c.Timeouts) = v }) })
 	}
+	s.allow("adapters", func(string) (func(), error) {
+		return nil, errors.New("adapters are loaded and unloaded one by one: POST and DELETE /api/v1/adapters (whorl adapters)")
+	})
 	live(s, "public-name", func(name string) (string, error) { return name, checkPublicName(name) }, func(name string) {
 		tune(srv, func(c *server.Config) { c.PublicName = name })
 	})

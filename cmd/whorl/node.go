@@ -52,6 +52,7 @@ type node struct {
 	docket        *trust.Docket     // the same
 	settings      *settings
 	offers        offers
+	adapters      adapting
 	events        *journal.Log
 	operations    *operations.Set
 	over          chan struct{} // closed when all but the last words is done
@@ -134,7 +135,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: n.offers.list, Node: n, Control: n, Tasks: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Engines: n.served, Adapters: n.offers.list, Node: n, Control: n, Tasks: n, Adapting: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
 		Keys: ring, Public: api.Listener{Token: hf.httpToken, Keys: ring != nil, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama, Verify: hf.verify, ToolFormat: hf.toolFormat,
 		Admin:  api.Listener{Token: hf.adminToken, Keys: ring != nil && closedTo(hf.admin), Hosts: hf.hosts},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,6 +91,36 @@ func tasks(w *world, f *adminFlags) []*cobra.Command {
 			return errand{method: "POST", path: v1 + "/node/shutdown"}, nil
 		}),
 	}
+}
+
+func newAdapters(w *world) *cobra.Command {
+	f := new(adminFlags)
+	list := get(v1 + "/adapters")
+	cmd := opsCommand(w, f, "adapters", "List the LoRA adapters that a node of this machine holds, load and unload them", noArgs, list)
+	wait, end := time.Minute, time.Minute
+	load := opsCommand(w, f, "load DIR|OWNER/NAME", "Load one from a folder or the hub; sessions go on meanwhile", cobra.ExactArgs(1), func(args []string) (errand, error) {
+		source := args[0]
+		if abs, err := filepath.Abs(source); err == nil && isFolder(source) {
+			source = abs // the node may run elsewhere in the tree
+		}
+		path, err := waited(v1+"/adapters", wait)
+		return errand{method: "POST", path: path, body: map[string]string{"source": source}, wait: wait}, err
+	})
+	waitVar(load, &wait)
+	unload := opsCommand(w, f, "unload NAME", "Unload one once no session uses it", cobra.ExactArgs(1), func(args []string) (errand, error) {
+		path, err := waited(v1+"/adapters/"+url.PathEscape(args[0]), end)
+		return errand{method: "DELETE", path: path, wait: end}, err
+	})
+	waitVar(unload, &end)
+	unload.ValidArgsFunction = f.complete(v1+"/adapters", "name")
+	cmd.AddCommand(opsCommand(w, f, "list", "List them", noArgs, list), load, unload)
+	f.add(cmd.PersistentFlags())
+	return cmd
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func newOps(w *world) *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -187,7 +188,11 @@ func TestControlPage(t *testing.T) {
 	var begun struct{ ID string }
 	request(t, "POST", n.Admin+"/api/v1/node/resume", "", 202, &begun)
 	operation := begun.ID
-	words := strings.NewReplacer("localhost:8301", strings.TrimPrefix(n.Admin, "http://"), "SESSION", session, "PEER", b.PeerID, "ADDR", b.Addrs[0], "MODEL", "toy", "OPERATION", operation)
+	folder, err := filepath.Abs(filepath.Join(adapterDir, "toy-list"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.NewReplacer("localhost:8301", strings.TrimPrefix(n.Admin, "http://"), "SESSION", session, "PEER", b.PeerID, "ADDR", b.Addrs[0], "MODEL", "toy", "OPERATION", operation, "FOLDER", folder, "ADAPTER", "toy-list")
 	count := 0
 	for line := range strings.Lines(string(page)) {
 		if !strings.HasPrefix(line, "curl ") {

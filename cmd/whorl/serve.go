@@ -449,6 +449,7 @@ func (f *serveFlags) server(ctx context.Context, n *node, m *openModel) (*server
 	}
 	n.addServer(srv)
 	n.offers.hold(m.held())
+	n.adapters.of(&f.model, m)
 	n.liveServer(srv)
 	n.net.host.Handle(wire.ProtoSession, srv.ServeSession)
 	n.net.host.Handle(wire.ProtoPush, srv.ServePush)

@@ -63,6 +63,13 @@ func (s *settings) allow(name string, check func(text string) (apply func(), err
 	s.live[name] = check
 }
 
+// note says what a setting has become by other means.
+func (s *settings) note(name, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed[name] = text
+}
+
 // List is in the order of names.
 func (s *settings) List() []api.Setting {
 	s.mu.Lock()

@@ -97,3 +97,100 @@ func TestStepMixesAdapters(t *testing.T) {
 		t.Errorf("a step with adapters makes %v allocations", n)
 	}
 }
+
+// An adapter that comes while a span computes gives the bits that it would have from the start, and
+// takes none from others; what is loaded after holds it too, and gives it up with it.
+func TestAddAdapter(t *testing.T) {
+	const hidden, n = 64, 5
+	in := make([]float32, n*hidden)
+	for i := range in {
+		in[i] = float32(i*7%29)/16 - 0.9
+	}
+	step := func(s *blocks.Span, page int32, use []int) []float32 {
+		b := &tensor.Batch{Seqs: []tensor.KVView{{Pages: []int32{page}}}}
+		for p := range n {
+			b.Rows = append(b.Rows, tensor.Row{Pos: int32(p)})
+		}
+		out := make([]float32, len(in))
+		if err := s.Step(b, use, 1, 4, tensor.Mode{}, in, out); err != nil {
+			t.Error(err)
+		}
+		return out
+	}
+	from := toyLoader(t, "toy-list", "toy-regex")
+	held := load(t, from, 1, 4)
+	plain, list, regex := step(held, 0, nil), step(held, 0, []int{0}), step(held, 0, []int{1})
+
+	l := toyLoader(t)
+	before := l.Sizes()
+	span := load(t, l, 1, 4)
+	files := map[string]*lora.Adapter{}
+	ck, err := families.Open("../../internal/swarmtest/testdata/toy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ck.Close() })
+	for _, name := range []string{"toy-list", "toy-regex"} {
+		if files[name], err = lora.Open(filepath.Join("../../model/lora/testdata", name), ck); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop, steps := make(chan struct{}), make(chan []float32, 1)
+	go func() { // a session that computes meanwhile
+		for {
+			select {
+			case <-stop:
+				close(steps)
+				return
+			case steps <- step(span, 1, nil):
+			}
+		}
+	}()
+	add := func(name string) (use int) {
+		use, err := l.AddAdapter(t.Context(), span, files[name], func(bytes int64) error {
+			if bytes <= 0 {
+				t.Errorf("%s takes %d bytes", name, bytes)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return use
+	}
+	if a, b := add("toy-list"), add("toy-regex"); a != 0 || b != 1 {
+		t.Errorf("places %d and %d", a, b)
+	}
+	for range 3 {
+		same(t, "a session beside", <-steps, plain)
+	}
+	same(t, "the first", step(span, 0, []int{0}), list)
+	same(t, "the second", step(span, 0, []int{1}), regex)
+	if a, b := l.Sizes(), from.Sizes(); a != b {
+		t.Errorf("sizes %+v, want %+v", a, b)
+	}
+	later := load(t, l, 1, 4)
+	same(t, "a span that is loaded after", step(later, 0, []int{1}), regex)
+
+	if l.RemoveAdapter(span, 0) <= 0 {
+		t.Error("it took no memory")
+	}
+	files["toy-list"].Close()
+	if list := l.Adapters(); list[0].Name != "" || list[1].Name != "toy-regex" {
+		t.Errorf("left %v", list)
+	}
+	same(t, "the second, alone", step(span, 0, []int{1}), regex)
+	same(t, "a span without the first", step(load(t, l, 1, 4), 0, []int{1}), regex)
+	l.RemoveAdapter(span, 1)
+	if use := add("toy-regex"); use != 0 {
+		t.Errorf("it comes back at %d", use)
+	}
+	same(t, "in the place of another", step(span, 0, []int{0}), regex)
+	l.RemoveAdapter(span, 0)
+	if after := l.Sizes(); after.Adapters != before.Adapters || after.Block != before.Block {
+		t.Errorf("sizes %+v, before any adapter %+v", after, before)
+	}
+	close(stop)
+	for range steps {
+	}
+}

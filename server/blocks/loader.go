@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,9 @@ type Loader struct {
 	tried int // the block that was loaded to learn its size
 	took  time.Duration
 
-	mu    sync.Mutex   // guards block
-	block *model.Block // that block, until the first Load
+	mu    sync.Mutex    // guards all below, and opt.Adapters and sizes
+	block *model.Block  // that block, until the first Load
+	added map[int]int64 // what each adapter adds to sizes.Adapters, by its place
 }
 
 // NewLoader checks that the model can be had in the form that o asks for. Devices repack
@@ -54,7 +56,8 @@ func NewLoader(ck *model.Checkpoint, dev tensor.Device, o Options) (*Loader, err
 	if o.Parallel < 1 {
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}
-	l := &Loader{ck: ck, dev: dev, opt: o}
+	o.Adapters = slices.Clone(o.Adapters)
+	l := &Loader{ck: ck, dev: dev, opt: o, added: map[int]int64{}}
 	var err error
 	if l.tried, _, err = largest(ck, ck.Config.Layers, o.Load); err != nil {
 		return nil, err
@@ -138,7 +141,11 @@ func workspaceBytes(c *model.Config, rows int) int64 {
 }
 
 // Sizes says what spans of this model take.
-func (l *Loader) Sizes() Sizes { return l.sizes }
+func (l *Loader) Sizes() Sizes {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sizes
+}
 
 // Load loads blocks [start, end), several at once, and makes a KV pool of the given pages
 // and a workspace. Blocks that keep holds, if it is not nil, are shared with it and not loaded
@@ -150,7 +157,8 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, keep *Span, lo
 	}
 	n := end - start
 	s := &Span{dev: l.dev, ck: l.ck, start: start, hidden: l.ck.Config.Hidden, pages: pages, blocks: make([]*model.Block, n), infos: make([]Info, n)}
-	s.adapters = newAdapters(len(l.opt.Adapters), n, l.opt.StepRows)
+	files := l.files()
+	s.adapters = newAdapters(len(files), n, l.opt.StepRows)
 	l.mu.Lock()
 	tried := l.block
 	l.block = nil
@@ -185,7 +193,7 @@ func (l *Loader) Load(ctx context.Context, start, end, pages int, keep *Span, lo
 				}
 				took = 0
 			}
-			held, err := s.adapters.load(l.dev, l.opt.Adapters, start, i)
+			held, err := s.adapters.load(l.dev, files, start, i)
 			if err != nil {
 				return err
 			}

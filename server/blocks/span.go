@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"whorl/model"
 	"whorl/tensor"
 )
 
-// Span is loaded blocks with their KV pool and workspace. One goroutine uses it at a time.
+// Span is loaded blocks with their KV pool and workspace. One goroutine uses it at a time; another
+// may change its adapters (Loader.AddAdapter).
 type Span struct {
 	dev    tensor.Device
 	start  int
@@ -22,6 +24,7 @@ type Span struct {
 	kv     tensor.KV
 	ck     *model.Checkpoint
 
+	turn     sync.Mutex // held for a step, and while adapters change between two
 	adapters adapters
 }
 
@@ -93,6 +96,8 @@ func (s *Span) StepPrompted(b *tensor.Batch, use []int, prompts []*Prompts, from
 	case len(in) != n*s.hidden || len(out) != n*s.hidden:
 		return fmt.Errorf("step of %d rows with %d values in and %d out, want %d", n, len(in), len(out), n*s.hidden)
 	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	if err := s.adapters.group(b, use); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package blocks
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"whorl/model/nn"
 	"whorl/tensor"
@@ -56,6 +57,8 @@ type Trainer struct {
 	kv      tensor.KV
 	ropes   map[int]tensor.Rope // of sessions of a length
 	all     []int32             // 0, 1, ...
+
+	adapters [][]*nn.LoRA // those that the span held when this was made, by place and block
 }
 
 // NewTrainer makes room for sequences of up to longest rows. Batches of more rows are taken
@@ -80,7 +83,12 @@ func (s *Span) NewTrainer(longest int) (*Trainer, error) {
 	if t.kv, err = s.dev.NewKV(s.ck.Config.KVSpec(1, t.pages, tensor.F32)); err != nil {
 		return nil, fmt.Errorf("keys and values of %d rows: %w", t.rows, err)
 	}
+	s.turn.Lock()
 	for _, parts := range s.adapters.parts {
+		t.adapters = append(t.adapters, slices.Clone(parts))
+	}
+	s.turn.Unlock()
+	for _, parts := range t.adapters {
 		for i, part := range parts {
 			if part == nil {
 				continue
@@ -240,8 +248,8 @@ func (t *Trainer) check(r *Training, from, to, rows int, sizes ...int) error {
 	switch want := (to - from) * len(r.Lengths) * r.PromptRows * s.hidden; {
 	case r.PromptRows < 0 || len(r.Prompts) != want:
 		return fmt.Errorf("%w: %d values of prompts for %d blocks, %d sequences and %d positions, want %d", ErrTraining, len(r.Prompts), to-from, len(r.Lengths), r.PromptRows, want)
-	case r.Adapter < -1 || r.Adapter >= len(s.adapters.parts):
-		return fmt.Errorf("%w: adapter %d: there are %d", ErrTraining, r.Adapter, len(s.adapters.parts))
+	case r.Adapter < -1 || r.Adapter >= len(t.adapters):
+		return fmt.Errorf("%w: adapter %d: there are %d", ErrTraining, r.Adapter, len(t.adapters))
 	}
 	return nil
 }
@@ -305,7 +313,7 @@ func (t *Trainer) adapter(r *Training, block int) *nn.LoRA {
 	if r.Adapter < 0 {
 		return nil
 	}
-	return t.span.adapters.parts[r.Adapter][block-t.span.start]
+	return t.adapters[r.Adapter][block-t.span.start]
 }
 
 // prompt adds the prompts of one block to its input, the rows of a group.
