@@ -242,7 +242,7 @@ func logSoftmax(l []float32) {
 		for j, v := range rest {
 			w[j] = float64(v - best)
 		}
-		exp(w[:len(rest)])
+		Exp(w[:len(rest)])
 		for _, v := range w[:len(rest)] {
 			sum += v
 		}

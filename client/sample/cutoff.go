@@ -9,7 +9,7 @@ import (
 
 // cutoff keeps the candidates that are at least so likely, and those as likely as the best,
 // reusing c. With eta the bound falls where much is possible: it is the lesser of the number and
-// of its root times exp(-entropy) (Hewitt et al. 2022, and transformers).
+// of its root times Exp(-entropy) (Hewitt et al. 2022, and transformers).
 func cutoff(c []candidate, least float64, eta bool) []candidate {
 	total, best := 0.0, 0.0
 	for i := range c {

@@ -30,9 +30,9 @@ var fractions = func() (t [steps]float64) {
 	return t
 }()
 
-// exp replaces numbers of at most 0 by their exponentials, within 2e-15 of each. What is
+// Exp replaces numbers of at most 0 by their exponentials, within 2e-15 of each. What is
 // converted below is not fused with what comes after it.
-func exp(x []float64) {
+func Exp(x []float64) {
 	for i, v := range x {
 		if v < lowest {
 			x[i] = 0

@@ -202,17 +202,17 @@ func TestExp(t *testing.T) {
 		x = append(x, -r.ExpFloat64()*20)
 	}
 	got := slices.Clone(x)
-	exp(got)
+	Exp(got)
 	for i, v := range x {
 		want := math.Exp(v)
 		if v < lowest {
 			want = 0
 		}
 		if math.Abs(got[i]-want) > 2e-15*want {
-			t.Fatalf("exp(%v) is %v, want %v", v, got[i], want)
+			t.Fatalf("Exp(%v) is %v, want %v", v, got[i], want)
 		}
 	}
 	if got[0] != 1 || got[1] != 1 {
-		t.Errorf("exp(0) is %v, %v", got[0], got[1])
+		t.Errorf("Exp(0) is %v, %v", got[0], got[1])
 	}
 }

@@ -27,7 +27,7 @@ type Sampler struct {
 }
 
 // candidate is an id with its logit (its distance from the best, divided by the
-// temperature: 0 for the best) and its weight, exp(logit).
+// temperature: 0 for the best) and its weight, Exp(logit).
 type candidate struct {
 	id     int32
 	logit  float64
@@ -219,7 +219,7 @@ func weigh(c []candidate) {
 		for i := range n {
 			w[i] = c[i].logit
 		}
-		exp(w[:n])
+		Exp(w[:n])
 		for i := range n {
 			c[i].weight = w[i]
 		}

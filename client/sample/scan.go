@@ -117,7 +117,7 @@ func (s scale) weights(w *[blockSize]float64, logits []float32) []float64 {
 		}
 	}
 	x := w[:min(len(logits), blockSize)]
-	exp(x)
+	Exp(x)
 	return x
 }
 

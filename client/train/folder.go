@@ -1,0 +1,163 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// The files of trained tables, in the layout of the PEFT library's prompt tuning: shallow prompts
+// and a classifier are what that library reads. Deep prompts are beside them, under a name of
+// ours: PEFT has nothing that is added in front of every block.
+const (
+	FileConfig  = "adapter_config.json"
+	FileTensors = "adapter_model.safetensors"
+	FileCard    = "README.md"
+
+	tensorShallow = "prompt_embeddings"
+	tensorScore   = "base_model.model.score.weight"
+	tensorDeep    = "whorl.deep_prompts"
+)
+
+// About is what the files say of a model and a training.
+type About struct {
+	Model   string // as users name it
+	UID     string
+	Hidden  int
+	Blocks  int
+	Heads   int
+	Labels  []string // of a classifier
+	License string
+}
+
+// peftConfig has the members that PEFT writes for prompt tuning, and one of ours.
+type peftConfig struct {
+	PeftType    string  `json:"peft_type"`
+	TaskType    string  `json:"task_type"`
+	Base        string  `json:"base_model_name_or_path"`
+	Revision    *string `json:"revision"`
+	Inference   bool    `json:"inference_mode"`
+	Tokens      int     `json:"num_virtual_tokens"`
+	Dim         int     `json:"token_dim"`
+	Submodules  int     `json:"num_transformer_submodules"`
+	Heads       int     `json:"num_attention_heads"`
+	Layers      int     `json:"num_layers"`
+	Init        string  `json:"prompt_tuning_init"`
+	InitText    *string `json:"prompt_tuning_init_text"`
+	Tokenizer   *string `json:"tokenizer_name_or_path"`
+	AutoMapping *string `json:"auto_mapping"`
+}
+
+// Files are the files of a folder of trained tables, but for the card.
+func (t *Tables) Files(a About) map[string][]byte {
+	task := "CAUSAL_LM"
+	tensors := map[string]Tensor{tensorShallow: {[]int{t.Tokens, t.Hidden}, t.Shallow}}
+	if len(t.Score) > 0 {
+		task = "SEQ_CLS"
+		tensors[tensorScore] = Tensor{[]int{len(a.Labels), t.Hidden}, t.Score}
+	}
+	if t.Blocks > 0 {
+		tensors[tensorDeep] = Tensor{[]int{t.Blocks, t.Tokens, t.Hidden}, t.Deep}
+	}
+	config, _ := json.MarshalIndent(peftConfig{
+		PeftType: "PROMPT_TUNING", TaskType: task, Base: a.Model, Inference: true, Tokens: t.Tokens, Dim: t.Hidden, Submodules: 1, Heads: a.Heads, Layers: a.Blocks, Init: "RANDOM",
+	}, "", "  ")
+	texts := map[string]string{"format": "pt", "whorl.model": a.UID}
+	if len(a.Labels) > 0 {
+		labels, _ := json.Marshal(a.Labels)
+		texts["whorl.labels"] = string(labels)
+	}
+	return map[string][]byte{FileConfig: append(config, '\n'), FileTensors: EncodeTensors(tensors, texts)}
+}
+
+// Open reads such a folder for a model of so many columns and blocks: what this program wrote, or
+// PEFT's prompt tuning. uid is the model that the tables were trained on, "" if they do not say.
+func Open(files map[string][]byte, hidden, blocks int) (t *Tables, labels []string, uid string, err error) {
+	var c peftConfig
+	if err := json.Unmarshal(files[FileConfig], &c); err != nil {
+		return nil, nil, "", fmt.Errorf("%s: %w", FileConfig, err)
+	}
+	if c.PeftType != "PROMPT_TUNING" {
+		return nil, nil, "", fmt.Errorf("%s: peft_type is %.40q: want PROMPT_TUNING", FileConfig, c.PeftType)
+	}
+	tensors, texts, err := DecodeTensors(files[FileTensors])
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("%s: %w", FileTensors, err)
+	}
+	shape := func(name string, want ...int) error {
+		got := tensors[name]
+		if fmt.Sprint(got.Shape) != fmt.Sprint(want) {
+			return fmt.Errorf("%s: tensor %s has shape %v, want %v: is it of another model?", FileTensors, name, got.Shape, want)
+		}
+		return nil
+	}
+	if c.Tokens < 1 || c.Tokens > 1024 {
+		return nil, nil, "", fmt.Errorf("%s: %d virtual tokens, want 1 to 1024", FileConfig, c.Tokens)
+	}
+	if err := shape(tensorShallow, c.Tokens, hidden); err != nil {
+		return nil, nil, "", err
+	}
+	t = &Tables{Tokens: c.Tokens, Hidden: hidden, Shallow: tensors[tensorShallow].Values}
+	if _, deep := tensors[tensorDeep]; deep {
+		if err := shape(tensorDeep, blocks, c.Tokens, hidden); err != nil {
+			return nil, nil, "", err
+		}
+		t.Blocks, t.Deep = blocks, tensors[tensorDeep].Values
+	}
+	if text := texts["whorl.labels"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &labels); err != nil || len(labels) > MaxLabels {
+			return nil, nil, "", fmt.Errorf("%s: its labels cannot be read", FileTensors)
+		}
+	}
+	if s, ok := tensors[tensorScore]; ok {
+		if len(s.Shape) == 2 && len(labels) == 0 && s.Shape[0] > 1 && s.Shape[0] <= MaxLabels {
+			for i := range s.Shape[0] {
+				labels = append(labels, fmt.Sprint(i))
+			}
+		}
+		if err := shape(tensorScore, len(labels), hidden); err != nil {
+			return nil, nil, "", err
+		}
+		t.Score = s.Values
+	}
+	return t, labels, texts["whorl.model"], nil
+}
+
+// Card is a page about trained tables.
+type Card struct {
+	About
+	Options
+	Data     string // the file's name
+	Examples int
+	Steps    int
+	Hash     string
+	Train    Sum  // of the last epoch
+	Eval     *Sum // nil: nothing was held out
+}
+
+// Text is the page, in the layout of a model hub.
+func (c *Card) Text() []byte {
+	var b strings.Builder
+	p := func(format string, a ...any) { fmt.Fprintf(&b, format, a...) }
+	p("---\nbase_model: %s\nlibrary_name: peft\ntags:\n- prompt-tuning\n- whorl\n---\n\n", c.Model)
+	p("# Prompts for %s\n\n", c.Model)
+	kind := "shallow"
+	if c.Deep {
+		kind = "deep"
+	}
+	p("%d %s prompt tokens, trained with `whorl tune` on frozen weights.\n\n", c.Tokens, kind)
+	p("| | |\n|---|---|\n| task | %s |\n| model | `%s` |\n| data | `%s`, %d examples |\n| epochs | %d (%d steps of %d examples) |\n| learning rate | %v, %s, %d steps of warm-up |\n| weight decay, clip | %v, %v |\n| seed | %d |\n| tables | `%s` |\n",
+		c.Task, c.UID, c.Data, c.Examples, c.Epochs, c.Steps, c.Batch*c.Accumulate, c.Rate, c.Schedule, c.Warmup, c.Decay, c.Clip, c.Seed, c.Hash)
+	if len(c.About.Labels) > 0 {
+		p("| labels | %s |\n", strings.Join(c.About.Labels, ", "))
+	}
+	p("| loss of the last epoch | %.4f |\n", c.Train.Mean())
+	if c.Eval != nil {
+		p("| held out: loss, accuracy | %.4f, %.4f (%d examples) |\n", c.Eval.Mean(), c.Eval.Accuracy(), c.Eval.Examples)
+	}
+	p("\nThe same data, options, seed and model (by its UID) give the same tables to the last bit, on any number of servers.\n")
+	if c.Deep {
+		p("\nDeep prompts are in the tensor `%s`, [blocks][tokens][hidden]: they are added to the first rows in front of each block. The PEFT library reads the shallow ones alone.\n", tensorDeep)
+	}
+	return []byte(b.String())
+}
