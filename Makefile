@@ -54,7 +54,7 @@ e2e: build ## the built binary as users meet it: processes, HTTP, signals, a bro
 	WHORL_BIN=$(CURDIR)/bin/whorl $(GO) test -tags e2e -count=1 -timeout 20m ./internal/e2e ./internal/natlab
 
 .PHONY: chaos
-chaos: build ## 100 seeded runs of processes that are killed, frozen and slowed down under readers (CHAOS_RUNS=n for another number)
+chaos: build ## 100 seeded runs of processes under readers: killed, frozen, cut off, slow, with full disks and wrong clocks (CHAOS_RUNS=n for another number)
 	WHORL_BIN=$(CURDIR)/bin/whorl WHORL_CHAOS_RUNS=$${CHAOS_RUNS:-100} $(GO) test -tags e2e -count=1 -timeout 6h -run 'TestChaos' -v ./internal/e2e
 
 .PHONY: soak

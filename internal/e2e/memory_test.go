@@ -56,7 +56,7 @@ func TestMemoryPressure(t *testing.T) {
 	for range 2 {
 		n := strained{meminfo: filepath.Join(t.TempDir(), "meminfo")}
 		n.left(t, 4096)
-		n.node = launchBy(t, ownFolders(t), mounted(t, map[string]string{"/proc/meminfo": n.meminfo}), s.serverArgs("0:8")...)
+		n.node = launching{env: ownFolders(t), by: mounted(t, map[string]string{"/proc/meminfo": n.meminfo})}.launch(t, s.serverArgs("0:8")...)
 		servers = append(servers, n)
 	}
 	for _, n := range servers {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,9 @@ import (
 	"time"
 )
 
-// whorl is the binary under test, built once by TestMain unless WHORL_BIN names one.
-var whorl string
+// whorl is the binary under test, built once by TestMain unless WHORL_BIN names one. scratch is a folder for
+// what tests build.
+var whorl, scratch string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "whorl-e2e-")
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	scratch = dir
 	code := func() int {
 		defer os.RemoveAll(dir)
 		if whorl = os.Getenv("WHORL_BIN"); whorl == "" {
@@ -60,7 +63,9 @@ type node struct {
 	err  error         // of Wait, after done
 	log  *logBuffer
 
-	killed bool // by the test
+	killed  bool // by the test
+	machine *machine
+	disk    string // the folder of its disk, with a machine
 }
 
 // logBuffer collects a process's output for the test's log.
@@ -106,21 +111,31 @@ func ownFolders(t *testing.T) []string {
 // launchIn runs a node with this environment and nothing else of ours.
 func launchIn(t *testing.T, env []string, args ...string) *node {
 	t.Helper()
-	return launchBy(t, env, nil, args...)
+	return launching{env: env}.launch(t, args...)
 }
 
-// launchBy runs a node through a command that becomes it, such as "env" or a shell that ends in
-// exec; nil: none.
-func launchBy(t *testing.T, env, by []string, args ...string) *node {
+// launching is how a process is started.
+type launching struct {
+	env   []string
+	by    []string                // a command that becomes the program, such as a shell that ends in exec; nil: none
+	bin   string                  // "": the program under test
+	start func(c *exec.Cmd) error // nil: as usual
+}
+
+func (l launching) launch(t *testing.T, args ...string) *node {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ready.json")
 	args = append(args, "--ready-file", file)
-	line := append(append(slices.Clone(by), whorl), args...)
+	line := append(append(slices.Clone(l.by), cmp.Or(l.bin, whorl)), args...)
 	cmd := exec.Command(line[0], line[1:]...)
-	cmd.Env = env
+	cmd.Env = l.env
 	n := &node{cmd: cmd, file: file, done: make(chan struct{}), log: &logBuffer{}}
 	cmd.Stdout, cmd.Stderr = n.log, n.log
-	if err := cmd.Start(); err != nil {
+	start := l.start
+	if start == nil {
+		start = (*exec.Cmd).Start
+	}
+	if err := start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

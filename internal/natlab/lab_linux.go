@@ -52,6 +52,7 @@ type Host struct {
 	// Down cuts it off while it is true.
 	mu   sync.Mutex
 	down bool
+	side int // guarded by Lab.mu
 }
 
 // New makes a laboratory without hosts.
@@ -159,6 +160,25 @@ func (h *Host) Cut(down bool) {
 	h.down = down
 }
 
+// Slow changes how long the host's packets take to the middle of the world, and how many are lost.
+func (h *Host) Slow(delay time.Duration, loss float64) {
+	h.lab.mu.Lock()
+	defer h.lab.mu.Unlock()
+	h.Delay, h.Loss = delay, loss
+}
+
+// Split cuts the world in two: these hosts, and all others. With none it is whole again.
+func (l *Lab) Split(hosts ...*Host) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.hosts {
+		h.side = 0
+		if slices.Contains(hosts, h) {
+			h.side = 1
+		}
+	}
+}
+
 // Move gives the host another address, as to a laptop that is carried elsewhere. It has no box
 // with translation.
 func (h *Host) Move(to string) error {
@@ -217,9 +237,11 @@ func (h *Host) isDown() bool {
 func (l *Lab) route(from *Host, p packet, now time.Time) {
 	l.mu.Lock()
 	to := l.at[p.dst().Addr()]
-	lost := to == nil || l.rng.Float64() < from.Loss || l.rng.Float64() < to.Loss
+	lost := to == nil || from.side != to.side || l.rng.Float64() < from.Loss || l.rng.Float64() < to.Loss
 	var wire chan timed
+	at := now
 	if !lost {
+		at = now.Add(from.Delay + to.Delay)
 		key := [2]*Host{from, to}
 		if wire = l.wires[key]; wire == nil && l.live.Err() == nil {
 			wire = make(chan timed, 4096)
@@ -232,7 +254,7 @@ func (l *Lab) route(from *Host, p packet, now time.Time) {
 		return
 	}
 	select {
-	case wire <- timed{now.Add(from.Delay + to.Delay), p.b}:
+	case wire <- timed{at, p.b}:
 	default: // a full queue loses
 	}
 }
