@@ -116,10 +116,7 @@ var faults = []fault{
 		}
 	}},
 	{"bootstrap lost", false, func(s *storm, _ int) {
-		if gone := s.bootstrap; gone != s.servers[0] {
-			s.bootstrap = s.servers[0] // any member tells newcomers of the others
-			gone.kill()
-		}
+		s.bootstrap.kill() // any member tells newcomers of the others
 		s.servers[4].kill()
 		s.servers[4] = s.chooser("", nil)
 	}},
@@ -215,9 +212,23 @@ func (n *node) lives() bool {
 	}
 }
 
+// peers are the addresses of whom newcomers ask: the bootstrap node, or servers once that is lost.
+func (s *storm) peers() string {
+	addrs := s.bootstrap.Addrs
+	if !s.bootstrap.lives() {
+		addrs = nil
+		for _, n := range s.servers {
+			if n.lives() {
+				addrs = append(addrs, n.Addrs...)
+			}
+		}
+	}
+	return strings.Join(addrs, ",")
+}
+
 // start starts a server of four blocks that chooses them itself.
 func (s *storm) start(m *machine, bin string, env []string) *node {
-	return m.node(bin, env, "serve", toy, "--initial-peers", strings.Join(s.bootstrap.Addrs, ","), "--num-blocks", "4", "--mean-block-selection-delay", "1", "--mean-balance-check-period", "5",
+	return m.node(bin, env, "serve", toy, "--initial-peers", s.peers(), "--num-blocks", "4", "--mean-block-selection-delay", "1", "--mean-balance-check-period", "5",
 		"--http", "off", "--admin", m.own+":0", "--throughput", "1000", "--update-period", "1s", "--skip-reachability-check")
 }
 
@@ -238,7 +249,7 @@ func (s *storm) usable(n *node) *node {
 func (s *storm) newGateway() *node {
 	s.Helper()
 	m := s.machine()
-	return s.usable(m.node("", nil, "gateway", toy, "--initial-peers", strings.Join(s.bootstrap.Addrs, ","), "--http", m.own+":0", "--admin", m.own+":0"))
+	return s.usable(m.node("", nil, "gateway", toy, "--initial-peers", s.peers(), "--http", m.own+":0", "--admin", m.own+":0"))
 }
 
 // read asks for answers until over is set.

@@ -94,6 +94,7 @@ var arrows = []arrow{
 	{"internal/sysmem", nil, "what the system has free, for whoever plans memory"},
 	{"internal/swarmtest", []string{"content", "client", "client/sample", "client/train", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
+	{"internal/e2e", []string{"internal/natlab"}, "the built binary, also on machines of a laboratory"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
 	{"cmd/whorl", []string{"..."}, "all wiring"},
 }

@@ -2,6 +2,7 @@ package balance
 
 import (
 	"cmp"
+	"hash/fnv"
 	"math"
 	"slices"
 
@@ -22,8 +23,9 @@ type Census struct {
 	middle   float64  // what a server without a figure counts for
 	moving   int      // online servers with an intent, of those reached
 	choosing int
-	version  int  // counts changes
-	trusting bool // a newcomer asks, who has reached few
+	version  int    // counts changes
+	who      uint64 // changes when somebody comes or goes
+	trusting bool   // a newcomer asks, who has reached few
 	memo     memo
 }
 
@@ -49,6 +51,7 @@ type member struct {
 	steady bool
 	here   bool    // reached
 	load   float64 // NaN if not told
+	mark   uint64  // of the peer
 }
 
 // Weights of a holder. What nobody here has reached, or what comes and goes, is half of one.
@@ -102,7 +105,7 @@ func (c *Census) find(p swarm.PeerID) (int, bool) {
 
 // member reads a record: what nobody here has reached counts for no more than the middle one.
 func (c *Census) member(r *swarm.Record, hearsay, unsteady bool) member {
-	m := member{peer: r.Peer, state: r.State, span: c.clip(r.Span), rate: r.Throughput, weight: sureHolder, steady: !unsteady, here: !hearsay, load: math.NaN()}
+	m := member{peer: r.Peer, state: r.State, span: c.clip(r.Span), rate: r.Throughput, weight: sureHolder, steady: !unsteady, here: !hearsay, load: math.NaN(), mark: mark(r.Peer)}
 	if r.Next != nil {
 		m.next = &swarm.Intent{Span: c.clip(r.Next.Span), Open: r.Next.Open, Since: r.Next.Since}
 	}
@@ -121,6 +124,13 @@ func (c *Census) member(r *swarm.Record, hearsay, unsteady bool) member {
 	return m
 }
 
+// mark is a number that stands for a peer.
+func mark(p swarm.PeerID) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(p))
+	return h.Sum64()
+}
+
 // unmeasured is what a server counts for that gives no figure: as much as the middle one.
 func (c *Census) unmeasured() float64 {
 	if c.middle > 0 {
@@ -135,6 +145,7 @@ func (c *Census) clip(s swarm.Span) swarm.Span {
 
 // sum adds a member to all sums, or takes it out of them.
 func (c *Census) sum(m *member, sign float64) {
+	c.who ^= m.mark
 	c.count(m, sign)
 	if m.state == swarm.Online && m.next != nil && m.here { // what strangers claim takes nobody's turn
 		c.moving += int(sign)

@@ -55,11 +55,13 @@ type Mover struct {
 	target swarm.Span    // of a move that is wanted
 	wanted int           // checks in a row that wanted a move for throughput
 	passed int           // checks in a row that let others go first
+	who    uint64        // of the census that it saw last
+	came   time.Time     // when that changed
 }
 
 // Loaded tells that the blocks of the last intent are loaded, or that loading failed: the
 // server stays for a while.
-func (m *Mover) Loaded(now time.Time) { *m = Mover{loaded: now} }
+func (m *Mover) Loaded(now time.Time) { *m = Mover{loaded: now, who: m.who, came: m.came} }
 
 // Intent is what the server announces beside its span; nil if it stays.
 func (m *Mover) Intent() *swarm.Intent { return m.intent }
@@ -175,6 +177,7 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 			return d
 		}
 	}
+	c = m.mood(c, raw, full, now)
 	alarms := full.alarms()
 	if left := c.Cooldown - now.Sub(m.loaded); len(alarms) == 0 && !m.loaded.IsZero() && left > 0 {
 		return m.rest(c, me, fmt.Sprintf("it loaded blocks a short time ago and stays for %v", left.Round(time.Second)))
@@ -239,6 +242,21 @@ func (m *Mover) consider(c Config, full *Census, me *Self, now time.Time) Decisi
 	d.Do, d.Span, d.Reason = Intend, move.span, why
 	m.why = d
 	return m.settle(d, serving*c.Settle, c, now)
+}
+
+// mood is how eager a server is now: more so where nobody has come or gone for a while, and where
+// a block is served badly.
+func (m *Mover) mood(c Config, raw, full *Census, now time.Time) Config {
+	if raw.who != m.who || m.came.IsZero() {
+		m.who, m.came = raw.who, now
+	}
+	if now.Sub(m.came) >= c.Calm {
+		c.Eager = min(c.Eager, c.Fine)
+	}
+	if _, share := full.quality(); share < c.Urgent {
+		c.Eager, c.Cooldown = 0, min(c.Cooldown, c.Hasty)
+	}
+	return c
 }
 
 // maxLooks bounds how many checks a small gain waits for.
