@@ -16,6 +16,7 @@ const (
 // Head is the part of a model outside of its blocks: embeddings, final norm, LM head. It
 // works on rows in host memory and is safe for concurrent use; calls take turns by chunk,
 // calls of Logits that meet share one, and each returns when its own rows are done.
+// Embeddings wait for no logits: a session that has its token must not wait for those of others.
 type Head struct {
 	dev           tensor.Device
 	vocab, hidden int
@@ -33,6 +34,9 @@ type Head struct {
 	batch   []*logitsCall
 
 	waiting logitsQueue
+
+	embedding chan struct{} // holds a value while somebody uses embedded
+	embedded  tensor.Buffer // [rows][hidden]
 }
 
 // HeadParams are the loaded parameters of a head.
@@ -48,7 +52,7 @@ type HeadParams struct {
 
 // NewHead makes a head.
 func NewHead(dev tensor.Device, p HeadParams) (*Head, error) {
-	h := &Head{dev: dev, vocab: p.Table.Rows(), hidden: p.Table.Cols(), p: p, turn: make(chan struct{}, 1)}
+	h := &Head{dev: dev, vocab: p.Table.Rows(), hidden: p.Table.Cols(), p: p, turn: make(chan struct{}, 1), embedding: make(chan struct{}, 1)}
 	if p.LM.Rows() != h.vocab || p.LM.Cols() != h.hidden || p.Norm.Gain.Len() != h.hidden ||
 		p.EmbedNorm != nil && p.EmbedNorm.Gain.Len() != h.hidden {
 		return nil, fmt.Errorf("head: a norm of %d, a table of %dx%d and an LM head of %dx%d do not fit each other",
@@ -61,6 +65,9 @@ func NewHead(dev tensor.Device, p HeadParams) (*Head, error) {
 	h.rows = min(max(headLogits/h.vocab, 1), maxHeadRows)
 	var err error
 	if h.x, err = dev.NewBuffer(h.rows, h.hidden); err != nil {
+		return nil, err
+	}
+	if h.embedded, err = dev.NewBuffer(h.rows, h.hidden); err != nil {
 		return nil, err
 	}
 	if h.act, err = dev.NewAct(h.rows, h.hidden); err != nil {
@@ -168,16 +175,16 @@ func (h *Head) Embed(dst []float32, ids []int32) error {
 }
 
 func (h *Head) embedChunk(dst []float32, ids []int32) error {
-	h.turn <- struct{}{}
-	defer func() { <-h.turn }()
-	h.dev.Embed(h.x, h.p.Table, ids)
+	h.embedding <- struct{}{}
+	defer func() { <-h.embedding }()
+	h.dev.Embed(h.embedded, h.p.Table, ids)
 	if h.p.EmbedScale != 0 {
-		h.dev.Scale(h.x, len(ids), h.p.EmbedScale, 0)
+		h.dev.Scale(h.embedded, len(ids), h.p.EmbedScale, 0)
 	}
 	if h.p.EmbedNorm != nil {
-		h.dev.Norm(h.x, h.x, len(ids), *h.p.EmbedNorm)
+		h.dev.Norm(h.embedded, h.embedded, len(ids), *h.p.EmbedNorm)
 	}
-	h.dev.Download(dst, h.x, 0)
+	h.dev.Download(dst, h.embedded, 0)
 	if err := h.dev.Sync(); err != nil {
 		return fmt.Errorf("embed: %w", err)
 	}

@@ -17,33 +17,67 @@ type logitsQueue struct {
 	mu    sync.Mutex
 	calls []*logitsCall // those next come first
 
-	// Whoever has the turn knows of the batch before:
-	many int           // calls in it, and those that came while it was computed
-	took time.Duration // to compute it
+	// What follows is for whoever has the turn. A wave is the calls whose batches follow each
+	// other at once: sessions that shared an iteration of a server ask for their logits within
+	// microseconds of each other, and if the first ones do not wait they are computed one by one,
+	// for as long as they come in that order.
+	wave  []*float32    // where the calls of the present wave want their logits: nobody is in it twice
+	many  int           // calls of the wave before
+	ended time.Time     // when the batch before was done
+	took  time.Duration // by that batch
 }
 
-// gatherShare is the longest wait for calls that came together before, as a share of the time
-// that a batch takes: one more for those that come too late takes all of it.
-const gatherShare = 4
+// gatherShare is how long the others of a wave are waited for since the last of them came, as a
+// share of the time that a batch takes; gatherMost is the same for all of them. One batch more for
+// those that come too late takes about all of it.
+const gatherShare, gatherMost = 5, 2
 
 // maxYields bounds how often the processor is offered to others meanwhile.
 const maxYields = 20_000
 
-// gather waits a moment for as many calls as there were the last time: sessions that shared
-// an iteration of a server ask for their logits within microseconds of each other. Where one
-// session asks alone it does not wait.
+// gather waits a moment for as many calls as the wave before had. Where one session asks alone
+// it does not wait.
 func (q *logitsQueue) gather() {
-	if q.many < 2 {
+	start := time.Now()
+	if start.Sub(q.ended) > q.took || q.again() {
+		q.many, q.wave = len(q.wave), q.wave[:0]
+	}
+	want := q.many - len(q.wave)
+	if want < 2 {
 		return
 	}
-	start := time.Now()
+	have, last := 0, start
 	for range maxYields { // a clock that stands still, as in tests, ends it too
-		if q.len() >= q.many || time.Since(start) >= q.took/gatherShare {
+		n, now := q.len(), time.Now()
+		if n > have {
+			have, last = n, now
+		}
+		if n >= want || now.Sub(last) >= q.took/gatherShare || now.Sub(start) >= q.took/gatherMost {
 			return
 		}
 		runtime.Gosched()
 	}
 }
+
+// again tells whether somebody who waits had a call in the present wave.
+func (q *logitsQueue) again() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.calls, func(c *logitsCall) bool { return slices.Contains(q.wave, c.where) })
+}
+
+// computed notes a batch.
+func (q *logitsQueue) computed(batch []*logitsCall, took time.Duration) {
+	q.ended, q.took = time.Now(), took
+	for _, c := range batch {
+		if len(q.wave) < maxWave {
+			q.wave = append(q.wave, c.where)
+		}
+	}
+}
+
+// maxWave bounds the calls that are remembered.
+const maxWave = 256
 
 func (q *logitsQueue) len() int {
 	q.mu.Lock()
@@ -54,7 +88,8 @@ func (q *logitsQueue) len() int {
 // logitsCall is a call of Logits; what is left of it belongs to whoever has the turn.
 type logitsCall struct {
 	dst, hidden []float32
-	n           int // rows left
+	where       *float32 // the first of its logits: each session has its own memory for them
+	n           int      // rows left
 	mode        tensor.Activations
 	take        int           // rows of it in the present batch
 	done        chan struct{} // closed when no rows are left, or err is set
@@ -95,7 +130,7 @@ func (h *Head) Logits(dst, hidden []float32, n int, mode tensor.Activations) err
 	if n == 0 {
 		return nil
 	}
-	c := &logitsCall{dst: dst, hidden: hidden, n: n, mode: mode, done: make(chan struct{})}
+	c := &logitsCall{dst: dst, hidden: hidden, where: &dst[0], n: n, mode: mode, done: make(chan struct{})}
 	h.waiting.add(c)
 	for {
 		select {
@@ -130,24 +165,29 @@ func (h *Head) logitsBatch() {
 		h.dev.Scale(h.logits, rows, 1, h.p.LogitSoftcap)
 	}
 	at := 0
-	for _, c := range h.batch {
+	var took time.Duration // without what others do between
+	for i, c := range h.batch {
 		h.dev.Download(c.dst[:c.take*h.vocab], h.logits, at)
 		at += c.take
-	}
-	err := h.dev.Sync()
-	h.waiting.many, h.waiting.took = len(h.batch)+h.waiting.len(), time.Since(start)
-	for _, c := range h.batch {
-		if err != nil {
-			c.err = fmt.Errorf("logits: %w", err)
+		c.err = h.dev.Sync()
+		if took == 0 {
+			took = time.Since(start)
+		}
+		if c.err != nil {
+			c.err = fmt.Errorf("logits: %w", c.err)
 			close(c.done)
 			continue
 		}
 		c.dst, c.hidden, c.n = c.dst[c.take*h.vocab:], c.hidden[c.take*h.hidden:], c.n-c.take
 		if c.n > 0 {
 			h.waiting.add(c)
-		} else {
-			close(c.done)
+			continue
+		}
+		close(c.done)
+		if i+1 < len(h.batch) {
+			runtime.Gosched() // that session goes on at once, on one core or another
 		}
 	}
+	h.waiting.computed(h.batch, took)
 	clear(h.batch)
 }

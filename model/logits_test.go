@@ -142,7 +142,7 @@ type failing struct {
 func (d *failing) Sync() error { return d.err }
 
 // A call returns when the batch with the last of its rows is done, whoever computes that,
-// and embeddings get their turn between two batches of a long call.
+// and embeddings wait for no batch.
 func TestLogitsTurns(t *testing.T) {
 	const vocab, hidden = 33, 32
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,10 @@ func TestLogitsTurns(t *testing.T) {
 		begin("first", logits(1))
 		begin("second", logits(1))
 		begin("embedding", func() error { return h.Embed(make([]float32, hidden), []int32{1}) })
-		for batch, want := range [][]string{nil, {"embedding", "first", "second"}, nil, {"long"}} {
+		if !slices.Equal(ended, []string{"embedding"}) {
+			t.Errorf("before the first batch is done returned %v, want the embedding", ended)
+		}
+		for batch, want := range [][]string{nil, {"first", "second"}, nil, {"long"}} {
 			ended = nil // everybody waits
 			dev.gate <- struct{}{}
 			synctest.Wait()
@@ -198,17 +201,25 @@ func (d *gated) MatMul(a tensor.Act, p []tensor.Product) {
 // Whoever has the turn waits for a call that came together with it the last time, and for
 // nobody where it was alone, or where the moment is over.
 func TestGather(t *testing.T) {
-	q := logitsQueue{many: 2, took: time.Hour}
-	q.add(&logitsCall{n: 1})
-	go q.add(&logitsCall{n: 1})
+	call := func() *logitsCall { return &logitsCall{n: 1, where: new(float32)} }
+	a, b, c := call(), call(), call()
+	var q logitsQueue
+	q.computed([]*logitsCall{a}, time.Hour)
+	q.computed([]*logitsCall{b}, time.Hour) // who came one after the other, with no pause between
+	q.add(a)
+	go q.add(b)
 	q.gather()
 	if n := q.len(); n != 2 {
 		t.Errorf("%d calls, want both", n)
 	}
-	for _, q := range []*logitsQueue{{many: 1, took: time.Hour}, {many: 9, took: 1}} {
+	for name, q := range map[string]*logitsQueue{
+		"was alone": {wave: []*float32{a.where}, took: time.Hour}, "asks again": {wave: []*float32{a.where}, took: time.Hour, ended: time.Now()},
+		"the moment is over": {wave: []*float32{a.where, b.where, c.where}, took: 1},
+	} {
+		q.add(a)
 		start := time.Now()
 		if q.gather(); time.Since(start) > time.Minute {
-			t.Error("waits for nobody")
+			t.Errorf("%s: waits for nobody", name)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"math/bits"
+	"sort"
 	"time"
 )
 
@@ -11,7 +12,13 @@ import (
 type cost struct {
 	points [40]point
 	count  uint64 // of samples
+	line   []knot // what is believed
 }
+
+// knot is a point of the curve as it is believed: more rows take no less time, and no more than
+// as many iterations of fewer rows. A disturbed moment would have it otherwise, and a number of
+// rows that seems dear is not tried again for long.
+type knot struct{ rows, took float64 }
 
 // point is what was measured of iterations with about so many rows. The zero value is none.
 type point struct {
@@ -47,6 +54,7 @@ func (c *cost) add(rows int, took time.Duration) {
 	p := &c.points[slot(rows)]
 	if !c.fresh(p) {
 		*p = point{rows: float64(rows), took: float64(took), n: 1, seen: c.count}
+		c.draw()
 		return
 	}
 	p.n++
@@ -59,6 +67,23 @@ func (c *cost) add(rows int, took time.Duration) {
 	p.rows += gain * (float64(rows) - p.rows)
 	p.took += gain * (t - p.took)
 	p.seen = c.count
+	c.draw()
+}
+
+// draw makes the line of the points.
+func (c *cost) draw() {
+	c.line = c.line[:0]
+	for i := range c.points {
+		if p := &c.points[i]; c.fresh(p) {
+			c.line = append(c.line, knot{p.rows, p.took})
+		}
+	}
+	for i := len(c.line) - 2; i >= 0; i-- {
+		c.line[i].took = min(c.line[i].took, c.line[i+1].took)
+	}
+	for i := 1; i < len(c.line); i++ {
+		c.line[i].took = min(c.line[i].took, c.line[i-1].took*c.line[i].rows/c.line[i-1].rows)
+	}
 }
 
 func (c *cost) fresh(p *point) bool { return p.n > 0 && c.count-p.seen <= forget }
@@ -66,17 +91,14 @@ func (c *cost) fresh(p *point) bool { return p.n > 0 && c.count-p.seen <= forget
 // of estimates how long an iteration of so many rows takes; 0 if nothing is known.
 func (c *cost) of(rows int) time.Duration {
 	r := float64(rows)
-	var before, low, high *point // the two highest points up to r, and the first beyond
-	for i := range c.points {
-		p := &c.points[i]
-		if !c.fresh(p) {
-			continue
-		}
-		if p.rows > r {
-			high = p
+	var before, low, high *knot // the two highest up to r, and the first beyond
+	for i := range c.line {
+		k := &c.line[i]
+		if k.rows > r {
+			high = k
 			break
 		}
-		before, low = low, p
+		before, low = low, k
 	}
 	switch {
 	case low == nil && high == nil:
@@ -93,6 +115,9 @@ func (c *cost) of(rows int) time.Duration {
 	return time.Duration(low.took + slope*(r-low.rows))
 }
 
+// knows tells whether about so many rows were measured.
+func (c *cost) knows(rows int) bool { return rows > 0 && c.fresh(&c.points[slot(rows)]) }
+
 // rows is how many rows more than have, at least 1 and at most most, an iteration may have
 // to end within limit.
 func (c *cost) rows(have, most int, limit time.Duration) int {
@@ -105,4 +130,12 @@ func (c *cost) rows(have, most int, limit time.Duration) int {
 		}
 	}
 	return n
+}
+
+// enough is the least number of rows of a prompt, at most most, with which it takes slowed times
+// as long as alone, in iterations of budget rows, where have others share each iteration and
+// nothing is computed for away nanoseconds between two.
+func (c *cost) enough(have, most, budget int, away float64) int {
+	row := slowed * float64(c.of(budget)) / float64(budget)
+	return 1 + sort.Search(most-1, func(i int) bool { return row*float64(i+1) >= away+float64(c.of(have+i+1)) })
 }

@@ -9,6 +9,21 @@ type lane struct {
 	cost         cost
 	cohorts      [16]cohort // of the last iterations
 	divide, join trials
+
+	// together is what a round takes where all share each iteration: until the last of them is
+	// back, and the iteration. Away and cost alone do not tell that: while others compute, a client
+	// of the same machine is away for longer, and iterations take longer beside its head.
+	together cost
+	whole    bool          // the last iteration was of all
+	ended    time.Duration // and when it was done
+}
+
+// wholly notes an iteration of all who answer, which were so many rows.
+func (l *lane) wholly(rows int, now time.Duration) {
+	if l.whole {
+		l.together.add(rows, now-l.ended)
+	}
+	l.whole, l.ended = true, now
 }
 
 // maxLanes bounds the keys that are remembered while no session has them.

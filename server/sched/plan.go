@@ -9,8 +9,15 @@ import (
 
 // Shares of what an iteration takes.
 const (
-	// stretch is by how much prompts may lengthen an iteration of running answers.
+	// stretch is by how much prompts may lengthen an iteration of running answers at most.
 	stretch = 0.8
+	// slowed is how many times its time alone a prompt may take beside running answers. Where less
+	// than stretch is enough for that, since rows hide behind the reading of the weights, answers
+	// keep the rest.
+	slowed = 2
+	// mild is the same as stretch for the rows of a prompt that are few enough to be through in so
+	// many pieces: a newcomer with a short prompt lengthens no iteration by much.
+	mild, pieces = 0.4, 2
 	// spill is by how much a piece of a prompt alone may keep waiting who comes meanwhile.
 	spill = 0.1
 	// kind and kindShare are how much longer than those that are ready a session may take to
@@ -23,6 +30,7 @@ const (
 type plan struct {
 	decodes, prefill int // rows
 	divided          bool
+	whole            bool // all who answer are in it, and no prompt
 	wait             time.Duration
 }
 
@@ -38,8 +46,9 @@ type guest struct {
 type present struct {
 	l       *lane
 	decodes []*session
-	rows    int // of those
-	prompts bool
+	rows    int  // of those
+	prompts int  // rows of prompts
+	longest int  // of one of them
 	alone   bool // nothing of another lane is ready
 }
 
@@ -48,7 +57,8 @@ func (q *Queue) plan(now time.Duration, ready []*session, alone bool, budget int
 	r := present{l: ready[0].lane, decodes: q.decodes[:0], alone: alone && !q.hasty}
 	for _, s := range ready {
 		if s.items[0].class == Prefill {
-			r.prompts = true
+			r.prompts += s.items[0].left
+			r.longest = max(r.longest, s.items[0].left)
 			continue
 		}
 		r.decodes = append(r.decodes, s)
@@ -62,7 +72,8 @@ func (q *Queue) plan(now time.Duration, ready []*session, alone bool, budget int
 	} else if r.alone {
 		p.wait = q.wait(now, &r)
 	}
-	if p.wait == 0 && r.prompts {
+	p.whole = !p.divided && r.prompts == 0 && len(q.guests) == 0
+	if p.wait == 0 && r.prompts > 0 {
 		p.prefill = q.prefill(now, &r, budget)
 	}
 	return p
@@ -107,7 +118,19 @@ func (q *Queue) prefill(now time.Duration, r *present, budget int) int {
 	if r.rows == 0 && len(q.guests) > 0 {
 		limit = max(t, float64(q.guests[0].in)+spill*t)
 	}
-	return r.l.cost.rows(r.rows, budget, time.Duration(limit))
+	c := &r.l.cost
+	n := c.rows(r.rows, budget, time.Duration(limit))
+	if r.rows == 0 {
+		return n
+	}
+	if few := c.rows(r.rows, n, time.Duration((1+mild)*t)); r.longest <= pieces*few && r.prompts <= 2*pieces*few {
+		return few
+	}
+	away := 0.0 // in which an iteration of prompts alone would go on
+	for _, s := range r.decodes {
+		away = max(away, s.pace.mean)
+	}
+	return min(n, c.enough(r.rows, n, budget, away))
 }
 
 // running tells whether some answer is under way.

@@ -96,6 +96,7 @@ type Queue struct {
 	decodes  []*session // scratch
 	lanes    map[Key]*lane
 
+	whole  bool          // the present iteration is of all who answer, and of nobody else
 	waits  bool          // rows are ready, and others are waited for
 	since  time.Duration // when that began
 	waited time.Duration // before the last iteration
@@ -233,6 +234,7 @@ func (q *Queue) Next(now time.Duration, budget int) ([]Grant, time.Duration) {
 	if q.waited = 0; q.waits {
 		q.waits, q.waited = false, now-q.since
 	}
+	q.whole = p.whole
 	if p.divided {
 		l := waiting[0].lane
 		l.divide.try(l.cost.count, maxDivideGap)
@@ -291,6 +293,11 @@ func (q *Queue) Computed(now, took time.Duration) {
 	}
 	if l != nil && took > 0 {
 		l.cost.add(rows, took)
+		if q.whole {
+			l.wholly(rows, now)
+		} else {
+			l.whole = false
+		}
 	}
 	q.grants = q.grants[:0]
 }

@@ -6,8 +6,12 @@ const (
 	// patience is the longest wait for rows, as a share of the iteration that they join, and
 	// lastingPatience the same where those that join stay together for good.
 	patience, lastingPatience = 0.5, 0.9
-	// soon is within how many rounds of all a lasting wait must have paid.
-	soon = 2
+	// soon is within how many rounds of all a lasting wait must have paid; sure the same where
+	// what it gives was measured.
+	soon, sure = 2, 4
+	// tie is how much less than now all may get together by the estimate, and it is still tried
+	// where it was not measured lately.
+	tie = 0.85
 )
 
 // wait is how long the next iteration waits for guests; 0: not at all.
@@ -26,11 +30,11 @@ func (q *Queue) wait(now time.Duration, r *present) time.Duration {
 		return 0
 	}
 	wait := q.best(now, r)
-	lasting, chain := q.steady(now, r)
+	lasting, try := q.steady(now, r)
 	if lasting <= wait {
 		return wait
 	}
-	if count := r.l.cost.count; chain {
+	if count := r.l.cost.count; try {
 		if !r.l.join.may(count) {
 			return wait
 		}
@@ -91,9 +95,10 @@ func (q *Queue) best(now time.Duration, r *present) time.Duration {
 
 // steady is how long to wait for guests so that all together get the most from then on, if
 // those that share an iteration come back for the next one: what best does not see, since
-// it looks at one iteration only. A wait pays by joining for good what would alternate. chain
-// says that guests are away for longer than an iteration: then others decide too.
-func (q *Queue) steady(now time.Duration, r *present) (wait time.Duration, chain bool) {
+// it looks at one iteration only. A wait pays by joining for good what would alternate. try
+// says that others decide too, since guests are away for longer than an iteration, or that it
+// is not known what it gives.
+func (q *Queue) steady(now time.Duration, r *present) (wait time.Duration, try bool) {
 	back, all := 0.0, r.rows // back: the longest that those in the iteration are away
 	for _, s := range r.decodes {
 		back = max(back, s.pace.mean)
@@ -110,13 +115,18 @@ func (q *Queue) steady(now time.Duration, r *present) (wait time.Duration, chain
 		if g.in > q.patience(now, r.l, rows, lastingPatience) {
 			break
 		}
-		rate := q.rate(r.l, rows, all, k+1, back)
-		if saved := float64(all)/hasty - float64(all)/rate; rate > best && float64(g.in) < soon*saved {
-			best, wait = rate, g.in
-			chain = g.s.pace.mean > float64(r.l.cost.of(r.rows))
+		chain := g.s.pace.mean > float64(r.l.cost.of(r.rows))
+		rate, within, measured := q.rate(r.l, rows, all, k+1, back), float64(soon), false
+		if rows == all && !chain && r.l.together.knows(all) {
+			rate, within, measured = float64(all)/float64(r.l.together.of(all)), sure, true
+		}
+		if saved := float64(all)/hasty - float64(all)/rate; rate > best && float64(g.in) < within*saved {
+			best, wait, try = rate, g.in, chain
+		} else if rows == all && !chain && !measured && wait == 0 && rate > tie*hasty {
+			wait, try = g.in, true
 		}
 	}
-	return wait, chain
+	return wait, try
 }
 
 // rate is what all get, in rows a nanosecond, where an iteration has so many rows, among them

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"whorl/tensor"
 	"whorl/tensor/cpu/pool"
@@ -30,6 +31,8 @@ type Device struct {
 	tier string
 	k    *kernels
 	pool *pool.Pool
+
+	waiting atomic.Int32 // ops that another one holds up
 
 	mu      sync.Mutex // held by every op: guards all below and the pool
 	closed  bool
@@ -134,14 +137,25 @@ func (d *Device) Close() error {
 
 // begin starts an op: it takes the lock that end gives back.
 func (d *Device) begin() {
-	d.mu.Lock()
+	if !d.mu.TryLock() {
+		d.waiting.Add(1)
+		d.mu.Lock()
+		d.waiting.Add(-1)
+	}
 	if d.closed {
 		d.mu.Unlock()
 		panic("cpu device: op after Close")
 	}
 }
 
-func (d *Device) end() { d.mu.Unlock() }
+// end lets who waits be next: a goroutine that queues op after op, as a step does, would get the
+// lock again before the other has woken up, until that has waited for a millisecond.
+func (d *Device) end() {
+	d.mu.Unlock()
+	if d.waiting.Load() > 0 {
+		runtime.Gosched()
+	}
+}
 
 // bug panics because the operands of an op do not fit: only the caller's bug can cause it.
 func bug(format string, args ...any) {
