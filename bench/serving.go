@@ -20,6 +20,7 @@ type Ask func(ctx context.Context, prompt []int32, tokens int, piece func(ids in
 type ServingOptions struct {
 	Concurrency []int
 	Requests    int
+	Rounds      int           // how often all levels are measured, in turns; 0: once
 	Prompt      int           // ids of a prompt; they differ from request to request
 	Tokens      int           // of an answer
 	Vocab       int           // ids of prompts are below
@@ -44,6 +45,8 @@ func (o ServingOptions) Check() error {
 		return errors.New("no number of clients")
 	case o.Requests < 1:
 		return fmt.Errorf("%d requests of each client: want at least 1", o.Requests)
+	case o.Rounds < 0:
+		return fmt.Errorf("%d rounds: want at least 1", o.Rounds)
 	case o.Prompt < 1:
 		return fmt.Errorf("prompts of %d tokens: want at least 1", o.Prompt)
 	case o.Tokens < 1:
@@ -85,8 +88,8 @@ type Level struct {
 	Error  string   `json:"error,omitempty"` // the first failure
 }
 
-// MeasureServing asks once to see that it works, and then makes each level of load in turn.
-// emit sees levels as they end.
+// MeasureServing asks once to see that it works, and then makes each level of load in turn, as
+// often as there are rounds. emit sees levels as they end.
 func MeasureServing(ctx context.Context, ask Ask, o ServingOptions, emit func(Level)) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -96,6 +99,15 @@ func MeasureServing(ctx context.Context, ask Ask, o ServingOptions, emit func(Le
 	if err := ask(first, o.prompt(0, 0), 1, func(int) {}); err != nil {
 		return fmt.Errorf("first request: %w", err)
 	}
+	for range max(o.Rounds, 1) {
+		if err := o.measureRound(ctx, ask, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *ServingOptions) measureRound(ctx context.Context, ask Ask, emit func(Level)) error {
 	for _, n := range o.Concurrency {
 		before, err := o.iterations(ctx)
 		if err != nil {

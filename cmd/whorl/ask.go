@@ -107,6 +107,7 @@ type asker struct {
 	tok     *tokenizer.Tokenizer // nil: none, and tokErr may say why
 	tokErr  error
 	engine  *client.Engine // after connect
+	how     client.Config  // that it was made with; the model's part is missing
 	local   *localSwarm    // after connect; nil if others are asked
 	mode    tensor.Activations
 	chunk   int
@@ -240,8 +241,16 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 	}
 	var err error
 	cfg.Residual, _ = tensor.ParseResidual(f.residual) // check has read it
+	a.how = cfg
 	a.engine, err = a.model.engine(ctx, a.tok, cfg)
 	return err
+}
+
+// far is an engine like that of connect, whose streams take so much longer each way.
+func (a *asker) far(delay time.Duration) (*client.Engine, error) {
+	cfg := a.model.asks(a.tok, a.how)
+	cfg.Dialer = farDialer{cfg.Dialer, delay}
+	return client.New(cfg)
 }
 
 // Close ends everything, last made first.

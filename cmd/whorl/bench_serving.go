@@ -20,6 +20,9 @@ type servingFlags struct {
 	url, token string
 	metrics    []string
 	load       bench.ServingOptions
+	far        []time.Duration
+	prompt     int // beside answers
+	window     time.Duration
 	json       bool
 }
 
@@ -45,6 +48,11 @@ do not end before their length.`,
 	fs.StringSliceVar(&f.metrics, "metrics", nil, "`URL`[,URL...] of HTTP listeners of the servers that compute, to tell how clients share iterations; --local and --url know their own")
 	fs.IntSliceVar(&f.load.Concurrency, "concurrency", []int{1, 2, 4, 8}, "`N`[,N...] clients at once")
 	fs.IntVar(&f.load.Requests, "requests", 2, "requests of each client")
+	fs.IntVar(&f.load.Rounds, "rounds", 1, "how often all numbers of clients are measured, in turns; more than 1: their rates are compared within each round")
+	fs.DurationSliceVar(&f.far, "far", nil, "`DELAY`[,DELAY...] each way, such as 5ms,20ms: measure without and with one client more behind each of these, in --rounds pairs of windows")
+	fs.IntVar(&f.prompt, "beside-prompt", 0, "tokens of a prompt: measure without and with it, in --rounds pairs of windows; answers should outlast them")
+	f.window = 3 * time.Second
+	secondsVar(fs, &f.window, "window", "length of a window, for --far and --beside-prompt")
 	fs.IntVar(&f.load.Prompt, "prompt-tokens", 128, "length of prompts")
 	fs.IntVar(&f.load.Tokens, "new-tokens", 64, "length of answers")
 	f.load.Limit = time.Minute
@@ -59,7 +67,10 @@ type servingObject struct {
 	Model  string        `json:"model"`
 	Prompt int           `json:"prompt_tokens"`
 	Tokens int           `json:"new_tokens"`
-	Levels []bench.Level `json:"levels"`
+	Levels []bench.Level `json:"levels,omitempty"`
+	// Multiples compare levels of several rounds.
+	Multiples []bench.Multiple `json:"multiples,omitempty"`
+	Beside    []bench.Beside   `json:"beside,omitempty"`
 }
 
 func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
@@ -67,6 +78,11 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return usage(err)
 	}
 	out := servingObject{Model: f.ask.model.name, Prompt: f.load.Prompt, Tokens: f.load.Tokens, Levels: []bench.Level{}}
+	if len(f.far) > 0 || f.prompt > 0 {
+		if err := f.checkBeside(); err != nil {
+			return usage(err)
+		}
+	}
 	if f.url != "" {
 		g, err := f.gateway(cmd, args)
 		if err != nil {
@@ -77,6 +93,9 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 			f.metrics = []string{f.url}
 		}
 		f.load.Iterations = f.scrape(g.http)
+		if f.prompt > 0 {
+			return f.beside(cmd.Context(), w, g.ask, nil, out)
+		}
 		return f.measure(cmd.Context(), w, g.ask, out)
 	}
 	if !f.ask.local && !sourcesOf(cmd).given("initial-peers") {
@@ -94,8 +113,11 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	// Ids alone: text would be held back where a character is not whole.
 	a.tok = nil
 	// Sessions side by side need the cache of a search with so many beams.
-	clients := slices.Max(f.load.Concurrency)
-	if err := f.ask.connect(cmd.Context(), cmd, a, f.load.Prompt+f.load.Tokens, clients); err != nil {
+	clients, longest := slices.Max(f.load.Concurrency)+len(f.far), f.load.Prompt+f.load.Tokens
+	if f.prompt > 0 {
+		clients, longest = clients+1, max(longest, f.prompt+1)
+	}
+	if err := f.ask.connect(cmd.Context(), cmd, a, longest, clients); err != nil {
 		return err
 	}
 	if out.Target = "swarm"; f.ask.local {
@@ -104,11 +126,26 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		f.load.Iterations = f.scrape(http.DefaultClient)
 	}
 	out.Model, f.load.Vocab = a.model.name, a.engine.Model().Vocab
-	return f.measure(cmd.Context(), w, a.answers(adapter), out)
+	ask := a.answers(a.engine, adapter)
+	if len(f.far) > 0 || f.prompt > 0 {
+		var far []bench.Far
+		for _, d := range f.far {
+			e, err := a.far(d)
+			if err != nil {
+				return err
+			}
+			far = append(far, bench.Far{Delay: d, Ask: a.answers(e, adapter)})
+		}
+		return f.beside(cmd.Context(), w, ask, far, out)
+	}
+	return f.measure(cmd.Context(), w, ask, out)
 }
 
 // gateway checks the flags that go with --url.
 func (f *servingFlags) gateway(cmd *cobra.Command, args []string) (*gatewayClient, error) {
+	if len(f.far) > 0 {
+		return nil, usagef("--far needs MODEL with --initial-peers or --local: it is these clients that are further away, not the gateway")
+	}
 	if len(args) > 0 || f.ask.local || f.ask.model.path != "" {
 		return nil, usagef("--url asks a running gateway: leave out MODEL and --local (--model-name says which of its models)")
 	}
@@ -122,10 +159,10 @@ func (f *servingFlags) gateway(cmd *cobra.Command, args []string) (*gatewayClien
 }
 
 // answers is a bench.Ask: each request has a session of its own, and is greedy.
-func (a *asker) answers(adapter string) bench.Ask {
+func (a *asker) answers(e *client.Engine, adapter string) bench.Ask {
 	return func(ctx context.Context, prompt []int32, tokens int, piece func(ids int)) error {
 		o := client.SessionOptions{MaxLength: len(prompt) + tokens, Prompt: len(prompt), Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter}
-		s, err := a.engine.Open(ctx, o)
+		s, err := e.Open(ctx, o)
 		if err != nil {
 			return err
 		}
@@ -154,10 +191,27 @@ func (f *servingFlags) measure(ctx context.Context, w *world, ask bench.Ask, out
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	if err != nil || !f.json {
+	if err != nil {
 		return asked(err)
 	}
-	return printJSON(w.out, out)
+	if f.load.Rounds > 1 {
+		out.Multiples = bench.Multiples(out.Levels, len(f.load.Concurrency))
+	}
+	if f.json {
+		return printJSON(w.out, out)
+	}
+	if f.load.Rounds > 1 {
+		printMultiples(w.out, out.Multiples, f.load.Rounds)
+	}
+	return nil
+}
+
+func printMultiples(out io.Writer, list []bench.Multiple, rounds int) {
+	fmt.Fprintf(out, "medians of %d rounds, each compared with %d at once in the same round\n", rounds, list[0].Concurrency)
+	fmt.Fprintf(out, "clients  tok/s     times: median, least, most  between ms: median, p95\n")
+	for _, m := range list {
+		fmt.Fprintf(out, "%-7d  %-8.1f  %-27s  %s\n", m.Concurrency, m.TokS, fmt.Sprintf("%.2f, %.2f, %.2f", m.Of, m.Least, m.Most), spreadText(m.BetweenMS))
+	}
 }
 
 func printLevel(out io.Writer, l bench.Level) {

@@ -239,6 +239,9 @@ func TestBenchUsersWrongUse(t *testing.T) {
 		{"bench serving --url 127.0.0.1:8300", []string{"--url", "http://127.0.0.1:8300"}},
 		{"bench serving " + toy + " --local --concurrency 0", []string{"0 clients"}},
 		{"bench serving " + toy + " --local --requests 0", []string{"requests"}},
+		{"bench serving " + toy + " --local --far 1ms --beside-prompt 5", []string{"one of the two"}},
+		{"bench serving " + toy + " --local --far -1ms", []string{"-1ms"}},
+		{"bench serving --url http://127.0.0.1:1 --far 1ms", []string{"--far", "--initial-peers"}},
 		{"bench serving " + toy + " --local --limit 0", []string{"limit"}},
 		{"bench serving " + toy + " --local --prompt-tokens 250", []string{"314", "256"}},
 	} {
@@ -251,5 +254,31 @@ func TestBenchUsersWrongUse(t *testing.T) {
 				t.Errorf("whorl %s: %q does not name %q", c.args, r.err, part)
 			}
 		}
+	}
+}
+
+// Rates of several rounds are compared, and windows without and with others alternate.
+func TestBenchServingInTurns(t *testing.T) {
+	common := []string{"bench", "serving", toy, "--local", "--threads", "2", "--prompt-tokens", "4", "--rounds", "2"}
+	run := func(args ...string) string { return whorl(t, "", nil, append(slices.Clip(common), args...)...).ok(t).stdout }
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--concurrency", "1,2", "--requests", "1", "--new-tokens", "8"}, []string{"medians of 2 rounds, each compared with 1 at once", "\n1        ", " 1.00, 1.00, 1.00 "}},
+		{[]string{"--concurrency", "2", "--new-tokens", "60", "--window", "0.1", "--far", "1ms,2ms"}, []string{"2 clients ", "\n  alone ", "\n  with those further away", "\n  1 ms each way", "\n  2 ms each way", "of their rate"}},
+		{[]string{"--concurrency", "1", "--new-tokens", "60", "--window", "0.1", "--beside-prompt", "32"}, []string{"1 clients ", "\n  beside a prompt of 32", "times its"}},
+	} {
+		out := run(c.args...)
+		for _, part := range c.want {
+			if !strings.Contains(out, part) {
+				t.Errorf("%v: no %q in\n%s", c.args, part, out)
+			}
+		}
+	}
+	var got servingObject
+	whorl(t, "", nil, append(slices.Clip(common), "--concurrency", "1", "--new-tokens", "60", "--window", "0.1", "--far", "3ms", "--json")...).last(t, &got)
+	if len(got.Beside) != 1 || got.Beside[0].Far[0].DelayMS != 3 || got.Beside[0].Far[0].BetweenMS.Median < 6 || got.Beside[0].Without.TokS <= 0 {
+		t.Errorf("%+v", got.Beside)
 	}
 }

@@ -73,3 +73,27 @@ func (n *node) rtt(p swarm.PeerID) (time.Duration, bool) {
 	}
 	return n.net.host.RTT(p)
 }
+
+// farDialer reaches peers as if they were further away, by so much each way.
+type farDialer struct {
+	dialer
+	delay time.Duration
+}
+
+// Dial opens a stream, which takes a round trip.
+func (d farDialer) Dial(ctx context.Context, p swarm.PeerID, proto string) (wire.Stream, error) {
+	select {
+	case <-time.After(2 * d.delay):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s, err := d.dialer.Dial(ctx, p, proto)
+	if err != nil {
+		return nil, err
+	}
+	near, mid := wire.Pipe()
+	later := func() time.Duration { return d.delay }
+	go wire.Carry(s, mid, later)
+	go wire.Carry(mid, s, later)
+	return near, nil
+}

@@ -130,8 +130,13 @@ func (m *openModel) engine(ctx context.Context, tok *tokenizer.Tokenizer, cfg cl
 	if m.head, err = m.ck.LoadHead(m.dev, m.load); err != nil {
 		return nil, err
 	}
+	return client.New(m.asks(tok, cfg))
+}
+
+// asks completes what an engine is told by what the model says. The head is loaded.
+func (m *openModel) asks(tok *tokenizer.Tokenizer, cfg client.Config) client.Config {
 	cfg.Manifest, cfg.Head, cfg.Tokenizer = m.man, m.head, tok
 	cfg.Verify = p2p.Verify
 	cfg.Vocab, cfg.MaxLength = m.head.Vocab(), m.ck.Config.LongestSession()
-	return client.New(cfg)
+	return cfg
 }

@@ -154,8 +154,8 @@ func (x *Node) Dial(ctx context.Context, to swarm.PeerID, proto string) (wire.St
 		far, near := wire.Pipe()
 		mid := b
 		x.wg.Add(2)
-		peer.wg.Go(func() { defer x.wg.Done(); carry(near, mid, func() time.Duration { return delay(x.id, to) }) })
-		peer.wg.Go(func() { defer x.wg.Done(); carry(mid, near, func() time.Duration { return delay(to, x.id) }) })
+		peer.wg.Go(func() { defer x.wg.Done(); wire.Carry(near, mid, func() time.Duration { return delay(x.id, to) }) })
+		peer.wg.Go(func() { defer x.wg.Done(); wire.Carry(mid, near, func() time.Duration { return delay(to, x.id) }) })
 		b = far
 	}
 	mine, theirs := x.add(a, to, proto), &answered{Stream: peer.add(b, x.id, proto)}
@@ -201,44 +201,6 @@ func (s *answered) Reset() error {
 		return nil
 	}
 	return s.Stream.Reset()
-}
-
-// carry takes what comes out of one stream to another, each piece after its delay, and at
-// last the end.
-func carry(to, from wire.Stream, delay func() time.Duration) {
-	type piece struct {
-		at   time.Time
-		data []byte
-		end  error
-	}
-	way := make(chan piece, 1<<16)
-	go func() {
-		defer close(way)
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := from.Read(buf)
-			way <- piece{time.Now().Add(delay()), append([]byte(nil), buf[:n]...), err}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	for p := range way {
-		if d := time.Until(p.at); d > 0 {
-			<-time.After(d)
-		}
-		if len(p.data) > 0 {
-			if _, err := to.Write(p.data); err != nil {
-				from.Reset()
-			}
-		}
-		switch {
-		case p.end == io.EOF:
-			to.Close()
-		case p.end != nil:
-			to.Reset()
-		}
-	}
 }
 
 // gate waits while the node is paused.

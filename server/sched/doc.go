@@ -5,8 +5,8 @@
 //
 // Pure policy: it knows nothing of tensors or streams, the time is passed in, and it is not for
 // concurrent use. What an iteration computes does not depend on what shares it (package
-// tensor), so this package may choose freely. docs/adr/0012-shared-batches.md has the
-// reasons, testdata the tables of a simulation.
+// tensor), so this package may choose freely. docs/adr/0012-shared-batches.md and
+// 0030-one-group.md have the reasons, testdata the tables of a simulation.
 //
 // The rules of [Queue.Next]:
 //
@@ -17,11 +17,14 @@
 //     (wait.go): not for longer than a share of the iteration, not for who takes much longer
 //     than those that are ready, not where rows of another key are ready, and never where
 //     nobody is expected. What an iteration takes by its rows is measured (cost.go).
+//   - Whether all do better in one group is measured where they were in one lately, and tried
+//     now and then where the estimate does not say no (wait.go, lane.go).
 //   - Where everybody is away for longer than others take, as in a chain, what is ready is
 //     divided into groups, one for each stage (plan.go).
 //   - Decodes come first. While prefill waits, an eighth of the budget is kept for it.
 //   - Beside running answers, prompts have a budget in time: what hides behind the reading of
-//     the weights, and a share more (plan.go).
+//     the weights, and a share more (plan.go): less where that is enough for half of their own
+//     speed, or where they are short, and more where more wait with short ones than answers run.
 //   - The oldest item gets at least a row, and an eighth of the budget that its class has, so
 //     no session starves.
 //   - Inside a class the peer that has received the least goes first, its oldest session

@@ -18,10 +18,11 @@ type lane struct {
 	ended    time.Duration // and when it was done
 }
 
-// wholly notes an iteration of all who answer, which were so many rows.
-func (l *lane) wholly(rows int, now time.Duration) {
-	if l.whole {
-		l.together.add(rows, now-l.ended)
+// wholly notes an iteration of all who answer, which were so many rows. After a pause it says
+// nothing of what a round takes.
+func (l *lane) wholly(rows int, now, took time.Duration) {
+	if round := now - l.ended; l.whole && round < gone*took {
+		l.together.add(rows, round)
 	}
 	l.whole, l.ended = true, now
 }

@@ -18,6 +18,9 @@ const (
 	// mild is the same as stretch for the rows of a prompt that are few enough to be through in so
 	// many pieces: a newcomer with a short prompt lengthens no iteration by much.
 	mild, pieces = 0.4, 2
+	// crowded is the most that many short prompts have of these shares; what has more than short
+	// rows left is a long one.
+	crowded, short = 4, quantum
 	// spill is by how much a piece of a prompt alone may keep waiting who comes meanwhile.
 	spill = 0.1
 	// kind and kindShare are how much longer than those that are ready a session may take to
@@ -49,6 +52,7 @@ type present struct {
 	rows    int  // of those
 	prompts int  // rows of prompts
 	longest int  // of one of them
+	short   int  // sessions that have few of them left
 	alone   bool // nothing of another lane is ready
 }
 
@@ -59,6 +63,9 @@ func (q *Queue) plan(now time.Duration, ready []*session, alone bool, budget int
 		if s.items[0].class == Prefill {
 			r.prompts += s.items[0].left
 			r.longest = max(r.longest, s.items[0].left)
+			if len(s.items) == 1 && s.items[0].left <= short {
+				r.short++
+			}
 			continue
 		}
 		r.decodes = append(r.decodes, s)
@@ -103,6 +110,12 @@ func (q *Queue) expect(now time.Duration, r *present) {
 	slices.SortFunc(q.guests, func(a, b guest) int { return cmp.Or(cmp.Compare(a.in, b.in), cmp.Compare(a.s.id, b.s.id)) })
 }
 
+// crowd is how many times the usual share of an iteration is for prompts: more where more sessions
+// wait with short ones than answers run, as when many come at once.
+func (r *present) crowd() float64 {
+	return min(max(1, float64(r.short)/float64(max(r.rows, 1))), crowded)
+}
+
 // prefill is how many rows of prompts the next iteration takes: with nobody decoding all of
 // them, beside running answers as many as hide behind the reading of the weights and a share
 // more, and between two iterations of those as many as end in time.
@@ -114,7 +127,8 @@ func (q *Queue) prefill(now time.Duration, r *present, budget int) int {
 	if t == 0 {
 		return min(budget, quantum)
 	}
-	limit := (1 + stretch) * t
+	crowd := r.crowd()
+	limit := (1 + crowd*stretch) * t
 	if r.rows == 0 && len(q.guests) > 0 {
 		limit = max(t, float64(q.guests[0].in)+spill*t)
 	}
@@ -123,7 +137,7 @@ func (q *Queue) prefill(now time.Duration, r *present, budget int) int {
 	if r.rows == 0 {
 		return n
 	}
-	if few := c.rows(r.rows, n, time.Duration((1+mild)*t)); r.longest <= pieces*few && r.prompts <= 2*pieces*few {
+	if few := c.rows(r.rows, n, time.Duration((1+crowd*mild)*t)); r.longest <= pieces*few && r.prompts <= 4*pieces*few {
 		return few
 	}
 	away := 0.0 // in which an iteration of prompts alone would go on

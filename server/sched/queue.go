@@ -294,7 +294,7 @@ func (q *Queue) Computed(now, took time.Duration) {
 	if l != nil && took > 0 {
 		l.cost.add(rows, took)
 		if q.whole {
-			l.wholly(rows, now)
+			l.wholly(rows, now, took)
 		} else {
 			l.whole = false
 		}

@@ -33,6 +33,9 @@ type simClient struct {
 	from    time.Duration // when it begins
 	answers int           // how many; 0: for ever
 	label   string
+	// here is how many times as long it takes for its next row while others are computed, and
+	// those with a row of it outside: it is a client on the stage's own machine. 0: it is elsewhere.
+	here float64
 }
 
 type simWorld struct {
@@ -69,6 +72,7 @@ type simUser struct {
 	w        *simWorld
 	id       Session
 	left     int // tokens of the present answer
+	out      bool
 	started  time.Duration
 	last     time.Duration   // the last token
 	at       []time.Duration // of tokens
@@ -151,6 +155,7 @@ func (u *simUser) ask() {
 }
 
 func (u *simUser) token() {
+	u.out = false
 	u.at = append(u.at, u.w.now)
 	u.gaps = append(u.gaps, 0)
 	if u.last > 0 {
@@ -200,7 +205,13 @@ func (s *simStage) turn() {
 			decodes += g.Rows
 		}
 	}
-	took := s.w.vary(s.engine.took(rows), 0.03)
+	beside := 1.0
+	for _, u := range s.w.users {
+		if u.here > 0 && u.out {
+			beside = 1.15
+		}
+	}
+	took := s.w.vary(s.engine.took(rows)*beside, 0.03)
 	if decodes > 0 {
 		s.parts += decodes
 		s.steps++
@@ -232,7 +243,14 @@ func (s *simStage) leave(f simFrame, g Grant) {
 		}
 	}
 	if f.final && g.Last {
-		s.w.after(s.w.vary(f.user.away, 0.15), f.user.token)
+		away := f.user.away
+		if u := f.user; u.here > 0 {
+			u.out = true
+			if items, _ := s.q.Len(); items > 0 {
+				away *= u.here
+			}
+		}
+		s.w.after(s.w.vary(away, 0.15), f.user.token)
 	}
 }
 

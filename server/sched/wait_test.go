@@ -222,3 +222,23 @@ func TestAReplayIsNotHeldUp(t *testing.T) {
 		}
 	}
 }
+
+// Clients on the stage's own machine are away for longer, and its iterations take longer, while
+// they take turns. That must not keep them from being one group: nobody knows what they would get
+// together before they have been.
+func TestClientsHereAreOneGroup(t *testing.T) {
+	const long = 20 * time.Second
+	for seed := range uint64(6) {
+		for _, here := range []float64{1, 2, 3} {
+			clients := endless(clientsOf(8, 0.9, "here"))
+			for i := range clients {
+				clients[i].here = here
+				clients[i].from = ms(float64(i) * 1.3)
+			}
+			w := simulate(seed, []engine{{1.6, 0.24, 0.25}}, clients, false, long)
+			if s := w.stages[0]; float64(s.parts)/float64(s.steps) < 7.5 {
+				t.Errorf("seed %d, %v times as long: a mean batch of %.1f, want nearly 8", seed, here, float64(s.parts)/float64(s.steps))
+			}
+		}
+	}
+}
