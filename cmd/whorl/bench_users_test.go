@@ -260,7 +260,9 @@ func TestBenchUsersWrongUse(t *testing.T) {
 // Rates of several rounds are compared, and windows without and with others alternate.
 func TestBenchServingInTurns(t *testing.T) {
 	common := []string{"bench", "serving", toy, "--local", "--threads", "2", "--prompt-tokens", "4", "--rounds", "2"}
-	run := func(args ...string) string { return whorl(t, "", nil, append(slices.Clip(common), args...)...).ok(t).stdout }
+	run := func(args ...string) string {
+		return whorl(t, "", nil, append(slices.Clip(common), args...)...).ok(t).stdout
+	}
 	for _, c := range []struct {
 		args []string
 		want []string
