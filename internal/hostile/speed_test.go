@@ -46,6 +46,16 @@ func TestBesides(t *testing.T) {
 		for { // the process is ended
 		}
 	}
+	if flood, ok := floods[b.Kind]; ok {
+		var all sync.WaitGroup
+		for _, to := range b.Targets {
+			for range 4 {
+				all.Go(func() { to.flood(t, flood) })
+			}
+		}
+		all.Wait()
+		return
+	}
 	var all sync.WaitGroup
 	for _, to := range b.Targets {
 		for kind := range 4 * len(protocols) {
@@ -112,7 +122,17 @@ func BenchmarkHonestBesideAttackers(b *testing.B) {
 	if err != nil {
 		b.Skip("taskset, which gives a process one core, is not here")
 	}
-	w := New(b, Options{})
+	beside(b, taskset, "attack", 0)
+}
+
+// beside measures honest answers beside one kind of attackers and beside a busy loop, in turns. least is
+// what the share of the first in the second must be.
+func beside(b *testing.B, taskset, kind string, least float64) {
+	w := New(b, Options{Host: func(c *p2p.Config) {
+		limits := p2p.DefaultRelayLimits()
+		limits.Unasked = true
+		c.Relay = &limits
+	}})
 	targets := []target{}
 	for _, n := range w.Servers {
 		targets = append(targets, target{n.Host.ID(), n.Host.ListenAddrs(), *n.Server.Status().Span})
@@ -143,11 +163,15 @@ func BenchmarkHonestBesideAttackers(b *testing.B) {
 	for b.Loop() {
 		for range 5 {
 			busy = append(busy, speed("busy"))
-			attack = append(attack, speed("attack"))
+			attack = append(attack, speed(kind))
 		}
 	}
 	middle := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
 	b.ReportMetric(middle(busy), "tok/s-beside-busy-loop")
 	b.ReportMetric(middle(attack), "tok/s-beside-attackers")
-	b.ReportMetric(middle(attack)/middle(busy), "share")
+	share := middle(attack) / middle(busy)
+	b.ReportMetric(share, "share")
+	if share < least {
+		b.Errorf("beside %s answers come at %.2f of their speed, want %.2f", kind, share, least)
+	}
 }

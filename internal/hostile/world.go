@@ -47,6 +47,7 @@ type Node struct {
 	Dir     *dir.Directory
 	Server  *server.Server // nil unless it holds blocks
 	Metrics *prometheus.Registry
+	Stop    func() // ends it before the test does
 }
 
 // New starts an honest swarm; it ends with the test. WHORL_TEST_LOG=1 shows what the nodes
@@ -106,7 +107,7 @@ func (w *World) Node(name string, bootstrap []string) *Node {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Dir.Run(ctx) }()
-	w.t.Cleanup(func() {
+	n.Stop = sync.OnceFunc(func() {
 		stop()
 		if err := <-done; err != nil {
 			w.t.Errorf("node %s: %v", name, err)
@@ -114,6 +115,7 @@ func (w *World) Node(name string, bootstrap []string) *Node {
 		n.Dir.Close()
 		n.Host.Close()
 	})
+	w.t.Cleanup(n.Stop)
 	return n
 }
 

@@ -3,7 +3,6 @@
 package natlab
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -115,80 +114,4 @@ func TestIdleMapping(t *testing.T) {
 	if n := strings.Count(srv.text(), "others reach this node through a relay"); n > 2 {
 		t.Errorf("relays had to be found anew: %d reservations", n)
 	}
-}
-
-// What delay adds to a token, a prompt and the opening of a session: S servers are S+1 one-way
-// delays. Loss of 1 % is shown beside it.
-func TestDelays(t *testing.T) {
-	if os.Getenv("NATLAB") == "" {
-		t.Skip("not proven: what delay adds to a token, since that is measured on a quiet machine (make natlab)")
-	}
-	var table strings.Builder
-	fmt.Fprintf(&table, "| transport | one way ms | servers | loss | token ms | added, in one-way delays | prompt of 128, added |\n|---|---|---|---|---|---|---|\n")
-	base := map[int][2]float64{}
-	type link struct {
-		oneWay time.Duration
-		loss   float64
-	}
-	links := []link{{0, 0}, {40 * time.Millisecond, 0}, {10 * time.Millisecond, 0.01}}
-	if os.Getenv("NATLAB") == "all" { // NATLAB=delays fits a short measurement
-		links = append(links, link{10 * time.Millisecond, 0})
-	}
-	for _, c := range links {
-		for _, transport := range []string{"tcp", "udp"} {
-			for _, s := range []int{1, 2, 4} {
-				token, first := measure(t, c.oneWay, c.loss, transport, s)
-				if c.oneWay == 0 && transport == "tcp" {
-					base[s] = [2]float64{token, first}
-				}
-				added, per := "-", float64(c.oneWay)/1e6
-				more := "-"
-				if c.oneWay > 0 {
-					hops := (token - base[s][0]) / per
-					added, more = fmt.Sprintf("%.2f", hops), fmt.Sprintf("%.2f", (first-base[s][1])/per)
-					if c.loss == 0 && hops > 1.1*float64(s+1) {
-						t.Errorf("%s, %v, %d servers: a token costs %.2f one-way delays more, want %d", transport, c.oneWay, s, hops, s+1)
-					}
-				}
-				fmt.Fprintf(&table, "| %s | %v | %d | %.0f %% | %.1f | %s | %s |\n", map[string]string{"tcp": "TCP", "udp": "QUIC"}[transport], per, s, 100*c.loss, token, added, more)
-			}
-		}
-	}
-	t.Logf("\n%s", table.String())
-	os.WriteFile("../../artifacts/natlab-delays.md", []byte(table.String()), 0o644)
-}
-
-// measure is the time of a token and of a prompt of 128 through s servers, in milliseconds.
-func measure(t *testing.T, oneWay time.Duration, loss float64, transport string, s int) (token, first float64) {
-	w := newWorld(t, 0)
-	defer w.Close()
-	var servers []*proc
-	listen := fmt.Sprintf("/ip4/0.0.0.0/%s/4001", transport)
-	if transport == "udp" {
-		listen += "/quic-v1"
-	}
-	for i := range s {
-		h := add(t, w.Lab, Spec{Name: fmt.Sprint("server", i), Addrs: []string{fmt.Sprintf("20.3.0.%d", i+1)}, Delay: oneWay / 2, Loss: loss / 2})
-		args := []string{"serve", toy, "--model-name", "m", "--throughput", "100", "--http", "off", "--admin", "off", "--mean-block-selection-delay", "0", "--no-port-mapping",
-			"--initial-peers", strings.Join(w.peers, ","), "--host-maddrs", listen, "--block-indices", fmt.Sprintf("%d:%d", i*8/s, (i+1)*8/s), "--skip-reachability-check"}
-		servers = append(servers, h.run(t, args...))
-	}
-	for _, p := range servers {
-		p.logged(t, "msg=ready")
-	}
-	ids := make([]string, 128)
-	for i := range ids {
-		ids[i] = fmt.Sprint(3 + i)
-	}
-	c := add(t, w.Lab, Spec{Name: "client", Addrs: []string{"20.3.1.1"}, Delay: oneWay / 2, Loss: loss / 2})
-	args := ask("m", tokens, w.peers)
-	args[slices.Index(args, prompt)] = strings.Join(ids, ",")
-	a, err := c.answered(t, args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range append(servers, w.boots...) {
-		p.kill()
-	}
-	return a.Timings.DecodeMS / float64(tokens-1), a.Timings.PrefillMS
 }

@@ -41,7 +41,12 @@ type Spec struct {
 	Boxes []*Box
 	Delay time.Duration // one way, to the middle of the world
 	Loss  float64       // share of its packets that are lost, each way
+	// Up and Down are how fast its line is, in bytes a second; 0 for any speed.
+	Up, Down float64
 }
+
+// lineQueue is how long a packet waits for a slow line before it is lost.
+const lineQueue = 200 * time.Millisecond
 
 // Host is a machine.
 type Host struct {
@@ -49,10 +54,30 @@ type Host struct {
 	lab   *Lab
 	tun   *os.File
 	tasks chan func() // run in its namespace
+	ns    string      // name of a namespace that somebody else made; "" for one of the laboratory
 	// Down cuts it off while it is true.
 	mu   sync.Mutex
 	down bool
 	side int // guarded by Lab.mu
+
+	// When its line is free again, each way; guarded by Lab.mu.
+	upFree, downFree time.Time
+}
+
+// line is when a packet has passed a line of some speed that is free again at free; false if it
+// would wait too long.
+func line(at time.Time, size int, speed float64, free *time.Time) (time.Time, bool) {
+	if speed == 0 {
+		return at, true
+	}
+	if free.Before(at) {
+		*free = at
+	}
+	if free.Sub(at) > lineQueue {
+		return at, false
+	}
+	*free = free.Add(time.Duration(float64(size) / speed * float64(time.Second)))
+	return *free, true
 }
 
 // New makes a laboratory without hosts.
@@ -148,6 +173,9 @@ func addressSteps(do string, a netip.Addr) [][]string {
 
 // Do runs f in the host's namespace. What f starts stays there.
 func (h *Host) Do(f func() error) error {
+	if h.ns != "" {
+		return f() // which starts what it starts there by ip netns
+	}
 	done := make(chan error, 1)
 	h.tasks <- func() { done <- f() }
 	return <-done
@@ -238,10 +266,15 @@ func (l *Lab) route(from *Host, p packet, now time.Time) {
 	l.mu.Lock()
 	to := l.at[p.dst().Addr()]
 	lost := to == nil || from.side != to.side || l.rng.Float64() < from.Loss || l.rng.Float64() < to.Loss
-	var wire chan timed
 	at := now
 	if !lost {
-		at = now.Add(from.Delay + to.Delay)
+		var up, down bool
+		at, up = line(at, len(p.b), from.Up, &from.upFree)
+		at, down = line(at.Add(from.Delay+to.Delay), len(p.b), to.Down, &to.downFree)
+		lost = !up || !down
+	}
+	var wire chan timed
+	if !lost {
 		key := [2]*Host{from, to}
 		if wire = l.wires[key]; wire == nil && l.live.Err() == nil {
 			wire = make(chan timed, 4096)

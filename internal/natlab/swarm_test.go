@@ -89,7 +89,11 @@ func (p *proc) text() string {
 // run starts the program on a host.
 func (h *Host) run(t *testing.T, args ...string) *proc {
 	t.Helper()
-	p := &proc{cmd: exec.Command(whorl(t), args...), done: make(chan struct{})}
+	line := append([]string{whorl(t)}, args...)
+	if h.ns != "" {
+		line = append([]string{"ip", "netns", "exec", h.ns}, line...)
+	}
+	p := &proc{cmd: exec.Command(line[0], line[1:]...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, p
 	p.cmd.Env = append(os.Environ(), "WHORL_CACHE_DIR="+t.TempDir(), "GOMAXPROCS=2")
 	if err := h.Do(p.cmd.Start); err != nil {
@@ -124,8 +128,14 @@ func (h *Host) node(t *testing.T, args ...string) *proc {
 
 func (h *Host) launch(t *testing.T, args ...string) (*proc, string) {
 	t.Helper()
+	return h.launchAs(t, append(args, "--no-port-mapping")...)
+}
+
+// launchAs is launch of a node that may ask its router for ports.
+func (h *Host) launchAs(t *testing.T, args ...string) (*proc, string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "ready")
-	return h.run(t, append(args, "--ready-file", file, "--port", "4001", "--no-port-mapping", "--update-period", "6s")...), file
+	return h.run(t, append(args, "--ready-file", file, "--port", "4001", "--update-period", "6s")...), file
 }
 
 func (p *proc) ready(t *testing.T, h *Host, file string) {

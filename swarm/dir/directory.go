@@ -29,6 +29,7 @@ type Directory struct {
 	lost    chan swarm.PeerID // whose connection ended or whom a session suspects, to be checked
 	kick    chan struct{}     // asks for an exchange now
 	turns   *budget.Pool      // pulls being answered
+	pace    *budget.Pace      // how often others ask
 	answers *budget.Pool      // bytes of answers
 	reading budget.Hold       // bytes of frames that are being read; our own hand in it
 	lacking chan struct{}     // asks for manifests that records name
@@ -89,6 +90,8 @@ func New(h *p2p.Host, cfg Config) (*Directory, error) {
 	if err := budget.Register(cfg.Registerer, d.turns, d.answers, d.reading.Pool); err != nil {
 		return nil, fmt.Errorf("directory: %w", err)
 	}
+	each := 1 / cfg.Refresh.Seconds() // in its turn a node asks once in this time
+	d.pace = budget.NewPace(budget.Rate{Burst: questions, PerSecond: questionsRate * each}, budget.Rate{Burst: netQuestions, PerSecond: netQuestionsRate * each})
 	var err error
 	if d.dht, err = newDHT(h, cfg); err != nil {
 		return nil, fmt.Errorf("directory: %w", err)

@@ -23,6 +23,10 @@ const (
 	// that their askers have not read yet.
 	readingBytes = 8 << 20
 	answerBytes  = 16 << 20
+	// questions are how many a peer may ask at once, with those for manifests, and questionsRate how
+	// many per Refresh from then on; netQuestions and netQuestionsRate are those of a prefix.
+	questions, questionsRate       = 64, 4
+	netQuestions, netQuestionsRate = 512, 64
 	// offeredBytes is what a record takes while it is offered: as the offer has it, in memory
 	// and as a frame, and as it may be chosen.
 	offeredBytes = 24 + 24 + 48
@@ -32,6 +36,9 @@ const (
 // answer is written, so that neither who is silent nor who does not read holds any.
 func (d *Directory) serve(ctx context.Context, from swarm.PeerID, s wire.Stream) {
 	who := budget.Who{Peer: string(from), Net: wire.Net(s)}
+	if !d.pace.Take(who, time.Now()) {
+		return // it has other tellers, and asks too often
+	}
 	in := bufio.NewReader(s)
 	s.SetDeadline(time.Now().Add(firstByte))
 	if _, err := in.Peek(1); err != nil {

@@ -1,10 +1,12 @@
 package p2p
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -21,6 +23,17 @@ const (
 	streamBytes = 2*windowBytes + 128<<10
 	windowBytes = 256 << 10 // yamux gives every stream so much before it is asked
 )
+
+// streamsOfPeer and streamsOfNet bound how often streams come in, whatever for: what one costs
+// before it is refused, some ten microseconds, is then a hundredth of a core for a peer. A gateway
+// opens one or two for each session at a server.
+var (
+	streamsOfPeer = budget.Rate{Burst: 1024, PerSecond: 256}
+	streamsOfNet  = budget.Rate{Burst: 4096, PerSecond: 1024}
+)
+
+// errFlood refuses a stream.
+var errFlood = errors.New("too many streams in too short a time")
 
 // room is how many connections and streams fit into the memory of a Config: a fifth of it is
 // for connections.
@@ -39,6 +52,8 @@ type door struct {
 	network.ResourceManager
 	rule                       budget.Rule
 	handshakes, conns, streams *budget.Pool
+	pace                       *budget.Pace  // how often streams come in
+	flooded                    func(peer.ID) // is told who opens more, without waiting for it; nil: nobody
 
 	mu   sync.Mutex // guards nets
 	nets map[peer.ID]*place
@@ -56,6 +71,7 @@ func newDoor(rm network.ResourceManager, rule budget.Rule, conns, streams int) *
 		handshakes: budget.New("half-open connections", int64(min(conns, maxHandshakes))),
 		conns:      budget.New("connections", int64(conns)),
 		streams:    budget.New("streams", int64(streams)),
+		pace:       budget.NewPace(streamsOfPeer, streamsOfNet),
 	}
 }
 
@@ -185,6 +201,12 @@ func (d *door) OpenStream(p peer.ID, dir network.Direction) (network.StreamManag
 			who.Net = at.net
 		}
 		d.mu.Unlock()
+		if !d.pace.Take(who, time.Now()) {
+			if d.flooded != nil {
+				d.flooded(p)
+			}
+			return nil, errFlood
+		}
 	}
 	if err := d.streams.Take(1, who); err != nil {
 		return nil, err

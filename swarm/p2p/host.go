@@ -41,7 +41,8 @@ type Host struct {
 	wg       sync.WaitGroup // streams being answered, dials in the background
 
 	names     *madns.Resolver
-	reaches   *budget.Pool  // questions of others being answered
+	reaches   *budget.Pool // questions of others being answered
+	reachPace *budget.Pace
 	reachNews chan struct{} // something is known of who can dial this node
 	company   chan struct{} // there is somebody new to ask
 	autoRelay bool
@@ -51,6 +52,7 @@ type Host struct {
 
 	live        context.Context    // until Close
 	flights     singleflight.Group // dials and pings that several wait for
+	hanging     sync.Map           // peers whose connections are being closed
 	dialTimeout time.Duration
 
 	relayTurn   sync.Mutex // held while the relay starts or ends
@@ -98,7 +100,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), spoken: newSpoken(), log: cfg.Log, dialTimeout: dialTimeout,
-		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
+		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachPace: budget.NewPace(reachOfPeer, reachOfNet), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
 		moving: map[moveID]*moving{}, handlers: map[protocol.ID]func(swarm.PeerID, wire.Stream){}, members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, ended: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 		links: links{}, probes: map[int]func(){}, rateAsked: map[peer.ID]time.Time{}, rateTurns: newRateTurns(),
 	}
@@ -107,11 +109,12 @@ func New(cfg Config) (*Host, error) {
 	h.live, h.stops = live, []context.CancelFunc{stop}
 	var opts []libp2p.Option
 	if h.door, err = resources(cfg); err == nil {
+		h.door.flooded = h.hangUp
 		opts, err = options(cfg, id, h.door)
 		opts = append(opts, libp2p.ConnectionGater(gater{h.gate, h}))
 		if cfg.PortMapping {
 			opts = append(opts, libp2p.NATManager(func(n lnet.Network) basichost.NATManager {
-				h.nat = basichost.NewNATManager(n)
+				h.nat = newMapper(n)
 				return h.nat
 			}))
 		}
@@ -251,6 +254,21 @@ func (h *Host) stranger() lnet.Network {
 		return nil
 	}
 	return out.Network()
+}
+
+// hangUp closes the connections to a peer that floods this node: refusing stream after stream
+// costs more than the handshakes that it may begin.
+func (h *Host) hangUp(p peer.ID) {
+	if _, already := h.hanging.LoadOrStore(p, true); already {
+		return
+	}
+	if !h.background(func() {
+		defer h.hanging.Delete(p)
+		h.log.Debug("connections of a peer are closed, since it opens streams without end", "peer", p)
+		h.h.Network().ClosePeer(p)
+	}) {
+		h.hanging.Delete(p)
+	}
 }
 
 // forgive lets a peer be dialled at once. libp2p refuses dials for a while after one

@@ -49,6 +49,13 @@ const (
 	reachTurns = 16
 )
 
+// reachOfPeer and reachOfNet bound how often others ask: a node some times a minute, and who passes
+// questions on for a whole swarm that starts.
+var (
+	reachOfPeer = budget.Rate{Burst: 64, PerSecond: 4}
+	reachOfNet  = budget.Rate{Burst: 256, PerSecond: 16}
+)
+
 // reachQuestion is one line of JSON. Peer is empty from the node that wants to know, and names
 // it where somebody passes the question on. Known are marks of peers to which the node has
 // spoken: others are a better proof.
@@ -130,7 +137,7 @@ func (h *Host) answerReach(ctx context.Context, from swarm.PeerID, s wire.Stream
 		return
 	}
 	who := budget.Who{Peer: string(from), Net: wire.Net(s)}
-	if h.reaches.Take(1, who) != nil {
+	if !h.reachPace.Take(who, time.Now()) || h.reaches.Take(1, who) != nil {
 		return // it asks others
 	}
 	defer h.reaches.Give(1, who)

@@ -94,12 +94,14 @@ func (h *Host) knownMarks() (out []string) {
 	return out
 }
 
-// atHome tells which addresses are this machine's own: those of its interfaces, and what the
-// operator had it announce.
+// atHome tells at which addresses anybody's getting through proves something: those of this
+// machine's interfaces, what the operator had it announce, and what the router forwards because it
+// was asked to.
 func (h *Host) atHome() func(string) bool {
 	addrs, err := net.InterfaceAddrs()
+	mapped := h.mapped()
 	return func(s string) bool {
-		if h.told || err != nil {
+		if h.told || err != nil || slices.Contains(mapped, s) {
 			return true
 		}
 		ip := IPOf(s)

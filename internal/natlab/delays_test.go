@@ -1,0 +1,201 @@
+//go:build linux && e2e
+
+package natlab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+const (
+	// turns is how often each figure is taken; the median counts.
+	turns = 5
+	// spoken is how many tokens a turn has whose mean is the time of one.
+	spoken = 24
+	// rows is the length of the prompt: a letter is a token of the toy model.
+	rows = 128
+)
+
+// sitting is a user whose connections to servers are there: a gateway that has been used.
+type sitting struct {
+	host *Host
+	http string
+}
+
+// figures are times in milliseconds: to open a session, of a prompt, and of a token.
+type figures struct{ open, prompt, token float64 }
+
+// turn has one session.
+func (s *sitting) turn(model, prompt string) (f figures, err error) {
+	d := websocket.Dialer{NetDialContext: func(ctx context.Context, network, addr string) (c net.Conn, err error) {
+		err = s.host.Do(func() error { c, err = new(net.Dialer).DialContext(ctx, network, addr); return err })
+		return c, err
+	}}
+	c, _, err := d.Dial("ws"+strings.TrimPrefix(s.http, "http")+"/api/v2/generate", nil)
+	if err != nil {
+		return f, err
+	}
+	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(60 * time.Second))
+	next := func() (last bool, err error) {
+		_, b, err := c.ReadMessage()
+		var m struct{ OK, Stop bool }
+		if err == nil {
+			err = json.Unmarshal(b, &m)
+		}
+		if err == nil && !m.OK {
+			err = errors.New(string(b))
+		}
+		return m.Stop, err
+	}
+	ms := func(since time.Time) float64 { return float64(time.Since(since)) / 1e6 }
+	begun := time.Now()
+	c.WriteJSON(map[string]any{"type": "open_inference_session", "model": model, "max_length": rows + spoken + 2})
+	if _, err := next(); err != nil {
+		return f, err
+	}
+	f.open = ms(begun)
+	begun = time.Now()
+	c.WriteJSON(map[string]any{"type": "generate", "inputs": prompt, "max_new_tokens": spoken, "stream": true, "do_sample": false, "ignore_eos": true})
+	n := 0
+	for {
+		last, err := next()
+		if err != nil {
+			return f, err
+		}
+		if n++; n == 1 {
+			f.prompt = ms(begun)
+			begun = time.Now()
+		}
+		if last || n == spoken {
+			break
+		}
+	}
+	if n < spoken {
+		return f, fmt.Errorf("%d tokens of %d", n, spoken)
+	}
+	f.token = ms(begun) / (spoken - 1)
+	return f, nil
+}
+
+// ready waits until the servers are known, and then has everybody connected.
+func (s *sitting) ready(t *testing.T, model, prompt string) {
+	t.Helper()
+	var err error
+	for late := time.Now().Add(30 * time.Second); time.Now().Before(late); <-time.After(200 * time.Millisecond) {
+		if _, err = s.turn(model, prompt); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
+}
+
+// What delay adds to a token, to a prompt and to the opening of a session through S servers
+// whose connections are there: S+1 one-way delays, S+2 of them, and two round trips to the farthest.
+// Loss of 1 % is shown beside it, and must not have anything collapse.
+func TestDelays(t *testing.T) {
+	if os.Getenv("NATLAB") == "" {
+		t.Skip("not proven: what delay adds to a token, since that is measured on a quiet machine (make natlab)")
+	}
+	type link struct {
+		oneWay time.Duration
+		loss   float64
+	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "| transport | one way ms | loss | servers | token ms | prompt ms | open ms | token adds | prompt adds | open adds |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, transport := range []string{"tcp", "quic"} {
+		base := map[int]figures{}
+		for _, c := range []link{{0, 0}, {10 * time.Millisecond, 0}, {40 * time.Millisecond, 0}, {10 * time.Millisecond, 0.01}} {
+			got := measure(t, c.oneWay, c.loss, transport)
+			for _, s := range []int{1, 2, 4} {
+				f, b, way := got[s], base[s], float64(c.oneWay)/1e6
+				if c.oneWay == 0 {
+					base[s] = f
+					fmt.Fprintf(&table, "| %s | 0 | 0 | %d | %.1f | %.1f | %.1f | | | |\n", transport, s, f.token, f.prompt, f.open)
+					continue
+				}
+				// In one-way delays.
+				token, prompt, open := (f.token-b.token)/way, (f.prompt-b.prompt)/way, (f.open-b.open)/way
+				fmt.Fprintf(&table, "| %s | %.0f | %.0f %% | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f |\n", transport, way, 100*c.loss, s, f.token, f.prompt, f.open, token, prompt, open)
+				most := figures{open: 4, prompt: float64(s + 2), token: 1.1 * float64(s+1)}
+				if c.loss > 0 { // a packet that is lost again costs a time-out
+					most = figures{open: 40, prompt: 40, token: 3 * float64(s+1)}
+				}
+				if token > most.token || prompt > most.prompt || open > most.open {
+					t.Errorf("%s, %v, loss %v, %d servers: a token, a prompt and opening cost %.2f, %.2f and %.2f one-way delays more, want at most %.1f, %.0f and %.0f",
+						transport, c.oneWay, c.loss, s, token, prompt, open, most.token, most.prompt, most.open)
+				}
+			}
+		}
+	}
+	t.Logf("\n%s", table.String())
+	os.WriteFile("../../artifacts/natlab-delays.md", []byte(table.String()), 0o644)
+}
+
+// measure takes the figures through 1, 2 and 4 servers.
+func measure(t *testing.T, oneWay time.Duration, loss float64, transport string) map[int]figures {
+	w := newWorld(t, 0)
+	defer w.Close()
+	listen := map[string]string{"tcp": "/ip4/0.0.0.0/tcp/4001", "quic": "/ip4/0.0.0.0/udp/4001/quic-v1"}[transport]
+	all := w.boots
+	host := func(name string) *Host {
+		w.number++
+		return add(t, w.Lab, Spec{Name: name, Addrs: []string{fmt.Sprintf("20.3.0.%d", w.number)}, Delay: oneWay / 2, Loss: loss / 2})
+	}
+	common := []string{"--initial-peers", strings.Join(w.peers, ","), "--host-maddrs", listen, "--no-port-mapping"}
+	layouts := []int{1, 2, 4}
+	sit := map[int]*sitting{}
+	for _, s := range layouts {
+		for i := range s {
+			p := host(fmt.Sprint("server ", i, " of ", s)).run(t, append([]string{"serve", toy, "--model-name", fmt.Sprint("m", s), "--throughput", "100", "--http", "off", "--admin", "off",
+				"--mean-block-selection-delay", "0", "--block-indices", fmt.Sprintf("%d:%d", i*8/s, (i+1)*8/s), "--skip-reachability-check"}, common...)...)
+			all = append(all, p)
+		}
+	}
+	for _, p := range all[len(w.boots):] {
+		p.logged(t, "msg=ready")
+	}
+	for _, s := range layouts {
+		h := host(fmt.Sprint("gateway of ", s))
+		p := h.run(t, append([]string{"gateway", toy, "--model-name", fmt.Sprint("m", s), "--http", "127.0.0.1:8300", "--admin", "off"}, common...)...)
+		sit[s] = &sitting{host: h, http: "http://127.0.0.1:8300"}
+		all = append(all, p)
+	}
+	for _, p := range all[len(all)-len(layouts):] {
+		p.logged(t, "msg=ready")
+	}
+	out := map[int]figures{}
+	text := strings.Repeat("zq", rows/2)
+	for _, s := range layouts {
+		model := fmt.Sprint("m", s)
+		sit[s].ready(t, model, text)
+		var open, prompt, token []float64
+		for range turns {
+			f, err := sit[s].turn(model, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open, prompt, token = append(open, f.open), append(prompt, f.prompt), append(token, f.token)
+		}
+		out[s] = figures{median(open), median(prompt), median(token)}
+	}
+	for _, p := range all {
+		p.kill()
+	}
+	return out
+}
+
+func median(all []float64) float64 {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
