@@ -258,13 +258,18 @@ func (m *Machine) passOn() {
 	}
 }
 
-// window is how many frames may be on their way to a stage without its word that they are
-// computed: one in work, one queued behind it.
-const window = 2
+const (
+	// window is how many frames may be on their way to a stage without its word that they are
+	// computed: one in work, one queued behind it.
+	window = 2
+	// windowRows may be on their way however small the frames are: what a server computes in a
+	// round trip. Else a prompt in small frames would wait for one after every second.
+	windowRows = 256
+)
 
 // send gives a stage rows up to a limit, as far as credit allows.
 func (m *Machine) send(st *stage, limit int) {
-	for st.sent < limit && st.sent-st.position < window*m.chunk {
+	for st.sent < limit && st.sent-st.position < max(window*m.chunk, windowRows) {
 		to := m.p.Frame(st.sent, min(st.sent+m.chunk, limit), limit)
 		m.act(Action{Kind: Send, Stage: st.id, From: st.sent, To: to, Want: m.got})
 		st.sent = to
