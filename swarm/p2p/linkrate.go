@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	lnet "github.com/libp2p/go-libp2p/core/network"
@@ -198,8 +197,8 @@ func (h *Host) measureLink(ctx context.Context, p peer.ID) (link swarm.Link, err
 	return link, nil
 }
 
-// calm are the protocols of ours whose streams say nothing of users.
-var calm = map[string]bool{wire.ProtoDirectory: true, protoReach: true, protoRate: true, protoInstance: true}
+// ofUsers are the protocols whose streams run for users.
+var ofUsers = map[string]bool{wire.ProtoSession: true, wire.ProtoPush: true, wire.ProtoShare: true, protoMove: true}
 
 // busy tells whether anything runs for users: streams of sessions, of files, or relayed ones.
 func (h *Host) busy() bool {
@@ -208,7 +207,7 @@ func (h *Host) busy() bool {
 	}
 	for _, c := range h.h.Network().Conns() {
 		for _, s := range c.GetStreams() {
-			if p := string(s.Protocol()); strings.HasPrefix(p, "/whorl/") && !calm[p] {
+			if ofUsers[string(s.Protocol())] {
 				return true
 			}
 		}
@@ -233,7 +232,7 @@ func (h *Host) probe(stop func()) (over func()) {
 
 // hush ends measurements, since a stream of a protocol begins.
 func (h *Host) hush(proto string) {
-	if calm[proto] {
+	if !ofUsers[proto] {
 		return
 	}
 	h.mu.Lock()
