@@ -19,9 +19,9 @@ import (
 
 const (
 	// turns is how often each figure is taken; the median counts.
-	turns = 5
+	turns = 3
 	// spoken is how many tokens a turn has whose mean is the time of one.
-	spoken = 24
+	spoken = 12
 	// rows is the length of the prompt: a letter is a token of the toy model.
 	rows = 128
 )
