@@ -397,8 +397,8 @@ func (s served) Open(ctx context.Context, o client.SessionOptions) (Session, err
 // will do where one model is served.
 func (a *API) Engine(name string) (Engine, error) {
 	all := a.Engines()
-	if name == "" && len(all) == 1 {
-		return all[0], nil
+	if own := bases(all); name == "" && len(own) == 1 {
+		return own[0], nil
 	}
 	names := make([]string, len(all))
 	for i, e := range all {

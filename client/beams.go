@@ -69,7 +69,7 @@ func (s *Session) advanceBeams(ctx context.Context, ids []int32, parents []uint8
 	}
 	s.beams.parents = append(s.beams.parents, step)
 	s.mu.Unlock()
-	return s.advance(ctx, ids, before)
+	return s.advance(ctx, ids, 0)
 }
 
 // search is a turn by beam search. The session ends up with the best answer emitted and not
@@ -94,7 +94,7 @@ func (t *turn) search(ctx context.Context) error {
 		return err
 	}
 	answers := beams.Answers()
-	s.cut(fork)
+	s.cut(fork + s.lead())
 	s.pending = append([]int32(nil), answers[0].IDs...)
 	s.mu.Unlock()
 	for _, a := range answers {

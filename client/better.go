@@ -36,6 +36,7 @@ func (s *Session) improve(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	q.View = prompted(q.View, s.opt.Prompts)
 	d, err := route.Better(q, run, *s.e.cfg.Improve)
 	if err != nil || !d.Change {
 		return

@@ -193,18 +193,6 @@ func (e *Engine) packs(p swarm.PeerID) bool {
 	return ok && r.Features&wire.FeaturePacked != 0
 }
 
-// embed writes the rows of ids as the first block takes them.
-func (e *Engine) embed(dst []float32, ids []int32) error {
-	if err := e.cfg.Head.Embed(dst, ids); err != nil || e.cfg.Residual != tensor.ResidualBF16 {
-		return err
-	}
-	codec.Round(dst)
-	if !codec.Finite(dst) {
-		return errors.New("an embedding is beyond what bfloat16 holds: this model needs sessions with f32 rows")
-	}
-	return nil
-}
-
 // Model says what is served.
 func (e *Engine) Model() Model {
 	return Model{Name: e.cfg.Manifest.Name, UID: e.uid, Manifest: e.cfg.Manifest, Vocab: e.cfg.Vocab, MaxLength: e.cfg.MaxLength, Created: e.created}
@@ -212,9 +200,13 @@ func (e *Engine) Model() Model {
 
 // Open starts a session: a route is found and cache is reserved on every stage of it.
 func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
-	if o.MaxLength < 1 || o.MaxLength > e.cfg.MaxLength {
-		return nil, errNoRoom(o.MaxLength, e.cfg.MaxLength)
+	if err := o.Prompts.validate(&e.cfg.Manifest); err != nil {
+		return nil, err
 	}
+	if o.MaxLength < 1 || o.MaxLength > e.cfg.MaxLength-o.Prompts.rows() {
+		return nil, errNoRoom(o.MaxLength, e.cfg.MaxLength-o.Prompts.rows())
+	}
+	o.MaxLength += o.Prompts.rows()
 	view, adapter, err := e.viewFor(ctx, o)
 	if err != nil {
 		return nil, err
@@ -262,6 +254,7 @@ func (e *Engine) newSession(o SessionOptions, adapter *swarm.Adapter) *Session {
 		Recover: t.Recover, First: t.First, Backoff: t.Backoff, Pages: int(e.cfg.JournalBytes / int64(max(1, o.Verify)) / e.pageBytes()), PageRows: pageRows, Frame: s.beams.until,
 		Around: e.detoured,
 	})
+	s.prompts = o.Prompts.named(e.cfg.Manifest.Blocks)
 	open := s.opening()
 	s.mode = open.SessionMode().Hash()
 	e.mu.Lock()
@@ -305,7 +298,7 @@ func (e *Engine) Room(ctx context.Context, o SessionOptions) int {
 	if err != nil {
 		return e.cfg.MaxLength
 	}
-	return e.room(view, o)
+	return max(0, e.room(view, o)-o.Prompts.rows())
 }
 
 // RoomError says that no wait would make a session fit.

@@ -79,10 +79,10 @@ func (s *Session) accepts(r Request) error {
 	if have+len(r.Prompt) == 0 {
 		return bad("the session is empty and the request has no prompt")
 	}
-	if r.MaxNewTokens > s.opt.MaxLength-have-len(r.Prompt) { // the sum may be beyond an int
+	if r.MaxNewTokens > s.MaxLength()-have-len(r.Prompt) { // the sum may be beyond an int
 		return swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
 			"Maximum length exceeded: prefix %d + prompt %d + new %d exceeds pre-allocated maximum %d",
-			have, len(r.Prompt), r.MaxNewTokens, s.opt.MaxLength)
+			have, len(r.Prompt), r.MaxNewTokens, s.MaxLength())
 	}
 	return nil
 }
@@ -203,9 +203,8 @@ func (t *turn) step(ctx context.Context) ([]float32, error) {
 	s.mu.Lock()
 	ids := s.pending
 	s.pending = nil
-	want := len(s.ids) + len(ids) - 1
 	s.mu.Unlock()
-	row, err := s.advance(ctx, ids, want)
+	row, err := s.advance(ctx, ids, len(ids)-1)
 	if err != nil {
 		s.mu.Lock()
 		s.pending = ids

@@ -165,7 +165,7 @@ func (g *group) plan(ctx context.Context, s *Session, kept []chain.Hop, whole bo
 func (g *group) others(ctx context.Context, s *Session, q route.Query, kept []chain.Hop, hold bool) ([]chain.Hop, error) {
 	g.planning.Lock()
 	defer g.planning.Unlock()
-	hops, err := s.e.plan(ctx, q, s.adapter, g.without(s, kept, false))
+	hops, err := s.e.plan(ctx, q, s.adapter, s.fit(g.without(s, kept, false)))
 	if err == nil && hold {
 		g.take(s, hops, true)
 	}
@@ -261,7 +261,7 @@ func (g *group) compute(ctx context.Context, want int) ([][]float32, error) {
 		m.beams.parents = slices.Clone(beams.parents)
 		m.mu.Unlock()
 		var err error
-		rows[i], err = m.advance(ctx, ids[have:], want)
+		rows[i], err = m.advance(ctx, ids[have:], want-have)
 		return err
 	})
 	return rows, err

@@ -31,7 +31,7 @@ func (e *Engine) Mean(ctx context.Context, ids []int32) ([]float32, error) {
 	sums := make([]float64, hidden)
 	for from := 0; from < len(ids); from += scoreChunk {
 		to := min(from+scoreChunk, len(ids))
-		rows, err := s.advance(ctx, ids[from:to], from)
+		rows, err := s.advance(ctx, ids[from:to], 0)
 		if err != nil {
 			return nil, err
 		}

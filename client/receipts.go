@@ -172,7 +172,7 @@ func (s *Session) Covers(r *StageReceipt) (known bool, err error) {
 		s.mu.Unlock()
 		if span.Start == 0 {
 			in = slices.Grow(in[:0], len(ids)*hidden)[:len(ids)*hidden]
-			if err := s.e.embed(in, ids); err != nil {
+			if err := s.e.embed(in, ids, s.opt.Prompts); err != nil {
 				return false, err
 			}
 		}

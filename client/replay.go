@@ -67,7 +67,7 @@ func (ev *evidence) inputs(e *Engine, dst []float32, block, from, to, hidden int
 		return ev.journals[block].rows(dst, from, to), nil
 	}
 	dst = slices.Grow(dst, (to-from)*hidden)[:(to-from)*hidden]
-	return dst, e.embed(dst, ev.ids[from:to])
+	return dst, e.embed(dst, ev.ids[from:to], ev.opt.Prompts)
 }
 
 // replayLink is a session of one stage.
@@ -100,6 +100,7 @@ func (e *Engine) openReplay(ctx context.Context, ev *evidence, h swarm.Hop) (*re
 	open := wire.Open{
 		Version: wire.Version, Features: wire.Features &^ wire.FeatureHandover, Session: l.id, UID: ev.uid, Mode: ev.mode, Span: h.Span, MaxLength: ev.opt.MaxLength,
 		Activations: ev.opt.Activations.String(), Residual: e.residual(), Adapter: ev.adapter, Background: !ev.urgent, Route: wire.Route{Epoch: 1, Journal: -1},
+		Prompts: ev.opt.Prompts.named(e.cfg.Manifest.Blocks),
 	}
 	if ev.canary != nil { // whatever this engine's sessions are
 		l.codec, open.Residual = codec.F32, ""
@@ -111,6 +112,12 @@ func (e *Engine) openReplay(ctx context.Context, ev *evidence, h swarm.Hop) (*re
 	err = l.write()
 	if err == nil {
 		err = l.accepted(ev.mode)
+	}
+	if err == nil && open.Prompts != nil {
+		err = chunks(open.Prompts, ev.opt.Prompts.of(h.Span), h.Span.Len(), e.cfg.Manifest.Hidden, func(frame []byte) error {
+			l.buf = append(l.buf[:0], frame...)
+			return l.write()
+		})
 	}
 	if err == nil {
 		l.buf = wire.AppendFrame(l.buf[:0], wire.TypeCommit)

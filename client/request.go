@@ -27,6 +27,9 @@ type SessionOptions struct {
 	// Adapter names a LoRA adapter, as NAME or NAME@DIGEST; every stage of the session holds
 	// it. "" for none.
 	Adapter string
+	// Prompts are trained rows that the session begins with; nil for none. MaxLength does not
+	// count them.
+	Prompts *Prompts
 	// Receipts asks every stage for receipts of what it computes (Session.Receipts). Stages
 	// that make none take part all the same.
 	Receipts bool

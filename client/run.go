@@ -199,7 +199,9 @@ func (s *Session) tell(a *chain.Action, st *stage) chain.Event {
 		st.epoch = a.Place.Epoch
 		err = st.send(wire.TypeRoute, s.place(a.Place))
 	case chain.Commit:
-		err = st.bare(wire.TypeCommit)
+		if err = s.sendPrompts(st); err == nil {
+			err = st.bare(wire.TypeCommit)
+		}
 	case chain.Ask:
 		err = st.bare(wire.TypeAsk)
 	case chain.Send:
@@ -218,7 +220,7 @@ func (s *Session) tell(a *chain.Action, st *stage) chain.Event {
 func (s *Session) opening() wire.Open {
 	return wire.Open{
 		Version: wire.Version, Features: wire.Features, Session: s.id, UID: s.e.uid, Mode: s.mode, MaxLength: s.opt.MaxLength, Sequences: s.opt.Beams,
-		Activations: s.opt.Activations.String(), Residual: s.e.residual(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter, Receipts: s.nonce,
+		Activations: s.opt.Activations.String(), Residual: s.e.residual(), WaitMillis: int(s.opt.Wait.Milliseconds()), Adapter: s.adapter, Receipts: s.nonce, Prompts: s.prompts,
 	}
 }
 
@@ -251,7 +253,7 @@ func (s *Session) send(st *stage, a *chain.Action) (embedded, sent error) {
 	s.mu.Unlock()
 	if ids != nil {
 		s.feed = slices.Grow(s.feed[:0], len(ids)*hidden)[:len(ids)*hidden]
-		if err := s.e.embed(s.feed, ids); err != nil {
+		if err := s.e.embed(s.feed, ids, s.opt.Prompts); err != nil {
 			return err, nil
 		}
 	}
@@ -298,7 +300,7 @@ func (s *Session) others(ctx context.Context, q route.Query, kept []chain.Hop, h
 	if s.group != nil {
 		return s.group.others(ctx, s, q, kept, hold)
 	}
-	return s.e.plan(ctx, q, s.adapter, onChain(kept))
+	return s.e.plan(ctx, q, s.adapter, s.fit(onChain(kept)))
 }
 
 // around makes a whole chain around the stages that are kept, of servers that are not without.
@@ -315,7 +317,7 @@ func (s *Session) around(ctx context.Context, kept []chain.Hop, without func(swa
 		more, err := s.e.plan(ctx, route.Query{
 			Range: swarm.Span{Start: at, End: end}, From: prev, To: next,
 			Tokens: s.opt.MaxLength, Prompt: prompt, Sequences: s.opt.Beams, Draw: s.draw(),
-		}, s.adapter, without)
+		}, s.adapter, s.fit(without))
 		hops = append(hops, more...)
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *Session) eachLogits(ctx context.Context, ids []int32, visit func(i int,
 	}()
 	for from := 0; from < len(ids); from += scoreChunk {
 		to := min(from+scoreChunk, len(ids))
-		rows, err := s.advance(ctx, ids[from:to], from)
+		rows, err := s.advance(ctx, ids[from:to], 0)
 		if err != nil {
 			return nil, err
 		}

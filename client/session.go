@@ -22,6 +22,7 @@ type Session struct {
 	id              wire.SessionID
 	opt             SessionOptions
 	adapter         *swarm.Adapter // nil for none
+	prompts         *wire.Prompts  // in front of blocks, as stages are told of them; nil for none
 	mode            content.Hash   // of all that alters results: proof.Mode
 	nonce           content.Hash   // of its receipts; zero if none are asked for
 	opened          time.Time
@@ -59,7 +60,7 @@ type Session struct {
 func (s *Session) ID() string { return s.id.String() }
 
 // MaxLength is the session's budget in positions.
-func (s *Session) MaxLength() int { return s.opt.MaxLength }
+func (s *Session) MaxLength() int { return s.opt.MaxLength - s.opt.Prompts.rows() }
 
 // maxRows bounds the rows of the session's log.
 func (s *Session) maxRows() int { return s.opt.MaxLength * s.opt.sequences() }
@@ -68,16 +69,17 @@ func (s *Session) maxRows() int { return s.opt.MaxLength * s.opt.sequences() }
 func (s *Session) Position() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.position()
+	return s.position() - s.lead()
 }
 
+// position counts rows of prompts too; mu is held.
 func (s *Session) position() int { return s.beams.positions(len(s.ids)) + len(s.pending) }
 
 // IDs are the ids in the session, emitted ones included.
 func (s *Session) IDs() []int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Concat(s.ids, s.pending)
+	return slices.Concat(s.ids[s.lead():], s.pending)
 }
 
 // Route is the present chain.
@@ -118,10 +120,11 @@ func (s *Session) Status() swarm.SessionStatus {
 func (s *Session) Truncate(pos int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := len(s.ids) + len(s.pending)
+	all := len(s.ids) + len(s.pending) - s.lead()
 	if pos < 0 || pos > all {
 		return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "cannot cut the session to position %d: it has %d", pos, all)
 	}
+	pos += s.lead()
 	if pos >= len(s.ids) {
 		s.pending = s.pending[:pos-len(s.ids)]
 		return nil
@@ -177,18 +180,22 @@ func (s *Session) end(why error) {
 var errClosed = swarm.Errorf(swarm.CodeNoSession, swarm.Caller, "Session is closed and does not exist any more")
 
 // advance appends ids to the session, runs them through the chain and returns the hidden
-// rows of the last stage from position want on, [len-want][hidden]. The result is valid
-// until the next call. On a cancelled context the session stays usable at its old length.
-func (s *Session) advance(ctx context.Context, ids []int32, want int) ([]float32, error) {
+// rows of the last stage for all but the first skip of them, [len-skip][hidden]. Rows of prompts
+// go before the first id. The result is valid until the next call. On a cancelled context the session stays usable at its old length.
+func (s *Session) advance(ctx context.Context, ids []int32, skip int) ([]float32, error) {
 	hidden := s.e.cfg.Manifest.Hidden
 	if len(ids) == 1 { // rows of a prompt are better not held up
 		s.improve(ctx)
 	}
 	s.mu.Lock()
 	before := len(s.ids)
+	if n := s.opt.Prompts.rows(); n > 0 && before == 0 && s.group == nil { // chains of a group are given them
+		ids, skip = append(virtual(n), ids...), skip+n
+	}
+	want := before + skip
 	if s.beams.positions(before+len(ids)) > s.opt.MaxLength {
 		s.mu.Unlock()
-		return nil, errTooLong(before, len(ids), s.opt.MaxLength)
+		return nil, errTooLong(before, len(ids), s.opt.MaxLength) // rows of prompts count here
 	}
 	s.ids = append(s.ids, ids...)
 	target := len(s.ids)

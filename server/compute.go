@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"whorl/server/admission"
+	"whorl/server/blocks"
 	"whorl/server/sched"
 	"whorl/swarm"
 	"whorl/swarm/codec"
@@ -15,14 +17,15 @@ import (
 
 // job is one session's rows in an iteration, with what was true when it began.
 type job struct {
-	x     *session
-	f     *frame
-	at    int // first row in the batch
-	rows  int
-	first int             // row of the session's log
-	views []tensor.KVView // of the sequence; of each row's, if the session has several
-	route wire.Route
-	push  *pusher
+	x       *session
+	f       *frame
+	at      int // first row in the batch
+	rows    int
+	first   int             // row of the session's log
+	views   []tensor.KVView // of the sequence; of each row's, if the session has several
+	route   wire.Route
+	push    *pusher
+	prompts *blocks.Prompts
 
 	copies  bool // pages are copied for it first
 	torn    bool // and were not, or not all
@@ -41,15 +44,16 @@ type computer struct {
 	jobs    []job
 	copies  pageCopies
 	batch   tensor.Batch
-	use     []int         // the adapter of each sequence of the batch
-	*rowset               // of this iteration; nil: the notary has it
-	sets    int           // rowsets that there are
-	noted   bool          // the notary is to read this one
-	cost    time.Duration // of one row in this iteration
-	placed  time.Time     // when cache was last placed between iterations
-	over    bool          // the container was left for a failure
-	inside  bool          // the device is taken from passes
-	faults  int           // iterations in a row that failed
+	use     []int             // the adapter of each sequence of the batch
+	prompts []*blocks.Prompts // likewise; nil entries for none
+	*rowset                   // of this iteration; nil: the notary has it
+	sets    int               // rowsets that there are
+	noted   bool              // the notary is to read this one
+	cost    time.Duration     // of one row in this iteration
+	placed  time.Time         // when cache was last placed between iterations
+	over    bool              // the container was left for a failure
+	inside  bool              // the device is taken from passes
+	faults  int               // iterations in a row that failed
 }
 
 // placeEvery bounds how often those that wait for cache are looked at between iterations.
@@ -213,6 +217,9 @@ func (c *computer) compute(x *session) error {
 		}
 	}
 	n := len(c.batch.Rows) * c.hidden
+	if slices.ContainsFunc(c.prompts, func(p *blocks.Prompts) bool { return p != nil }) {
+		return c.engine.(prompter).StepPrompted(&c.batch, c.adapters(), c.prompts, x.span.Start, x.span.End, x.mode, c.in[:n], c.out[:n])
+	}
 	return c.engine.Step(&c.batch, c.adapters(), x.span.Start, x.span.End, x.mode, c.in[:n], c.out[:n])
 }
 
@@ -226,6 +233,9 @@ func (c *computer) beginLocked(grants []sched.Grant) {
 		f := x.frames[0] // grants are from the front
 		x.run = f
 		j := c.spare()
+		if j.prompts = nil; x.prompts != nil {
+			j.prompts = x.prompts.loaded
+		}
 		j.x, j.f, j.at, j.rows, j.first, j.route, j.push = x, f, at, g.Rows, f.start+f.done, x.route, x.push
 		if f.beams.N > 0 {
 			before := len(c.copies.dst)
@@ -252,7 +262,7 @@ func (c *computer) gather() {
 	if c.rowset == nil {
 		c.rowset = c.spareRowset()
 	}
-	c.batch.Rows, c.batch.Seqs, c.use = c.batch.Rows[:0], c.batch.Seqs[:0], c.use[:0]
+	c.batch.Rows, c.batch.Seqs, c.use, c.prompts = c.batch.Rows[:0], c.batch.Seqs[:0], c.use[:0], c.prompts[:0]
 	for i := range c.jobs {
 		j := &c.jobs[i]
 		from := j.f.done * c.hidden
@@ -268,6 +278,7 @@ func (c *computer) gather() {
 		c.batch.Seqs = append(c.batch.Seqs, j.views...)
 		for range j.views {
 			c.use = append(c.use, j.x.adapter)
+			c.prompts = append(c.prompts, j.prompts)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (x *session) read(ctx context.Context, r *wire.Reader) {
 	pace := rate.NewLimiter(controlRate, controlBurst)
 	for {
 		t, p, err := r.Next()
-		if err == nil && t != wire.TypeRows && !pace.Allow() {
+		if err == nil && t != wire.TypeRows && t != wire.TypeChunk && !pace.Allow() {
 			err = fmt.Errorf("%w: more than %d frames without rows in a second", wire.ErrFrame, controlRate)
 		}
 		if err == nil {
@@ -173,6 +173,9 @@ func (s *Server) rowBytes() int { return 4 * s.cfg.Manifest.Hidden }
 func (x *session) handle(ctx context.Context, t wire.Type, p []byte) error {
 	if t == wire.TypeRows {
 		return x.takeRows(ctx, fromClient, x.client, p)
+	}
+	if t == wire.TypeChunk {
+		return x.takePrompts(p)
 	}
 	x.srv.mu.Lock()
 	defer x.srv.mu.Unlock()

@@ -80,6 +80,14 @@ type Engine interface {
 	Close() error
 }
 
+// prompter is an engine whose sessions may have prompts in front of blocks. *blocks.Span is one.
+type prompter interface {
+	// LoadPrompts puts those of blocks [from, to) on the device; safe beside a step.
+	LoadPrompts(values []float32, from, to, rows int) (*blocks.Prompts, error)
+	// StepPrompted is Step where prompts has those of each of b.Seqs, nil for none.
+	StepPrompted(b *tensor.Batch, use []int, prompts []*blocks.Prompts, from, to int, mode tensor.Mode, in, out []float32) error
+}
+
 // Directory is where servers find each other.
 type Directory interface {
 	// View is the present snapshot of a model's servers.

@@ -40,6 +40,7 @@ var manifest = swarm.Manifest{Name: "fake", Blocks: modelSize, Hidden: hidden,
 // fakeEngine has an arithmetic in which every row depends on the rows before it, read
 // through the session's pages: a lost, doubled, misplaced or foreign row changes the bits.
 type fakeEngine struct {
+	promptsSeen
 	used       [][]int // adapters of the steps
 	start, end int
 	kv         [][]float32   // [layer][page*PageTokens+offset]

@@ -30,10 +30,23 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 		}
 		book = &ledger{nonce: o.Receipts}
 	}
+	tables, err := s.promptsOf(o, s.hold(from, stream).Who)
+	if err != nil {
+		return nil, err
+	}
+	taken := false
+	defer func() {
+		if !taken {
+			tables.give()
+		}
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mayServeLocked(from, o); err != nil {
 		return nil, err
+	}
+	if tables != nil {
+		tables.engine = s.engine.(prompter) // it may have moved meanwhile, to others of the same kind
 	}
 	adapter, err := s.adapterLocked(o.Adapter) // here, since its place may be another's later
 	if err != nil {
@@ -57,8 +70,9 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	s.parkLocked(park)
 	x := &session{
 		srv: s, home: s.container, key: key, id: o.Session, client: from, span: o.Span, mode: mode, codec: codec.Of(mode.Residual), packs: o.Features&wire.FeaturePacked != 0, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences), hands: o.Features&wire.FeatureHandover != 0, background: o.Background,
-		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope}, ledger: book,
+		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope}, ledger: book, prompts: tables,
 	}
+	taken = true
 	x.out = newOutbox(x)
 	s.byKey[x.key] = x
 	x.home.count++
@@ -153,6 +167,9 @@ func (x *session) commitLocked() error {
 	case opening:
 		return fmt.Errorf("%w: commit before the session was accepted", wire.ErrFrame)
 	case leased:
+		if x.lacksPrompts() {
+			return fmt.Errorf("%w: commit before the prompts of the session's blocks", wire.ErrFrame)
+		}
 		x.phase, x.active = committed, time.Now()
 		if x.push != nil {
 			// All stages have accepted: the successor knows the session.

@@ -109,5 +109,5 @@ func (s *Server) features() swarm.Features {
 	if s.takesPasses() {
 		return wire.Features
 	}
-	return wire.Features &^ wire.FeaturePasses
+	return wire.Features &^ (wire.FeaturePasses | wire.FeaturePrompts)
 }

@@ -40,6 +40,7 @@ type session struct {
 	modeHash  content.Hash // of all that alters results: proof.Mode
 	adapter   int          // -1 for none
 	ledger    *ledger      // for receipts; nil if none were asked for
+	prompts   *prompts     // in front of blocks; nil for none
 	maxLength int          // positions of each sequence
 	sequences int
 	hands     bool // its client can be told to go elsewhere
@@ -284,6 +285,7 @@ func (x *session) releaseLocked() {
 	s := x.srv
 	x.home.cache.Put(x.pages)
 	x.pages, x.tables, x.view = nil, nil, tensor.KVView{}
+	x.prompts.give()
 	x.home.admits.Leave(admission.ID(x.key))
 	poke(s.freed)
 }

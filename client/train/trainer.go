@@ -221,18 +221,9 @@ func (t *Trainer) Evaluate(ctx context.Context, examples []Example, tell func(Su
 // run computes a batch, and with learn adds its gradients, example by example.
 func (t *Trainer) run(ctx context.Context, examples []Example, learn bool) (Sum, error) {
 	p, h := t.tables.Tokens, t.tables.Hidden
-	b := &client.Batch{Lengths: make([]int, len(examples))}
-	for i, e := range examples {
-		b.Lengths[i] = p + len(e.IDs)
-		b.Rows = append(b.Rows, t.tables.Shallow...)
-		at := len(b.Rows)
-		b.Rows = append(b.Rows, make([]float32, len(e.IDs)*h)...)
-		if err := t.head.Embed(b.Rows[at:], e.IDs); err != nil {
-			return Sum{}, err
-		}
-	}
-	if t.tables.Blocks > 0 {
-		b.Prompt, b.Prompts, b.Shared = p, t.tables.Deep, true
+	b, err := t.tables.batch(t.head, len(examples), func(i int) []int32 { return examples[i].IDs })
+	if err != nil {
+		return Sum{}, err
 	}
 	sum := Sum{Examples: len(examples), Rows: len(b.Rows) / h}
 	f, err := t.blocks.Forward(ctx, b)
@@ -333,14 +324,8 @@ func (t *Trainer) causal(examples []Example, b *client.Batch, rows, grads []floa
 // gradients by rows and by the classifier.
 func (t *Trainer) classify(examples []Example, b *client.Batch, rows, grads []float32, sum *Sum) error {
 	h, labels := t.tables.Hidden, len(t.opt.Labels)
-	last := make([]float32, 0, len(examples)*h)
-	at := 0
-	for i := range examples {
-		at += b.Lengths[i]
-		last = append(last, rows[(at-1)*h:at*h]...)
-	}
-	normed := make([]float32, len(last))
-	if err := t.head.Normed(normed, last); err != nil {
+	last, normed, err := t.tables.last(t.head, b, rows)
+	if err != nil {
 		return err
 	}
 	back := make([]float32, len(last))
@@ -370,7 +355,7 @@ func (t *Trainer) classify(examples []Example, b *client.Batch, rows, grads []fl
 	if err := t.head.NormedBackward(back, last, back); err != nil {
 		return err
 	}
-	at = 0
+	at := 0
 	for i := range examples {
 		at += b.Lengths[i]
 		copy(grads[(at-1)*h:], back[i*h:(i+1)*h])

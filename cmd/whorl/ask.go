@@ -20,18 +20,19 @@ import (
 // askFlags are those of commands that ask a model something: in this process or through a
 // swarm.
 type askFlags struct {
-	swarm       swarmFlags
-	model       modelFlags
-	compute     computeFlags
-	local       bool
-	adapter     string
-	activations string
-	residual    string
-	chunk       int
-	receipts    bool // only where a command offers it
-	verify      int  // likewise
-	audit       bool // likewise
-	stepTime    time.Duration
+	swarm        swarmFlags
+	model        modelFlags
+	compute      computeFlags
+	local        bool
+	adapter      string
+	promptTuning string
+	activations  string
+	residual     string
+	chunk        int
+	receipts     bool // only where a command offers it
+	verify       int  // likewise
+	audit        bool // likewise
+	stepTime     time.Duration
 }
 
 func (f *askFlags) add(fs *pflag.FlagSet) {
@@ -40,6 +41,7 @@ func (f *askFlags) add(fs *pflag.FlagSet) {
 	f.model.add(fs)
 	f.compute.add(fs)
 	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold; with --local a folder, or owner/name[@revision] of the hub")
+	fs.StringVar(&f.promptTuning, "prompt-tuning", "", "`DIR` of prompts that whorl tune has trained, or the PEFT library: they go in front of everything")
 	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
 	addResidual(fs, &f.residual)
 	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
@@ -197,10 +199,23 @@ func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*cl
 	if err != nil {
 		return nil, err
 	}
-	if err := f.connect(ctx, cmd, a, length, beams); err != nil {
+	prompts, tuned, err := f.tuning(a)
+	if err != nil {
 		return nil, err
 	}
-	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Receipts: f.receipts, Verify: f.verify, Audit: f.audit})
+	rows := 0
+	if prompts != nil {
+		rows = prompts.Tokens
+	}
+	if err := f.connect(ctx, cmd, a, length+rows, beams); err != nil {
+		return nil, err
+	}
+	if tuned != nil {
+		if text := tuned.other(a.engine.Model().UID); text != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), text)
+		}
+	}
+	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Prompts: prompts, Receipts: f.receipts, Verify: f.verify, Audit: f.audit})
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}

@@ -201,6 +201,7 @@ func (f *nodeFlags) offered(maddrs []string) []string {
 
 // httpFlags are those of the HTTP listeners.
 type httpFlags struct {
+	tunings               []string
 	http, admin           string
 	httpToken, adminToken string
 	tokenFile             string // of httpToken
@@ -247,6 +248,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 func (f *httpFlags) addSessions(fs *pflag.FlagSet) {
 	addResidual(fs, &f.residual)
 	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3, and are compared before it is shown; requests may say (whorl_verify)")
+	fs.StringSliceVar(&f.tunings, "prompt-tuning", nil, "`DIR[,DIR...]` of prompts that whorl tune has trained, or the PEFT library: users ask for MODEL:NAME, the name of the folder")
 	fs.BoolVar(&f.keepChains, "keep-chains", false, "running sessions stay with their servers, also where others have become clearly better")
 	fs.Float64Var(&f.audit, "audit", f.audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
 }

@@ -183,6 +183,9 @@ func (n *node) generateWith(ctx context.Context, m *openModel, f *httpFlags) err
 	if err := n.net.dir.Keep(m.man); err != nil {
 		return err
 	}
+	if err := n.addTunings(e, m, f.tunings); err != nil {
+		return err
+	}
 	n.addEngine(e)
 	if f.audit > 0 {
 		n.background.Go(func() { e.Audit(ctx) }) // ends with ctx, which is all that it says

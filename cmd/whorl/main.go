@@ -143,7 +143,7 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w: see `%s --help`", err, cmd.CommandPath())
 	})
-	root.AddCommand(newServe(w), newJoin(w), newInvite(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w), newTune(w),
+	root.AddCommand(newServe(w), newJoin(w), newInvite(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w), newTune(w), newClassify(w),
 		newTokenize(w), newDetokenize(w), newModels(w), newBench(w), newSim(w), newVersion(w), newService(w),
 		newNode(w), newOps(w), newAdapters(w), newBlocks(w), newSessions(w), newPeers(w), newSwarm(w), newEvents(w), newLogs(w), newKeys(w))
 	strictArgs(root)

@@ -63,6 +63,7 @@ type node struct {
 	mu      sync.Mutex // guards all below
 	server  *server.Server
 	engines []*client.Engine
+	tunings []api.Engine     // those engines with prompts
 	checks  map[string]error // why the node is not usable yet; nil entries are well
 }
 
@@ -255,12 +256,13 @@ func (n *node) parts() (*server.Server, []*client.Engine) {
 
 // served lists the engines as api takes them.
 func (n *node) served() []api.Engine {
-	_, engines := n.parts()
-	out := make([]api.Engine, len(engines))
-	for i, e := range engines {
-		out[i] = api.Serve(e)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make([]api.Engine, 0, len(n.engines)+len(n.tunings))
+	for _, e := range n.engines {
+		out = append(out, api.Serve(e))
 	}
-	return out
+	return append(out, n.tunings...)
 }
 
 // Status tells of this node.

@@ -11,6 +11,7 @@
 //	client                      stage i                     stage i+1
 //	  | -- Open ------------------> |                            |
 //	  | <------------ Accept/Fail - |   (cache leased for LeaseTime and the wait)
+//	  | -- Chunk ... -------------> |   (prompts of its blocks, if the Open names some)
 //	  | -- Commit ----------------> |   (the lease holds until the end)
 //	  | -- Rows (stage 0, replay) > | -- Hello, Rows ----------> |
 //	  | <-------------- Done, Journal, Rows (last stage), Fail - |

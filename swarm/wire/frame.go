@@ -24,10 +24,12 @@ const (
 	FeaturePacked
 	// FeaturePasses says that a server computes passes (ProtoPass).
 	FeaturePasses
+	// FeaturePrompts says that a server takes sessions with prompts in front of blocks.
+	FeaturePrompts
 )
 
 // Features are those that this node has.
-const Features = FeatureReceipts | FeatureHandover | FeaturePacked | FeaturePasses
+const Features = FeatureReceipts | FeatureHandover | FeaturePacked | FeaturePrompts | FeaturePasses
 
 // Protocol ids of the streams. They tell no version: a peer that could not be spoken to at
 // all could not be told why.

@@ -104,6 +104,26 @@ func TestPassValidate(t *testing.T) {
 	}
 }
 
+// Prompts are named by all of their blocks and rows.
+func TestPromptsHash(t *testing.T) {
+	p := Prompts{Rows: 1, Blocks: []content.Hash{HashPrompts([]float32{1, 2}), HashPrompts([]float32{3, 4})}}
+	if got := p.Hash().String(); got[:16] != "610affdd569d8cde" {
+		t.Errorf("the name of prompts changed: %s", got)
+	}
+	open := Open{Prompts: &p}
+	if open.SessionMode().Hash() == (&Open{}).SessionMode().Hash() {
+		t.Error("prompts alter no mode")
+	}
+	for i, bad := range []Prompts{{Rows: 0, Blocks: p.Blocks}, {Rows: 9, Blocks: p.Blocks}, {Rows: 1, Blocks: p.Blocks[:1]}} {
+		if bad.Validate(2, 8) == nil {
+			t.Errorf("case %d is accepted", i)
+		}
+	}
+	if err := p.Validate(2, 8); err != nil || p.Sent(2).Total() != 2 {
+		t.Error(err)
+	}
+}
+
 func FuzzPass(f *testing.F) {
 	f.Add([]byte(`{"lengths":[1,2],"span":"0:3","length":4,"ms":1,"prompt":1}`), []byte{})
 	f.Add([]byte(`{"lengths":[65536],"span":"0:9","length":65536,"ms":1,"backward":true}`), BeginChunk(nil, &ChunkHeader{Section: SectionInputs, Count: 2}, 0)[HeadSize:])

@@ -36,6 +36,9 @@ type Open struct {
 	Route      Route  `json:"route"`
 	// Adapter, if given, changes what the span's blocks compute for the session.
 	Adapter *swarm.Adapter `json:"adapter,omitempty"`
+	// Prompts, if given, are added to the first rows in front of each block: a stage is sent those of
+	// its blocks behind its Accept, before the Commit.
+	Prompts *Prompts `json:"prompts,omitempty"`
 	// Receipts asks for receipts of the rows, which carry this: 32 bytes that the client chose.
 	// Zero asks for none, and costs the stage nothing.
 	Receipts content.Hash `json:"receipts,omitzero"`
@@ -49,6 +52,9 @@ func (o *Open) SessionMode() proof.Mode {
 	m := proof.Mode{Activations: o.Activations, Residual: o.Residual, MaxLength: o.MaxLength}
 	if o.Adapter != nil {
 		m.Adapter = o.Adapter.Digest
+	}
+	if o.Prompts != nil {
+		m.Prompts = o.Prompts.Hash()
 	}
 	return m
 }
