@@ -25,16 +25,17 @@ func newBench(w *world) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure speed, against what this machine could do at best, and quality",
-		Long: `Measure speed (model, kernels) and, in the same minutes and with the same threads, what
-this machine could do at best: reading memory, and dot products on registers. Work and
-ceiling alternate in slices, and a share is the median of the ratios of the pairs. Measure
-what several users get (serving), and what formats of weights cost in quality (quality).`,
+		Long: `Measure speed (model, kernels, training) and, in the same minutes and with the same
+threads, what this machine could do at best: reading memory, and dot products on
+registers. Work and ceiling alternate in slices, and a share is the median of the ratios
+of the pairs. Measure what several users get (serving), and what formats of weights cost
+in quality (quality).`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usagef("no benchmark given: use `whorl bench model`, `whorl bench kernels`, `whorl bench serving` or `whorl bench quality`")
+			return usagef("no benchmark given: use `whorl bench model`, `whorl bench kernels`, `whorl bench training`, `whorl bench serving` or `whorl bench quality`")
 		},
 	}
-	cmd.AddCommand(newBenchModel(w), newBenchKernels(w), newBenchServing(w), newBenchQuality(w))
+	cmd.AddCommand(newBenchModel(w), newBenchKernels(w), newBenchTraining(w), newBenchServing(w), newBenchQuality(w))
 	return cmd
 }
 

@@ -57,12 +57,32 @@ func TestBenchKernelsJSON(t *testing.T) {
 	}
 }
 
+func TestBenchTraining(t *testing.T) {
+	args := append([]string{"bench", "training", "--shape", "135m", "--rows", "9", "--format", "bf16"}, brief...)
+	text := whorl(t, "", nil, args...).ok(t).stdout
+	if !strings.Contains(text, "135m, 2 threads, sequences of 9\n") || !strings.Contains(text, "\nbf16 ") {
+		t.Errorf("a table:\n%s", text)
+	}
+	var got struct {
+		Rows    int              `json:"rows"`
+		Formats []map[string]any `json:"formats"`
+	}
+	whorl(t, "", nil, append(args, "--json")...).last(t, &got)
+	if got.Rows != 9 || len(got.Formats) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	want := []string{"backward_tok_s", "both_share", "both_tok_s", "format", "forward_share", "forward_tok_s"}
+	if keys := slices.Sorted(maps.Keys(got.Formats[0])); !slices.Equal(keys, want) {
+		t.Errorf("keys %v, want %v", keys, want)
+	}
+}
+
 func TestBenchWrongUse(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want []string
 	}{
-		{"bench", []string{"bench model", "bench kernels", "bench serving", "bench quality"}},
+		{"bench", []string{"bench model", "bench kernels", "bench training", "bench serving", "bench quality"}},
 		{"bench model", []string{"--shape", "135m", "MODEL"}},
 		{"bench model --shape 7b", []string{"7b", "1.1b"}},
 		{"bench model --shape 135m --format nf3", []string{"nf3", "q4_0"}},
@@ -81,6 +101,9 @@ func TestBenchWrongUse(t *testing.T) {
 		{"bench model --shape 135m --device cuda", []string{"--device"}},
 		{"bench kernels --rows 0", []string{"--rows"}},
 		{"bench kernels --format q2_k", []string{"q2_k"}},
+		{"bench training --rows 0", []string{"--rows 0"}},
+		{"bench training --shape 7b", []string{"--shape", "7b", "1.1b"}},
+		{"bench training --format q2_k", []string{"q2_k"}},
 	} {
 		r := whorl(t, "", nil, strings.Fields(c.args)...)
 		if r.code != exitUsage || r.stdout != "" || strings.Count(r.err, "\n") != 1 {

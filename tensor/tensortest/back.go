@@ -3,6 +3,7 @@ package tensortest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"whorl/tensor"
 	"whorl/tensor/quant"
@@ -33,7 +34,7 @@ func backCases() []testCase {
 		out = append(out, normBack(tensor.RMSNorm, cols, cols), normBack(tensor.LayerNorm, cols, cols))
 	}
 	out = append(out, normBack(tensor.RMSNorm, 128, 32))
-	for _, a := range attends {
+	for _, a := range attendsBack() {
 		out = append(out, a.backCase())
 	}
 	for _, e := range expertsCases() {
@@ -105,6 +106,21 @@ func steep(seed uint64, n int) []float32 {
 	v := floats(seed, n, 3)
 	copy(v, []float32{0, 1e-30, -1e-30, 1, -1, 9, -9, 14, -14, 40, -40, 88, -88, 99, -101, 1e4, -1e4, 3e38, -3e38})
 	return v
+}
+
+// attendsBack are cases of attention over whole sequences, of which the longest reach just
+// into the second split.
+func attendsBack() []attend {
+	some := slices.Clone(attends)
+	for i, a := range some {
+		some[i].lengths = slices.Clone(a.lengths)
+		for j, n := range a.lengths {
+			if n > 300 {
+				some[i].lengths[j] = 262 + 5*i%11
+			}
+		}
+	}
+	return append(some, attend{2, 1, 8, 8, []int{530}, nil, variant{window: 300}}) // a split seen in part
 }
 
 // backCase goes back through attention over whole sequences.

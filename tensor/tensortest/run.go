@@ -51,11 +51,18 @@ func Run(t *testing.T, d tensor.Device) {
 	t.Run("rounds", func(t *testing.T) { rounds(t, d) })
 	t.Run("concurrent", func(t *testing.T) { concurrent(t, d) })
 	t.Run("refusals", func(t *testing.T) { refusals(t, d) })
+	_, back := d.(tensor.Backward)
+	if back {
+		t.Run("backward", func(t *testing.T) { backward(t, d) })
+	}
 	if d.Info().Arithmetic == "exact1" {
 		t.Run("unfused", func(t *testing.T) { unfused(t, d) })
 		t.Run("rules", func(t *testing.T) {
 			rules(t, d)
 			expertsRules(t, d)
+			if back {
+				backRules(t, d)
+			}
 		})
 	}
 }
