@@ -3,6 +3,7 @@ package model_test
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"whorl/internal/fixture"
+	"whorl/internal/golden"
 	"whorl/model"
 	"whorl/model/nn"
 	"whorl/tensor"
@@ -70,6 +72,8 @@ func counted(stream uint64, n int) []float32 {
 // sums are taken in another order, and at least 32 units in the last place of the greatest.
 func TestGradientsAreThoseOfTorch(t *testing.T) {
 	dev := openDevice(t, 2)
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-20s %-9s %-12s %-22s %-12s %s\n", "model", "family", "weights", "by rows, of greatest", "of allowed", "by prompts, of greatest, of allowed")
 	for _, name := range gradientFixtures {
 		t.Run(name, func(t *testing.T) {
 			name, kind, again := strings.Cut(name, "@")
@@ -82,12 +86,22 @@ func TestGradientsAreThoseOfTorch(t *testing.T) {
 			if slices.Contains(wide, folder) {
 				path = writeWide(t, folder)
 			}
-			rows, table := newGradientRig(t, path, dev, want).run(want.Lengths, want.Prompts)
+			r := newGradientRig(t, path, dev, want)
+			rows, prompts := r.run(want.Lengths, want.Prompts)
+			class, err := r.ck.Class(model.LoadOptions{Quant: want.Quant})
+			if err != nil {
+				t.Fatal(err)
+			}
+			weights := class.Quant
+			if weights == "none" {
+				weights = class.DType
+			}
+			line := fmt.Sprintf("%-20s %-9s %-12s", strings.TrimSuffix(name, "/model.gguf"), r.ck.Config.Family, weights)
 			for _, c := range []struct {
 				what string
 				got  []float32
 				want floats
-			}{{"rows", rows, want.Rows}, {"prompts", table, want.Table}} {
+			}{{"rows", rows, want.Rows}, {"prompts", prompts, want.Table}} {
 				exact := c.want.decode(t)
 				greatest := float32(0)
 				for _, v := range exact {
@@ -101,10 +115,12 @@ func TestGradientsAreThoseOfTorch(t *testing.T) {
 				if !(off <= allowed) {
 					t.Errorf("gradients by %s are %.3g from torch's, allowed are %.3g; the greatest is %.3g", c.what, off, allowed, greatest)
 				}
-				t.Logf("%s: %.2g of the greatest, %.2g of what is allowed", c.what, off/float64(greatest), off/allowed)
+				line += fmt.Sprintf(" %-22.1e %-12.2f", off/float64(greatest), off/allowed)
 			}
+			table.WriteString(strings.TrimRight(line, " ") + "\n")
 		})
 	}
+	golden.Check(t, "testdata/gradients.txt", table.String())
 }
 
 // gradientRig goes back through all blocks of a model.

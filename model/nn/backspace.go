@@ -89,8 +89,10 @@ func NewBackSpace(dev tensor.Device, maxRows int, specs ...Spec) (*BackSpace, er
 	return ws, nil
 }
 
-// BackBytes is about what NewBackSpace takes for such blocks.
-func BackBytes(maxRows int, specs ...Spec) int64 {
+// BackBytes is about what NewBackSpace takes for such blocks, and what going back through
+// attention takes on a device of so many threads: each may hold the keys, values and gradients
+// of a key/value head.
+func BackBytes(maxRows, threads int, specs ...Spec) int64 {
 	s, piece := specs[0], min(maxRows, backRows)
 	q, kv := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
 	const act = 2 // an Act holds rows in 8 bits, and copies
@@ -104,7 +106,8 @@ func BackBytes(maxRows int, specs ...Spec) int64 {
 			part += (3 + act) * s.FFN
 		}
 	}
-	return 4 * (int64(maxRows)*int64(row) + int64(piece)*int64(part))
+	head := (s.Heads/s.KVHeads + 3) * (s.HeadDim + 3)
+	return 4 * (int64(maxRows)*int64(row+threads*head) + int64(piece)*int64(part))
 }
 
 // ReserveLoRA makes room for what adapters add to blocks of Spec s.

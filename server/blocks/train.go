@@ -48,7 +48,7 @@ const (
 // has buffers of its own, so it may run beside Span.Step; one goroutine at a time uses it.
 type Trainer struct {
 	span    *Span
-	blocks  []*nn.Block
+	blocks  []*nn.Block // nil where the span had let go of one
 	longest int
 	rows    int // taken at once
 	pages   int
@@ -69,9 +69,11 @@ func (s *Span) NewTrainer(longest int) (*Trainer, error) {
 	}
 	t := &Trainer{span: s, blocks: s.blocks, longest: longest, ropes: map[int]tensor.Rope{}}
 	t.rows, t.pages = trainRoom(longest)
-	specs := make([]nn.Spec, len(t.blocks))
-	for i, b := range t.blocks {
-		specs[i] = b.Spec()
+	var specs []nn.Spec
+	for _, b := range t.blocks {
+		if b != nil {
+			specs = append(specs, b.Spec())
+		}
 	}
 	var err error
 	if t.ws, err = nn.NewWorkspace(s.dev, min(t.rows, trainPieceRows), specs...); err != nil {
@@ -90,10 +92,11 @@ func (s *Span) NewTrainer(longest int) (*Trainer, error) {
 	s.turn.Unlock()
 	for _, parts := range t.adapters {
 		for i, part := range parts {
-			if part == nil {
+			if part == nil || t.blocks[i] == nil {
 				continue
 			}
-			if err := errors.Join(t.ws.ReserveLoRA(s.dev, specs[i], part), t.back.ReserveLoRA(s.dev, specs[i], part)); err != nil {
+			spec := t.blocks[i].Spec()
+			if err := errors.Join(t.ws.ReserveLoRA(s.dev, spec, part), t.back.ReserveLoRA(s.dev, spec, part)); err != nil {
 				return nil, err
 			}
 		}
@@ -120,7 +123,7 @@ func (l *Loader) TrainerBytes(longest int) int64 {
 		specs[i] = c.Block(i)
 	}
 	kv := 2 * 4 * int64(pages) * tensor.PageTokens * int64(c.KVHeads) * int64(c.HeadDim)
-	return nn.BackBytes(rows, specs...) + workspaceBytes(c, min(rows, trainPieceRows)) + kv
+	return nn.BackBytes(rows, l.dev.Info().Threads, specs...) + workspaceBytes(c, min(rows, trainPieceRows)) + kv
 }
 
 // TrainingBytes is what Backward through so many blocks takes beside the Trainer and the

@@ -200,7 +200,7 @@ func TestGradientBitsDependOnNothingElse(t *testing.T) {
 					o, d, p := lesson.back(t, trainer(t, load(t, l, 0, layers), 70), layers)
 					if i == 0 && threads == 1 {
 						out, din, dprompts = o, d, p
-						apart(t, l, lesson, layers, out, din, dprompts)
+						apart(t, l, lesson, layers, 1, out, din, dprompts)
 						alone(t, l, lesson, layers, hidden, out, din)
 					}
 					sameBits(t, fmt.Sprintf("%s with %d threads", tier, threads), [][2][]float32{{o, out}, {d, din}, {p, dprompts}})
@@ -214,6 +214,53 @@ func TestGradientBitsDependOnNothingElse(t *testing.T) {
 		})
 	}
 	golden.Check(t, "testdata/gradients.txt", all.String())
+}
+
+// A model of eight blocks has the same gradients on one server, on two and on eight.
+func TestGradientsHaveTheSameBitsInEveryLayout(t *testing.T) {
+	const layers, hidden = 8, 64
+	for _, adapter := range []int{-1, 0} {
+		l := toyLoader(t, "toy-list")
+		lesson := newLesson(layers, hidden, 3, 7, 40)
+		lesson.Adapter = adapter
+		out, din, dprompts := lesson.back(t, trainer(t, load(t, l, 0, layers), 40), layers)
+		for _, each := range []int{4, 1} {
+			apart(t, l, lesson, layers, each, out, din, dprompts)
+		}
+	}
+}
+
+// Training and sessions share a device, and neither sees the other.
+func TestTrainingBesideSessions(t *testing.T) {
+	l, ck := open(t, "gemma2")
+	layers, h := ck.Config.Layers, ck.Config.Hidden
+	s := load(t, l, 0, layers)
+	tr := trainer(t, s, 40)
+	lesson := newLesson(layers, h, 2, 40, 7)
+	out, din, dprompts := lesson.back(t, tr, layers)
+	step := func() []float32 {
+		rows := slices.Clone(lesson.in[:3*h])
+		b := &tensor.Batch{Rows: []tensor.Row{{Pos: 0}, {Pos: 1}, {Pos: 2}}, Seqs: []tensor.KVView{{Pages: []int32{0}}}}
+		if err := s.Step(b, nil, 0, layers, tensor.Mode{}, rows, rows); err != nil {
+			t.Error(err)
+		}
+		return rows
+	}
+	want, done := step(), make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 20 {
+			sameBits(t, "a session beside training", [][2][]float32{{step(), want}})
+		}
+	}()
+	for range 3 {
+		o, d, p := lesson.back(t, tr, layers)
+		sameBits(t, "training beside a session", [][2][]float32{{o, out}, {d, din}, {p, dprompts}})
+	}
+	<-done
+	s.Strip(0, 1) // the trainer keeps the blocks
+	o, d, p := lesson.back(t, tr, layers)
+	sameBits(t, "training on blocks that the span let go of", [][2][]float32{{o, out}, {d, din}, {p, dprompts}})
 }
 
 // Neither do they depend on the pieces in which a longer sequence is walked, nor on the
@@ -243,10 +290,10 @@ func sameBits(t *testing.T, what string, pairs [][2][]float32) {
 	}
 }
 
-// apart goes through spans of one block each, with the inputs that going forward kept.
-func apart(t *testing.T, l *blocks.Loader, lesson lesson, layers int, out, din, dprompts []float32) {
-	n, table := len(lesson.in), len(lesson.Prompts)/layers
-	spans, inputs := make([]*blocks.Trainer, layers), make([][]float32, layers)
+// apart goes through spans of so many blocks each, with the inputs that going forward kept.
+func apart(t *testing.T, l *blocks.Loader, lesson lesson, layers, each int, out, din, dprompts []float32) {
+	n, table := len(lesson.in)*each, len(lesson.Prompts)/layers*each
+	spans, inputs := make([]*blocks.Trainer, layers/each), make([][]float32, layers/each)
 	x, d, p := slices.Clone(lesson.in), slices.Clone(lesson.dout), make([]float32, len(dprompts))
 	part := func(b int) *blocks.Training {
 		r := lesson.Training
@@ -254,17 +301,18 @@ func apart(t *testing.T, l *blocks.Loader, lesson lesson, layers int, out, din, 
 		return &r
 	}
 	for b := range spans {
-		spans[b], inputs[b] = trainer(t, load(t, l, b, b+1), 400), make([]float32, n)
-		if err := spans[b].Forward(part(b), b, b+1, x, x, inputs[b]); err != nil {
+		from := b * each
+		spans[b], inputs[b] = trainer(t, load(t, l, from, from+each), 400), make([]float32, n)
+		if err := spans[b].Forward(part(b), from, from+each, x, x, inputs[b]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for b := layers - 1; b >= 0; b-- {
-		if err := spans[b].Backward(part(b), b, b+1, lesson.in, inputs[b], d, d, p[b*table:][:table]); err != nil {
+	for b := len(spans) - 1; b >= 0; b-- {
+		if err := spans[b].Backward(part(b), b*each, (b+1)*each, lesson.in, inputs[b], d, d, p[b*table:][:table]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sameBits(t, "a span for each block", [][2][]float32{{x, out}, {d, din}, {p, dprompts}})
+	sameBits(t, fmt.Sprintf("spans of %d blocks", each), [][2][]float32{{x, out}, {d, din}, {p, dprompts}})
 }
 
 // alone takes the second sequence without the others.
