@@ -123,7 +123,13 @@ func (l *Loader) TrainerBytes(longest int) int64 {
 		specs[i] = c.Block(i)
 	}
 	kv := 2 * 4 * int64(pages) * tensor.PageTokens * int64(c.KVHeads) * int64(c.HeadDim)
-	return nn.BackBytes(rows, l.dev.Info().Threads, specs...) + workspaceBytes(c, min(rows, trainPieceRows)) + kv
+	var adapted int64
+	if len(l.Adapters()) > 0 {
+		for _, s := range specs { // to go forward, and twice a piece to go back
+			adapted = max(adapted, s.LoRABytes(min(rows, trainPieceRows))+2*s.LoRABytes(0))
+		}
+	}
+	return nn.BackBytes(rows, l.dev.Info().Threads, specs...) + workspaceBytes(c, min(rows, trainPieceRows)) + kv + adapted
 }
 
 // TrainingBytes is what Backward through so many blocks takes beside the Trainer and the
