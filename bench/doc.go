@@ -27,7 +27,9 @@
 // # Users
 //
 // [MeasureServing] is a closed loop of clients, who are handed to it as a function ([Ask]):
-// it counts tokens and takes times, and does not know what answers.
+// it counts tokens and takes times, and does not know what answers. Its levels may be measured in
+// turns, round by round, and are then compared within each ([Multiples]). [MeasureBeside] has
+// answers run on while others, further away, or a long prompt come and go in every second window.
 //
 // # Quality
 //
