@@ -61,6 +61,10 @@ chaos: build ## 100 seeded runs of processes under readers: killed, frozen, cut 
 soak: build ## an hour of such churn under eight readers (SOAK_MINUTES=n for another time)
 	WHORL_BIN=$(CURDIR)/bin/whorl WHORL_SOAK_MINUTES=$${SOAK_MINUTES:-60} $(GO) test -tags e2e -count=1 -timeout 6h -run 'TestSoak' -v ./internal/e2e
 
+.PHONY: sim-report
+sim-report: build ## play all scenarios by all policies and write docs/sim.md and its pictures again (minutes)
+	bin/whorl sim --report docs
+
 .PHONY: generate
 generate: ## make generated files again
 	$(GO) generate ./...

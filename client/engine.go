@@ -139,6 +139,7 @@ type Engine struct {
 	trust   Trust
 	audits  audits
 	forms   forms
+	loads   loads
 
 	mu       sync.Mutex // guards all below
 	view     swarm.View
@@ -384,6 +385,7 @@ func (e *Engine) query(ctx context.Context, q route.Query, adapter *swarm.Adapte
 	if view.Manifest.Blocks == 0 {
 		view.Manifest = e.cfg.Manifest
 	}
+	view = e.loads.into(view, time.Now())
 	e.mu.Lock()
 	e.view = view
 	e.mu.Unlock()

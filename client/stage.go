@@ -196,6 +196,9 @@ func (st *stage) frame(t wire.Type, p []byte, rows []float32) ([]float32, error)
 			return rows, err
 		}
 		e.Kind, e.Epoch, e.To = chain.Computed, d.Epoch, int(d.Position)
+		if d.Tells {
+			st.s.e.loads.hear(st.hop.Peer, d.Told, time.Now())
+		}
 	case wire.TypeRows, wire.TypeJournal:
 		h, data, err := wire.ParseRows(p)
 		if err != nil {

@@ -24,10 +24,7 @@ func (s *Server) recordLocked() swarm.Record {
 	r.Relay = s.deps.Relayed != nil && s.deps.Relayed()
 	if s.cache != nil {
 		c := s.cache.Stats()
-		r.CacheTotal, r.CacheLeft = c.TotalTokens, c.LeftTokens
-		if s.memory.short != "" { // it takes no sessions
-			r.CacheLeft = 0
-		}
+		r.CacheTotal, r.CacheLeft = c.TotalTokens, s.leftLocked()
 		r.MaxLength = s.maxLength(int(c.TotalTokens))
 	}
 	r.NextRTT, r.Next, r.Load = s.nextRTT, s.next, s.loadLocked()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"whorl/swarm"
+	"whorl/swarm/wire"
 )
 
 // busyOver is the time over which the share of time in which the server computes is averaged:
@@ -34,6 +35,28 @@ func (b *busy) share(now time.Time) float64 {
 		return 0
 	}
 	return math.Round(100*b.mean*math.Exp(-max(0, now.Sub(b.at).Seconds())/busyOver.Seconds())) / 100
+}
+
+// tellEvery is the least time between two loads that one session is told.
+const tellEvery = 500 * time.Millisecond
+
+// tellLocked has a report say how much the server has to do, if its client reads that.
+func (o *outbox) tellLocked(now time.Time) {
+	s := o.x.srv
+	if !o.x.tells || o.x.home != s.container || now.Sub(o.told) < tellEvery {
+		return
+	}
+	if load := s.loadLocked(); load != nil {
+		o.done.Tells, o.done.Told, o.told = true, wire.Told{Load: *load, Left: s.leftLocked()}, now
+	}
+}
+
+// leftLocked is how many tokens of cache are free for others.
+func (s *Server) leftLocked() int64 {
+	if s.memory.short != "" { // it takes no sessions
+		return 0
+	}
+	return s.cache.Stats().LeftTokens
 }
 
 // loadLocked is how much the server has to do; nil before it serves.

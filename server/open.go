@@ -69,7 +69,7 @@ func (s *Server) admit(ctx context.Context, from swarm.PeerID, o *wire.Open, str
 	s.keys = key
 	s.parkLocked(park)
 	x := &session{
-		srv: s, home: s.container, key: key, id: o.Session, client: from, span: o.Span, mode: mode, codec: codec.Of(mode.Residual), packs: o.Features&wire.FeaturePacked != 0, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences), hands: o.Features&wire.FeatureHandover != 0, background: o.Background,
+		srv: s, home: s.container, key: key, id: o.Session, client: from, span: o.Span, mode: mode, codec: codec.Of(mode.Residual), packs: o.Features&wire.FeaturePacked != 0, modeHash: o.Mode, adapter: adapter, maxLength: o.MaxLength, sequences: max(1, o.Sequences), hands: o.Features&wire.FeatureHandover != 0, tells: o.Features&wire.FeatureLoads != 0, background: o.Background,
 		opened: now, active: now, control: stream, route: o.Route, wait: claim.Wait, view: tensor.KVView{Rope: rope}, ledger: book, prompts: tables,
 	}
 	taken = true

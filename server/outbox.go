@@ -64,6 +64,7 @@ type outbox struct {
 	resultBytes    int // with the packet that is being written
 	done           wire.Done
 	doneDue        bool
+	told           time.Time // when the load was told last
 	receipt        []byte    // a frame; nil if none is due
 	urgent, bulk   []*packet // journal: of decodes, of prefill
 	journalBytes   int
@@ -256,7 +257,8 @@ func (o *outbox) nextLocked(scratch []byte, now time.Time) (p *packet, b []byte,
 		p = pop(&o.results)
 	case o.doneDue:
 		o.doneDue = false
-		b = wire.AppendHeader(scratch, wire.TypeDone, wire.DoneSize)
+		o.tellLocked(now)
+		b = wire.AppendHeader(scratch, wire.TypeDone, o.done.Size())
 		b = o.done.Append(b)
 	case len(o.receipt) > 0:
 		b = append(scratch, o.receipt...)

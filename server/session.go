@@ -44,6 +44,7 @@ type session struct {
 	maxLength int          // positions of each sequence
 	sequences int
 	hands     bool // its client can be told to go elsewhere
+	tells     bool // its client reads loads
 	// Nobody waits for its results.
 	background bool
 	opened     time.Time

@@ -26,7 +26,7 @@ type pilot interface {
 }
 
 // Rules are those that can be asked for, ours first.
-func Rules() []string { return []string{"ours", "petals", "random", "greedy"} }
+func Rules() []string { return []string{"ours", "petals", "random", "greedy", "mind"} }
 
 // RuleOf finds a rule by its name.
 func RuleOf(name string) (Rule, error) {
@@ -37,6 +37,8 @@ func RuleOf(name string) (Rule, error) {
 		return petals{moves: true}, nil
 	case "greedy":
 		return petals{}, nil
+	case "mind":
+		return mind{}, nil
 	case "random":
 		return petals{random: true}, nil
 	}

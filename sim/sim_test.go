@@ -158,3 +158,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Loads that come with results spread sessions better than views that are old, and no herd runs to and fro
+// after them.
+func TestLoadsWithResults(t *testing.T) {
+	for _, stale := range []int{200, 100, 40, 10} {
+		old, fresh := herd(8, 400, stale, true, false), herd(8, 400, stale, true, true)
+		t.Logf("views of %d %%: the fullest holder has %.2f times the mean, %.2f with loads on results", stale/4, old, fresh)
+		if fresh > old+0.01 || fresh > 1.15 {
+			t.Errorf("views of %d %%: %.2f times the mean, %.2f with loads on results", stale/4, old, fresh)
+		}
+	}
+}

@@ -36,7 +36,8 @@ type server struct {
 	rate    float64     // per block of it, in truth
 	record  swarm.Record
 	pilot   pilot
-	side    int // of a partition
+	side    int           // of a partition
+	missed  time.Duration // until then others take it to be there, once it has left
 }
 
 // world is a swarm in virtual time.
@@ -49,6 +50,7 @@ type world struct {
 	servers []*server
 	views   views
 	past    health.Past
+	orders  orders         // of the mind
 	seen    []swarm.Record // what it saw last, for its memory
 	measure
 }
@@ -190,7 +192,9 @@ func (w *world) leave(s *server, polite bool, back time.Duration) {
 		s.record.Seq++
 		w.views.tell(s)
 	} else {
-		w.views.lose(s, expiration-time.Duration(s.draws(w).Float64()*float64(renewal)))
+		left := expiration - time.Duration(s.draws(w).Float64()*float64(renewal))
+		s.missed = w.now + left
+		w.views.lose(s, left)
 	}
 	w.after(back, func() { w.come(s) })
 }

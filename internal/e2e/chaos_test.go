@@ -63,7 +63,11 @@ func TestSoak(t *testing.T) {
 	}
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
 	rng := rand.New(rand.NewPCG(uint64(end.UnixNano()), 2))
-	chaos(t, uint64(end.UnixNano()), 8, func(int) (int, bool) { return rng.IntN(len(faults)), time.Now().Before(end) })
+	s := chaos(t, uint64(end.UnixNano()), 8, func(int) (int, bool) { return rng.IntN(len(faults)), time.Now().Before(end) })
+	answers, refused := float64(s.answers.Load()), float64(s.refused.Load())
+	if share := answers / (answers + refused); share < 0.999 {
+		t.Errorf("%.2f %% of what was asked was served, want 99.9", 100*share)
+	}
 }
 
 // storm is a swarm under readers to which faults happen.
@@ -74,7 +78,7 @@ type storm struct {
 	bootstrap *node
 	servers   []*node
 	answers   atomic.Int64
-	waits     atomic.Int64
+	refused   atomic.Int64 // requests that a gateway could not serve, each counted once however often it was asked again
 	broken    atomic.Int64 // requests that a gateway took with it
 	began     map[*node]usage
 
@@ -255,6 +259,7 @@ func (s *storm) newGateway() *node {
 // read asks for answers until over is set.
 func (s *storm) read(r reference, steps int, over *atomic.Bool) {
 	body, _ := json.Marshal(map[string]any{"model": s.model, "prompt": r.Prompt, "max_tokens": steps, "temperature": 0, "return_token_ids": true, "ignore_eos": true})
+	again := false
 	for !over.Load() && !s.Failed() {
 		s.mu.Lock()
 		g := s.gateway
@@ -282,8 +287,12 @@ func (s *storm) read(r reference, steps int, over *atomic.Bool) {
 		case err == nil && resp.StatusCode == 200 && len(c.Choices) == 1:
 			equal(s.T, r.Prompt, c.Choices[0].TokenIDs, r.IDs[:steps])
 			s.answers.Add(1)
+			again = false
 		case resp.StatusCode == 503: // while blocks have no holder, or the gateway ends
-			s.waits.Add(1)
+			if !again {
+				s.refused.Add(1)
+			}
+			again = true
 			<-time.After(200 * time.Millisecond)
 		default:
 			s.Errorf("status %d: %.300s (%v)", resp.StatusCode, raw, err)
@@ -291,7 +300,7 @@ func (s *storm) read(r reference, steps int, over *atomic.Bool) {
 	}
 }
 
-func chaos(t *testing.T, seed uint64, users int, next func(round int) (fault int, more bool)) {
+func chaos(t *testing.T, seed uint64, users int, next func(round int) (fault int, more bool)) *storm {
 	t.Logf("seed %d", seed)
 	const steps = 40
 	s := &storm{T: t, grounds: newGrounds(t), rng: rand.New(rand.NewPCG(seed, 1)), began: map[*node]usage{}}
@@ -328,7 +337,8 @@ func chaos(t *testing.T, seed uint64, users int, next func(round int) (fault int
 	over.Store(true)
 	readers.Wait()
 	s.leaks()
-	t.Logf("%d answers, %d times none could be had, %d were lost with a gateway", s.answers.Load(), s.waits.Load(), s.broken.Load())
+	t.Logf("%d answers, %d requests that could not be served at once, %d lost with a gateway", s.answers.Load(), s.refused.Load(), s.broken.Load())
+	return s
 }
 
 // leaks is a table of what is left in nodes that lived through it.

@@ -26,10 +26,12 @@ const (
 	FeaturePasses
 	// FeaturePrompts says that a server takes sessions with prompts in front of blocks.
 	FeaturePrompts
+	// FeatureLoads says that a client reads the load of a server behind Done.
+	FeatureLoads
 )
 
 // Features are those that this node has.
-const Features = FeatureReceipts | FeatureHandover | FeaturePacked | FeaturePrompts | FeaturePasses
+const Features = FeatureReceipts | FeatureHandover | FeaturePacked | FeaturePrompts | FeaturePasses | FeatureLoads
 
 // Protocol ids of the streams. They tell no version: a peer that could not be spoken to at
 // all could not be told why.
@@ -74,7 +76,7 @@ const (
 	TypeAccept                   // JSON Status
 	TypeCommit                   // empty
 	TypeRows                     // RowsHeader + payload
-	TypeDone                     // Done, 16 bytes
+	TypeDone                     // Done, 16 bytes, or 24 with a load
 	TypeJournal                  // RowsHeader + payload
 	TypeRoute                    // JSON Route
 	TypeAsk                      // empty

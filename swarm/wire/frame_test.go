@@ -92,7 +92,7 @@ func TestReaderRefuses(t *testing.T) {
 		"choice":        {frame(MaxChoice+1, byte(TypeChoice), ""), ErrFrame},
 		"all ones":      {frame(1<<32-1, byte(TypeRows), ""), ErrFrame},
 		"commit":        {frame(1, byte(TypeCommit), "x"), ErrFrame},
-		"long done":     {frame(17, byte(TypeDone), strings.Repeat("x", 17)), ErrFrame},
+		"long done":     {frame(25, byte(TypeDone), strings.Repeat("x", 25)), ErrFrame},
 		"cut header":    {"\x01\x00", io.ErrUnexpectedEOF},
 		"no payload":    {frame(3, byte(TypeOpen), ""), io.ErrUnexpectedEOF},
 		"cut payload":   {frame(3, byte(TypeOpen), "ab"), io.ErrUnexpectedEOF},

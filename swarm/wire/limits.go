@@ -32,7 +32,7 @@ func (t Type) limit() int {
 	case TypeCommit, TypeAsk, TypeGrant:
 		return 0
 	case TypeDone:
-		return DoneSize
+		return DoneSize + toldSize
 	case TypeReceipt:
 		return receiptHead + proof.MaxReceiptSize
 	case TypeOpen, TypeRoute:

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
+
+	"whorl/swarm"
 )
 
 // SessionID names a session: 16 random bytes chosen by the client.
@@ -91,31 +94,73 @@ func ParseRows(p []byte) (RowsHeader, []byte, error) {
 	return h, p[h.Size():], nil
 }
 
-// DoneSize is the size of a Done on the wire.
+// DoneSize is the size of a Done on the wire, without a load.
 const DoneSize = 16
 
-// Done says that a stage has computed all rows before Position in its epoch.
+// toldSize is what a load takes behind it: the share of time in hundredths, sessions, those that
+// wait, and free pages of cache.
+const toldSize = 1 + 2 + 2 + 3
+
+// Done says that a stage has computed all rows before Position in its epoch. To a client that has
+// [FeatureLoads] it says now and then how much the server has to do.
 type Done struct {
 	Epoch    uint32
 	Position uint32
 	Step     uint64
+	Tells    bool // Told is there
+	Told     Told
 }
 
-// Append appends the 16 bytes.
+// Told is the load of a server, fresher than its record.
+type Told struct {
+	swarm.Load
+	Left int64 // tokens of free cache
+}
+
+// Size is that of the Done on the wire.
+func (d Done) Size() int {
+	if d.Tells {
+		return DoneSize + toldSize
+	}
+	return DoneSize
+}
+
+// Append appends so many bytes. What is beyond its field is told as the most that fits.
 func (d Done) Append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, d.Epoch)
 	dst = binary.LittleEndian.AppendUint32(dst, d.Position)
-	return binary.LittleEndian.AppendUint64(dst, d.Step)
+	dst = binary.LittleEndian.AppendUint64(dst, d.Step)
+	if !d.Tells {
+		return dst
+	}
+	dst = append(dst, uint8(math.Round(100*min(max(d.Told.Busy, 0), 1))))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(min(max(d.Told.Sessions, 0), math.MaxUint16)))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(min(max(d.Told.Waiting, 0), math.MaxUint16)))
+	pages := min(max(d.Told.Left/toldTokens, 0), 1<<24-1)
+	return append(dst, uint8(pages), uint8(pages>>8), uint8(pages>>16))
 }
+
+// toldTokens are those of a page, in which free cache is told.
+const toldTokens = 64
 
 // ParseDone reads a Done payload.
 func ParseDone(p []byte) (Done, error) {
-	if len(p) != DoneSize {
+	if len(p) != DoneSize && len(p) != DoneSize+toldSize {
 		return Done{}, fmt.Errorf("%w: done of %d bytes", ErrFrame, len(p))
 	}
-	return Done{
+	d := Done{
 		Epoch:    binary.LittleEndian.Uint32(p),
 		Position: binary.LittleEndian.Uint32(p[4:]),
 		Step:     binary.LittleEndian.Uint64(p[8:]),
-	}, nil
+	}
+	if p = p[DoneSize:]; len(p) == 0 {
+		return d, nil
+	}
+	if p[0] > 100 {
+		return Done{}, fmt.Errorf("%w: a load of %d %%", ErrFrame, p[0])
+	}
+	d.Tells = true
+	d.Told.Busy, d.Told.Sessions, d.Told.Waiting = float64(p[0])/100, int(binary.LittleEndian.Uint16(p[1:])), int(binary.LittleEndian.Uint16(p[3:]))
+	d.Told.Left = toldTokens * int64(uint32(p[5])|uint32(p[6])<<8|uint32(p[7])<<16)
+	return d, nil
 }
