@@ -8,7 +8,6 @@ import (
 
 	"whorl/client"
 	"whorl/internal/swarmtest"
-	"whorl/server"
 	"whorl/swarm"
 )
 
@@ -23,11 +22,11 @@ func TestFreshLoads(t *testing.T) {
 			}
 		})
 		for _, id := range []swarm.PeerID{"a", "b"} {
-			w.Start(id, swarm.Span{End: swarmtest.FakeBlocks}, swarmtest.FakeLoader{Delay: 10 * time.Millisecond}, func(c *server.Config) { c.CacheToken = 16384 })
+			w.Start(id, swarm.Span{End: swarmtest.FakeBlocks}, swarmtest.FakeLoader{Delay: 10 * time.Millisecond}, nil)
 		}
 		e := w.Engine(swarmtest.FakeHead{}, swarmtest.FakeVocab, func(c *client.Config) { c.Spread = false })
 		open := func() *client.Session {
-			s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 2000})
+			s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 1800})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -164,7 +164,7 @@ func (s *Server) shedLocked(lack int64, now time.Time) {
 			continue
 		}
 		bytes := lack
-		if bytes < 0 {
+		if lack < 0 {
 			bytes = c.cache.Stats().UsedBytes / stalledPart
 		}
 		pages := int(math.Ceil(float64(bytes) / float64(max(c.cache.Bytes(1), 1))))
@@ -172,11 +172,13 @@ func (s *Server) shedLocked(lack int64, now time.Time) {
 			x := s.byKey[sched.Session(id)]
 			s.shedOnes++
 			s.metrics.shed.Inc()
-			lack -= c.cache.Bytes(len(x.pages))
+			bytes -= c.cache.Bytes(len(x.pages))
 			x.finishLocked(swarm.Errorf(swarm.CodeLowMemory, swarm.Replay, "server %s parked the session: its memory is short", s.deps.Self.Short()))
 		}
-		if lack >= 0 && lack < c.cache.Bytes(1) {
-			return
+		if lack >= 0 {
+			if lack = bytes; lack <= 0 {
+				return
+			}
 		}
 	}
 }
