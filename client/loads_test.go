@@ -26,7 +26,7 @@ func TestFreshLoads(t *testing.T) {
 		}
 		e := w.Engine(swarmtest.FakeHead{}, swarmtest.FakeVocab, func(c *client.Config) { c.Spread = false })
 		open := func() *client.Session {
-			s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 1800})
+			s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 900})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +37,7 @@ func TestFreshLoads(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			first.Generate(ctx, client.Request{Prompt: []int32{1, 2, 3, 4, 5}, MaxNewTokens: 1500, TopLogprobs: -1}, func(client.Delta) error { return nil })
+			first.Generate(ctx, client.Request{Prompt: []int32{1, 2, 3, 4, 5}, MaxNewTokens: 800, TopLogprobs: -1}, func(client.Delta) error { return nil })
 		}()
 		busy := first.Route()[0].Peer
 		if again := open(); again.Route()[0].Peer != busy {
