@@ -84,7 +84,7 @@ func (c *computer) spareRowset() *rowset {
 func (c *computer) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	defer c.leave()
+	defer c.leave(0, false)
 	for ctx.Err() == nil {
 		c.trimmed()
 		worked, wait := c.step()
@@ -119,10 +119,10 @@ func (c *computer) enter() {
 	c.inside = true
 }
 
-// leave gives it back: nothing is ready.
-func (c *computer) leave() {
+// leave gives it back: nothing is ready, and when something is expected.
+func (c *computer) leave(soon time.Duration, expected bool) {
 	if c.inside {
-		c.s.turns.end()
+		c.s.turns.end(soon, expected)
 		c.inside = false
 	}
 }
@@ -146,10 +146,11 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	if rows > 0 {
 		c.home.since, c.home.rows = start, rows
 	}
+	soon, expected := c.home.queue.Soon(s.clock())
 	s.mu.Unlock()
 	if len(c.jobs) == 0 {
 		if wait == 0 {
-			c.leave()
+			c.leave(soon, expected)
 		}
 		return false, wait
 	}

@@ -7,15 +7,20 @@ import (
 )
 
 // turns shares the device between iterations of sessions and pieces of passes: a piece is
-// computed only while no rows of sessions are ready, or once in a while. Iterations of several
+// computed only while no rows of sessions are ready and none are expected before it is over, or once
+// in a while. Iterations of several
 // containers do not wait for each other here.
 type turns struct {
 	mu      sync.Mutex // guards all below
 	changed broadcast
-	running int       // containers whose iterations follow each other
-	wanted  int       // iterations that wait for a piece to end
-	piece   bool      // a piece is computed
-	asked   time.Time // since when a pass waits for its next piece; zero if none does
+	running int           // containers whose iterations follow each other
+	wanted  int           // iterations that wait for a piece to end
+	piece   bool          // a piece is computed
+	asked   time.Time     // since when a pass waits for its next piece; zero if none does
+	soon    time.Time     // when rows of a session are expected; zero if none are
+	grace   time.Time     // until when they are waited for
+	began   time.Time     // of the piece
+	mean    time.Duration // of pieces
 }
 
 // pieceAfter is how long a pass waits at most for iterations to leave it a gap. Then one piece is
@@ -28,7 +33,7 @@ func (t *turns) begin() {
 	defer t.mu.Unlock()
 	t.wanted++
 	for t.piece || t.overdue() {
-		t.wait(nil)
+		t.wait(nil, 0)
 	}
 	t.wanted--
 	t.running++
@@ -44,17 +49,31 @@ func (t *turns) next() {
 	due := t.overdue()
 	t.mu.Unlock()
 	if due {
-		t.end()
+		t.end(0, false)
 		t.begin()
 	}
 }
 
-// end says that no iteration follows at once.
-func (t *turns) end() {
+// end says that no iteration follows at once, and when one is expected.
+func (t *turns) end(soon time.Duration, expected bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running--
+	if t.soon, t.grace = (time.Time{}), (time.Time{}); expected {
+		t.soon = time.Now().Add(soon)
+		t.grace = t.soon.Add(soon / 4)
+	}
 	t.changed.wake()
+}
+
+// held is how long no piece should be begun, since rows are expected before it would be over; 0: it
+// may. mu is held.
+func (t *turns) held() time.Duration {
+	now := time.Now()
+	if t.overdue() || !now.Before(t.grace) || t.soon.Sub(now) > t.mean+t.mean/4 && t.mean > 0 {
+		return 0
+	}
+	return min(t.grace.Sub(now), pieceAfter-now.Sub(t.asked))
 }
 
 // enter waits until a piece of a pass may be computed, or ctx ends. Leave must follow after nil.
@@ -63,13 +82,17 @@ func (t *turns) enter(ctx context.Context) error {
 	defer t.mu.Unlock()
 	t.asked = time.Now()
 	defer func() { t.asked = time.Time{} }()
-	for t.running > 0 || t.wanted > 0 && !t.overdue() {
-		if t.wait(ctx); ctx.Err() != nil {
+	for {
+		held := t.held()
+		if t.running == 0 && (t.wanted == 0 && held == 0 || t.overdue()) {
+			break
+		}
+		if t.wait(ctx, held); ctx.Err() != nil {
 			t.changed.wake() // iterations wait for it no more
 			return context.Cause(ctx)
 		}
 	}
-	t.piece = true
+	t.piece, t.began = true, time.Now()
 	return nil
 }
 
@@ -78,11 +101,17 @@ func (t *turns) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.piece = false
+	if took := time.Since(t.began); t.mean == 0 {
+		t.mean = took
+	} else {
+		t.mean += (took - t.mean) / 8
+	}
 	t.changed.wake()
 }
 
-// wait lets go of mu until something changes, or ctx ends where there is one.
-func (t *turns) wait(ctx context.Context) {
+// wait lets go of mu until something changes, a time has passed unless it is 0, or ctx ends where
+// there is one.
+func (t *turns) wait(ctx context.Context, limit time.Duration) {
 	c := t.changed.next()
 	t.mu.Unlock()
 	defer t.mu.Lock()
@@ -90,8 +119,15 @@ func (t *turns) wait(ctx context.Context) {
 		<-c
 		return
 	}
+	var over <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case <-c:
+	case <-over:
 	case <-ctx.Done():
 	}
 }

@@ -15,7 +15,7 @@ const (
 	FileCard    = "README.md"
 
 	tensorShallow = "prompt_embeddings"
-	tensorScore   = "base_model.model.score.weight"
+	tensorScore   = "base_model.score.weight"
 	tensorDeep    = "whorl.deep_prompts"
 )
 

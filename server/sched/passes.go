@@ -5,6 +5,17 @@ import (
 	"time"
 )
 
+// Soon is how long from now the next row of a running answer is likely to come; false if none is
+// expected. Work that would keep it waiting is better not begun.
+func (q *Queue) Soon(now time.Duration) (soon time.Duration, ok bool) {
+	for _, s := range q.sessions {
+		if in, expected := s.pace.expected(now); expected && len(s.items) == 0 && !s.stopped && !s.behind && (!ok || in < soon) {
+			soon, ok = in, true
+		}
+	}
+	return soon, ok
+}
+
 // Passes is the queue of work without a session: forward and backward passes of those who
 // train. Sessions come before all of it (who computes when is decided between the two by the
 // caller), and one pass is computed at a time. Pure, as Queue: not for concurrent use.
