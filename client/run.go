@@ -104,7 +104,11 @@ func (s *Session) wait(ctx context.Context, next time.Time) error {
 	}
 	var timer <-chan time.Time
 	if !next.IsZero() {
-		s.timer.Reset(time.Until(next))
+		left := time.Until(next)
+		if left <= 0 {
+			return nil
+		}
+		s.timer.Reset(left)
 		defer s.timer.Stop()
 		timer = s.timer.C
 	}

@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
+	"whorl/client"
 	"whorl/swarm"
 	"whorl/swarm/evidence"
 	"whorl/swarm/p2p"
 	"whorl/swarm/proof"
 	"whorl/swarm/trust"
 	"whorl/swarm/wire"
+	"whorl/tensor"
 )
 
 // evidenceEvery is how often a node asks another what it knows of liars. News do not wait for it.
@@ -32,9 +36,40 @@ func (n *node) startEvidence(ctx context.Context) error {
 	return nil
 }
 
+// headless is the head of a node that generates nothing.
+type headless struct{}
+
+var errHeadless = errors.New("this node generates nothing: it has no embeddings and no head")
+
+func (headless) Embed([]float32, []int32) error                             { return errHeadless }
+func (headless) Logits([]float32, []float32, int, tensor.Activations) error { return errHeadless }
+
+// looksInto has a server that generates nothing look into accusations of its model: it may be all that two
+// gateways have in common, and tells only what it found itself. Canaries need no head.
+func (n *node) looksInto(m *openModel) error {
+	cfg := client.DefaultConfig()
+	cfg.Manifest, cfg.Vocab, cfg.MaxLength, cfg.Head = m.man, 1, proof.MaxCanaryRows, headless{}
+	cfg.Directory, cfg.Dialer, cfg.RTT, cfg.Verify = n.net.dir, n.dial, n.rtt, p2p.Verify
+	cfg.Trust, cfg.Prefix, cfg.Self = n.trust, n.prefix, n.dial.self
+	cfg.Auditor, cfg.Accuse = n.net.host.ID(), n.evidence.Accuse
+	e, err := client.New(cfg)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.checker = e
+	return nil
+}
+
 // checkAccusation has the engine of the model look into an accusation.
 func (n *node) checkAccusation(ctx context.Context, a *proof.Accusation, teller swarm.PeerID) trust.Finding {
 	_, engines := n.parts()
+	n.mu.Lock()
+	if n.checker != nil {
+		engines = append(slices.Clone(engines), n.checker)
+	}
+	n.mu.Unlock()
 	for _, e := range engines {
 		if manifest, ok := e.Model().UID.Hash(); ok && manifest == a.Manifest {
 			return e.Check(ctx, a, teller)

@@ -64,6 +64,7 @@ type node struct {
 	server  *server.Server
 	engines []*client.Engine
 	tunings []api.Engine     // those engines with prompts
+	checker *client.Engine   // of a server without them; nil else
 	checks  map[string]error // why the node is not usable yet; nil entries are well
 }
 

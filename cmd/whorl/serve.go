@@ -406,6 +406,8 @@ func (f *serveFlags) online(ctx context.Context, n *node, m *openModel, srv *ser
 			if err := n.generateWith(ctx, m, &f.http); err != nil {
 				return err
 			}
+		} else if err := n.looksInto(m); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

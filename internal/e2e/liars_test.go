@@ -83,8 +83,8 @@ func rawTensor(t *testing.T, name string) []byte {
 	return b[head+at.Offsets[0] : head+at.Offsets[1]]
 }
 
-// avoided is why the gateway avoids peers, by peer.
-func (s *swarm) avoided(t *testing.T) map[string]string {
+// avoided is why a node avoids peers, by peer.
+func (n *node) avoided(t *testing.T) map[string]string {
 	t.Helper()
 	var list struct {
 		Items []struct {
@@ -92,7 +92,7 @@ func (s *swarm) avoided(t *testing.T) map[string]string {
 			Avoid *struct{ Kind, Reason string }
 		}
 	}
-	get(t, s.gateway.Admin+"/api/v1/peers/standings", &list)
+	get(t, n.Admin+"/api/v1/peers/standings", &list)
 	out := map[string]string{}
 	for _, p := range list.Items {
 		if p.Avoid != nil {
@@ -104,7 +104,7 @@ func (s *swarm) avoided(t *testing.T) map[string]string {
 
 // Of three processes that hold a block one computes with weights that changed in its memory. Verified
 // answers are right from the first one on; with default audits the gateway has proven who lies
-// within 20 sessions of each; no honest server is avoided. WHORL_LIAR_RUNS asks for more seeds.
+// within 20 sessions of each, and all honest processes avoid them soon after; no honest server is avoided. WHORL_LIAR_RUNS asks for more seeds.
 func TestLyingProcesses(t *testing.T) {
 	runs := 1
 	if n, err := strconv.Atoi(os.Getenv("WHORL_LIAR_RUNS")); err == nil {
@@ -159,7 +159,7 @@ func TestLyingProcesses(t *testing.T) {
 			wrong, sessions := 0, 0
 			found := func() bool {
 				n := 0
-				for p, kind := range s.avoided(t) {
+				for p, kind := range s.gateway.avoided(t) {
 					switch {
 					case !liars[p]:
 						t.Errorf("an honest server is avoided: %s", kind)
@@ -183,8 +183,29 @@ func TestLyingProcesses(t *testing.T) {
 				}
 			}
 			if !found() {
-				t.Errorf("after %d sessions these are avoided: %v, of the liars %v", sessions, s.avoided(t), liars)
+				t.Errorf("after %d sessions these are avoided: %v, of the liars %v", sessions, s.gateway.avoided(t), liars)
 			}
+			// The other nodes have no users: they know what the gateway told and they looked into.
+			begun := time.Now()
+			for _, n := range s.servers {
+				knows := func() bool {
+					for p, kind := range n.avoided(t) {
+						if !liars[p] {
+							t.Errorf("%s avoids an honest server: %s", n.PeerID, kind)
+						}
+					}
+					for p := range liars {
+						if p != n.PeerID && n.avoided(t)[p] != "proven" {
+							return false
+						}
+					}
+					return true
+				}
+				if !liars[n.PeerID] && !poll(15*time.Second, knows) {
+					t.Errorf("%s does not avoid the liars: %v", n.PeerID, n.avoided(t))
+				}
+			}
+			t.Logf("seed %d: all know of them %v later", seed, time.Since(begun).Round(time.Millisecond))
 			t.Logf("seed %d: both are found after %d sessions, of which %d had wrong ids", seed, sessions+1, wrong)
 			for i := range 4 { // and never asked again
 				r := all[i]

@@ -227,12 +227,28 @@ func (s *Service) exchange(ctx context.Context, p swarm.PeerID) error {
 		}
 		return f.Err(p)
 	}
-	c.told = at
-	return s.take(p, t, payload, c)
+	err = s.take(p, t, payload)
+	s.note(p, func(c *cursor) { c.told = max(c.told, at) })
+	return err
+}
+
+// note changes what is remembered of a peer.
+func (s *Service) note(p swarm.PeerID, change func(*cursor)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.cursors[p]
+	if !ok && len(s.cursors) >= maxCursors {
+		for q := range s.cursors { // any: who is asked again tells more than it needs, once
+			delete(s.cursors, q)
+			break
+		}
+	}
+	change(&c)
+	s.cursors[p] = c
 }
 
 // take hears what a peer told, and remembers how far it is known.
-func (s *Service) take(p swarm.PeerID, t wire.Type, payload []byte, c cursor) error {
+func (s *Service) take(p swarm.PeerID, t wire.Type, payload []byte) error {
 	if t != wire.TypeTold {
 		return fmt.Errorf("%w: type %d where accusations should be", wire.ErrFrame, t)
 	}
@@ -251,18 +267,14 @@ func (s *Service) take(p swarm.PeerID, t wire.Type, payload []byte, c cursor) er
 		s.checks.WithLabelValues("refused").Inc()
 		s.cfg.Log.Debug("an accusation is not heard", "told by", p, "reason", err)
 	}
-	if c.log = a.Log; all {
-		c.at = a.At
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.cursors[p]; !ok && len(s.cursors) >= maxCursors {
-		for q := range s.cursors { // any: who is asked again tells more than it needs, once
-			delete(s.cursors, q)
-			break
+	s.note(p, func(c *cursor) {
+		if c.log != a.Log {
+			c.log, c.at = a.Log, 0
 		}
-	}
-	s.cursors[p] = c
+		if all { // answers may overtake each other
+			c.at = max(c.at, a.At)
+		}
+	})
 	return nil
 }
 
@@ -298,10 +310,7 @@ func (s *Service) Serve(ctx context.Context, from swarm.PeerID, st wire.Stream) 
 	if err != nil {
 		return
 	}
-	s.mu.Lock()
-	c := s.cursors[from]
-	s.mu.Unlock()
-	if s.take(from, t, payload, c) != nil {
+	if s.take(from, t, payload) != nil {
 		return
 	}
 	r.Release()

@@ -106,7 +106,7 @@ func (h *half) set(d *deadline, t time.Time) {
 	}
 	*d = deadline{at: t}
 	h.cond.Broadcast()
-	if t.IsZero() {
+	if t.IsZero() || d.passed() {
 		return
 	}
 	d.timer = time.AfterFunc(time.Until(t), func() {
