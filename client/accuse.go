@@ -148,8 +148,8 @@ func (e *Engine) askCanary(ctx context.Context, ev *evidence, server swarm.Hop, 
 }
 
 // Check looks into an accusation of this engine's model that another node told. What the accuser says
-// counts for nothing: the finding is what this node's own blocks, or two servers of other networks than teller and accused,
-// make of the rows; or, of a word without a receipt, what the server makes of a canary of this node's.
+// counts for nothing: the finding is what this node's own blocks, or two servers of two networks, if it can neither the
+// teller nor the auditor, make of the rows; or, of a word without a receipt, what the server makes of a canary of this node's.
 // A server that is found to lie is avoided by this node from then on.
 func (e *Engine) Check(ctx context.Context, a *proof.Accusation, teller swarm.PeerID) trust.Finding {
 	view, err := e.cfg.Directory.View(ctx, e.uid)
@@ -168,8 +168,11 @@ func (e *Engine) Check(ctx context.Context, a *proof.Accusation, teller swarm.Pe
 		}
 		return e.checkWord(ctx, swarm.Hop{Peer: a.Server, Span: held})
 	}
-	right, by := audit.Right(a.Span, int(a.Row)+1, []swarm.PeerID{a.Server, a.Auditor, teller}, e.cfg.Self,
-		&asker{ctx: ctx, e: e, ev: e.ofCanary(&a.Canary).unhurried(), span: a.Span})
+	ask := &asker{ctx: ctx, e: e, ev: e.ofCanary(&a.Canary).unhurried(), span: a.Span}
+	right, by := audit.Right(a.Span, int(a.Row)+1, []swarm.PeerID{a.Server, a.Auditor, teller}, e.cfg.Self, ask)
+	if right == nil { // who found it may be one of the few that hold the span: it has one voice, as others have
+		right, by = audit.Right(a.Span, int(a.Row)+1, []swarm.PeerID{a.Server}, e.cfg.Self, ask)
+	}
 	if right == nil || ctx.Err() != nil {
 		return trust.Unchecked
 	}

@@ -201,7 +201,7 @@ func TestLyingProcesses(t *testing.T) {
 					}
 					return true
 				}
-				if !liars[n.PeerID] && !poll(15*time.Second, knows) {
+				if !liars[n.PeerID] && !poll(30*time.Second, knows) {
 					t.Errorf("%s does not avoid the liars: %v", n.PeerID, n.avoided(t))
 				}
 			}

@@ -46,7 +46,7 @@ type DocketParams struct {
 func DefaultDocketParams() DocketParams {
 	return DocketParams{
 		Life: 7 * 24 * time.Hour, Skew: 10 * time.Minute, Waiting: 64, OfPrefix: 16, OfPeer: 4, OfServer: 4, Told: 60,
-		Looks: 64, LooksRate: 0.25, Retry: time.Minute, RetryMost: time.Hour, Mute: time.Hour, MutePrefix: 3, Words: 4, WordsTime: 24 * time.Hour, Again: time.Hour, Names: 1024,
+		Looks: 64, LooksRate: 0.25, Retry: 5 * time.Second, RetryMost: time.Hour, Mute: time.Hour, MutePrefix: 3, Words: 4, WordsTime: 24 * time.Hour, Again: time.Hour, Names: 1024,
 	}
 }
 
