@@ -292,9 +292,12 @@ type Config struct {
 	// Ollama turns the routes of the contract's option "ollama" on.
 	Ollama bool
 	// Pages serves what no route of the public handler matches: the dashboard. nil for none.
-	Pages  http.Handler
-	Limits Limits
-	Log    *slog.Logger // nil for the default
+	Pages http.Handler
+	// AdminPages serves what no route of the admin handler matches, where that is /, /reference or
+	// below /static. nil for none.
+	AdminPages http.Handler
+	Limits     Limits
+	Log        *slog.Logger // nil for the default
 	// Exempt are address prefixes without a common share of budgets; nil for loopback.
 	Exempt []netip.Prefix
 }

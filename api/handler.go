@@ -35,12 +35,12 @@ func (a *API) Handler(l Listener, admin bool, server gen.ServerInterface) http.H
 	// OpenAPI has no parameter over several path segments, but model names have slashes.
 	router.Get("/v1/models/*", a.authorised(s, a.slashedModel(server)).ServeHTTP)
 	router.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		if _, listed := a.rules.form(r.URL.Path); a.Pages != nil && !s.admin && !listed {
+		if pages := a.pages(s, r.URL.Path); pages != nil {
 			if changes(r) && !sameOrigin(r) {
 				a.Fail(w, r, Refused(CodeForbiddenOrigin, "pages of %q may not do this here", Clip(r.Header.Get("Origin"))))
 				return
 			}
-			a.Pages.ServeHTTP(w, r)
+			pages.ServeHTTP(w, r)
 			return
 		}
 		a.Fail(w, r, Refused(CodeNoRoute, "no such route: %s %s", r.Method, Clip(r.URL.Path)))
@@ -50,6 +50,20 @@ func (a *API) Handler(l Listener, admin bool, server gen.ServerInterface) http.H
 		a.Fail(w, r, Refused(CodeMethod, "%s is not possible on %s", r.Method, Clip(r.URL.Path)))
 	})
 	return a.observed(a.recovered(a.named(s, router)))
+}
+
+// pages are what serves a path that is no route; nil if nothing does.
+func (a *API) pages(s *site, path string) http.Handler {
+	_, listed := a.rules.form(path)
+	switch {
+	case listed:
+		return nil
+	case !s.admin:
+		return a.Pages
+	case path == "/" || path == "/reference" || strings.HasPrefix(path, "/static/"):
+		return a.AdminPages
+	}
+	return nil
 }
 
 // named lets only requests through that name this listener, and answers preflights.

@@ -136,7 +136,7 @@ func newRig(t *testing.T, change ...func(*Config, *Deps)) *rig {
 	t.Helper()
 	r := &rig{dir: &fakeDirectory{}, store: &fakeStore{Memory: store.NewMemory(store.MemoryLimits())}, changes: make(chan struct{}, 1)}
 	cfg := DefaultConfig()
-	deps := Deps{Directory: r.dir, Store: r.store, Changes: r.changes, Synced: r.dir.synced, Models: func() []string { return []string{"tiny"} },
+	deps := Deps{Contract: contract(t), Directory: r.dir, Store: r.store, Changes: r.changes, Synced: r.dir.synced, Models: func() []string { return []string{"tiny"} },
 		Node: fakeNode{Peer: "gate", Addrs: []string{"/ip4/127.0.0.1/tcp/1/p2p/gate"}, Roles: []string{"gateway"}, Swarm: "garden"}}
 	for _, f := range change {
 		f(&cfg, &deps)

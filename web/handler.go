@@ -24,7 +24,7 @@ func (s *Site) Handler() http.Handler {
 	r := chi.NewRouter()
 	r.Use(guarded)
 	for path, page := range map[string]pager{
-		"/": s.overviewPage, "/models/{uid}": s.modelPage, "/servers/{peer}": s.serverPage, "/events": s.eventsPage, "/play": s.playPage,
+		"/": s.overviewPage, "/models/{uid}": s.modelPage, "/servers/{peer}": s.serverPage, "/events": s.eventsPage, "/play": s.playPage, "/reference": s.referencePage,
 	} {
 		r.With(middleware.Compress(5, "text/html")).Get(path, s.page(page))
 		r.Get("/ui/live"+path, s.stream(page))

@@ -124,7 +124,7 @@ func TestPagesUnderThePolicy(t *testing.T) {
 	r.refresh(t, nil)
 	inline := regexp.MustCompile(`(?i)<style|\sstyle=|\son[a-z]+=|<script(?: [^>]*)?>[^<]`)
 	loads := regexp.MustCompile(`(?:src|<link[^>]*href)="([^"]*)"`)
-	for _, path := range []string{"/", "/models/" + string(m.UID()), "/servers/a", "/play", "/events", "/nowhere"} {
+	for _, path := range []string{"/", "/models/" + string(m.UID()), "/servers/a", "/play", "/reference", "/events", "/nowhere"} {
 		w := httptest.NewRecorder()
 		r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if got := w.Header().Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'self'") || strings.Contains(got, "unsafe") {

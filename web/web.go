@@ -104,7 +104,9 @@ type Deps struct {
 	// Avoided says until when this gateway avoids a server and why, false if it does not; nil if
 	// it avoids nobody.
 	Avoided func(swarm.PeerID) (until time.Time, why string, ok bool)
-	Log     *slog.Logger // nil for none
+	// Contract is the OpenAPI document of the API, for the page about it.
+	Contract []byte
+	Log      *slog.Logger // nil for none
 }
 
 // watcher is a store that tells of events other gateways added.
@@ -117,6 +119,8 @@ type Site struct {
 	cfg  Config
 	deps Deps
 	log  *slog.Logger
+
+	reference view.Reference
 
 	now     atomic.Pointer[snapshot]
 	streams atomic.Int64
@@ -142,5 +146,9 @@ func New(cfg Config, d Deps) (*Site, error) {
 	}
 	s := &Site{cfg: cfg, deps: d, log: d.Log, ended: make(chan struct{})}
 	s.now.Store(&snapshot{next: make(chan struct{})})
-	return s, nil
+	var err error
+	if d.Contract != nil {
+		s.reference, err = readReference(d.Contract, false)
+	}
+	return s, err
 }

@@ -19,6 +19,7 @@ func newGenerate(w *world) *cobra.Command {
 		ask    askFlags
 		prompt promptFlags
 		answer answerFlags
+		set    setFlags
 		asJSON bool
 		trace  bool
 	)
@@ -26,13 +27,17 @@ func newGenerate(w *world) *cobra.Command {
 		Use:   "generate MODEL",
 		Short: "Write one answer",
 		Long: `Go on from a prompt, in this process (--local) or through a swarm (--initial-peers). The
-text is written to stdout as it comes; with --json the last line is a JSON object.`,
+text is written to stdout as it comes; with --json the last line is a JSON object.
+With --prompts all prompts of a file are answered, several at once.`,
 		Args: atMostOneModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := prompt.check(cmd); err != nil {
 				return err
 			}
 			if err := answer.check(cmd); err != nil {
+				return err
+			}
+			if err := set.check(cmd, &ask); err != nil {
 				return err
 			}
 			if ask.receipts && !asJSON {
@@ -43,9 +48,17 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 				return err
 			}
 			defer a.Close()
+			if set.file != "" {
+				return set.run(cmd, w, &ask, &prompt, &answer, a, trace)
+			}
 			ids, err := prompt.read(cmd, w.in, a)
 			if err != nil {
 				return err
+			}
+			if set.truncate.value != "no" {
+				if ids, err = set.fit(ids, a.model.ck.Config.LongestSession()-answer.tokens); err != nil {
+					return err
+				}
 			}
 			if room := a.model.ck.Config.LongestSession() - len(ids); room > 0 && !sourcesOf(cmd).given("max-new-tokens") {
 				answer.tokens = min(answer.tokens, room)
@@ -68,6 +81,7 @@ text is written to stdout as it comes; with --json the last line is a JSON objec
 	prompt.add(cmd.Flags())
 	prompt.addChat(cmd.Flags())
 	answer.add(cmd.Flags())
+	set.add(cmd.Flags())
 	ask.addVerify(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on the last line")
 	cmd.Flags().BoolVar(&ask.receipts, "receipts", false, "have every server sign what it computed, and add the receipts to the JSON object")

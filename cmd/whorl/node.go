@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"whorl/api"
+	"whorl/api/gen"
 	"whorl/api/routes"
 	"whorl/client"
 	"whorl/internal/atomicfile"
@@ -29,6 +30,7 @@ import (
 	"whorl/swarm/p2p"
 	"whorl/swarm/route"
 	"whorl/swarm/trust"
+	"whorl/web"
 )
 
 // node is one long-running process: what it is to the swarm, to its operator, and to the
@@ -132,12 +134,16 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 	if err != nil {
 		return err
 	}
+	reference, err := web.Reference(gen.Document)
+	if err != nil {
+		return err
+	}
 	ring, err := n.keyRing(ctx, hf)
 	if err != nil {
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: n.offers.list, Node: n, Control: n, Tasks: n, Adapting: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, Log: slog.Default(),
+		Engines: n.served, Adapters: n.offers.list, Node: n, Control: n, Tasks: n, Adapting: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, AdminPages: reference, Log: slog.Default(),
 		Keys: ring, Public: api.Listener{Token: hf.httpToken, Keys: ring != nil, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama, Verify: hf.verify, ToolFormat: hf.toolFormat,
 		Admin:  api.Listener{Token: hf.adminToken, Keys: ring != nil && closedTo(hf.admin), Hosts: hf.hosts},

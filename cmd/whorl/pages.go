@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"whorl/api"
+	"whorl/api/gen"
 	"whorl/store"
 	"whorl/swarm"
 	"whorl/swarm/dir"
@@ -28,7 +29,7 @@ func (n *node) pages(ctx context.Context, nf *nodeFlags, hf *httpFlags) (http.Ha
 	cfg := web.DefaultConfig()
 	cfg.JoinPeers = nf.initialPeers
 	site, err := web.New(cfg, web.Deps{
-		Directory: n.net.dir, Store: history, Node: n, Invite: n.openInvitation, Models: n.models, Changes: changes(ctx, n.net.dir), Synced: n.net.dir.Synced, Avoided: n.avoided, Log: slog.Default(),
+		Directory: n.net.dir, Store: history, Node: n, Invite: n.openInvitation, Models: n.models, Changes: changes(ctx, n.net.dir), Synced: n.net.dir.Synced, Avoided: n.avoided, Contract: gen.Document, Log: slog.Default(),
 	})
 	if err != nil {
 		closeHistory()

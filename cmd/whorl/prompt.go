@@ -65,6 +65,15 @@ func (f *promptFlags) read(cmd *cobra.Command, in io.Reader, a *asker) ([]int32,
 			return nil, err
 		}
 	}
+	ids, err := f.encode(a, text)
+	if err != nil {
+		return nil, err
+	}
+	return ids, notEmpty(ids)
+}
+
+// encode is a text as the model is to see it.
+func (f *promptFlags) encode(a *asker, text string) ([]int32, error) {
 	if f.chat {
 		var messages []tokenizer.Message
 		if f.system != "" {
@@ -74,13 +83,13 @@ func (f *promptFlags) read(cmd *cobra.Command, in io.Reader, a *asker) ([]int32,
 		if err != nil {
 			return nil, usagef("--chat: %w", err)
 		}
-		return ids, notEmpty(ids)
+		return ids, nil
 	}
 	ids, err := a.tok.Encode(text, tokenizer.EncodeOptions{Special: true, ParseSpecial: f.parseSpecial})
 	if err != nil {
 		return nil, usagef("prompt: %w", err)
 	}
-	return ids, notEmpty(ids)
+	return ids, nil
 }
 
 func notEmpty(ids []int32) error {

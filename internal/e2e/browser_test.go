@@ -60,3 +60,27 @@ func TestBrowser(t *testing.T) {
 		t.Fatalf("%v\n%s", err, errs)
 	}
 }
+
+// The page about the API, on both listeners of a node: it can be read without scripts, requests are sent
+// from it, and nothing leaves its origin.
+func TestReferenceInABrowser(t *testing.T) {
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium: the page about the API was not proven in a browser (make test installs it)")
+	}
+	if _, err := os.Stat("browser/node_modules/playwright-core"); err != nil {
+		t.Skip("no playwright-core: the page about the API was not proven in a browser (make test installs it)")
+	}
+	n := start(t, "serve", toy, "--new-swarm", "--http", "127.0.0.1:0", "--throughput", "100", "--host-maddrs", "/ip4/127.0.0.1/tcp/0")
+	out, err := filepath.Abs("../../artifacts/browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "browser/reference.mjs")
+	cmd.Env = append(os.Environ(), "WHORL_URL="+n.HTTP, "WHORL_ADMIN="+n.Admin, "WHORL_ARTIFACTS="+out, "CHROMIUM="+chromium)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
