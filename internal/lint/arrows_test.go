@@ -92,7 +92,7 @@ var arrows = []arrow{
 	{"internal/service", nil, "texts that have systems start programs: pure"},
 	{"internal/sharedfile", nil, "opens and locks files of several processes, for whoever has some"},
 	{"internal/sysmem", nil, "what the system has free, for whoever plans memory"},
-	{"internal/swarmtest", []string{"content", "client", "client/sample", "client/train", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
+	{"internal/swarmtest", []string{"bench", "content", "client", "client/sample", "client/train", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/e2e", []string{"internal/natlab"}, "the built binary, also on machines of a laboratory"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
