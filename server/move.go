@@ -229,7 +229,7 @@ func (s *Server) take(work context.Context, c *container, plan MemoryPlan) {
 
 // vacatedLocked takes sessions again after vacate, unless the server is being stopped.
 func (s *Server) vacatedLocked() {
-	if s.vacating && s.state == swarm.Draining && !s.stopping {
+	if s.vacating && s.state == swarm.Draining && !s.stopping && !s.drained {
 		s.state = swarm.Online
 	}
 	s.vacating = false

@@ -206,3 +206,23 @@ func TestStopsWhileMoving(t *testing.T) {
 		q.close()
 	})
 }
+
+// A drain that is asked for while a move drains the server outlives the move.
+func TestDrainWhileMoving(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.mover("a", tightMemory)
+		p := w.opened(n, "client", *n.Status().Span, nil)
+		moved := make(chan error, 1)
+		go func() { moved <- n.Move(t.Context(), swarm.Span{Start: 3, End: 5}, "a test") }()
+		synctest.Wait()
+		n.Drain(0)
+		p.close()
+		if err := <-moved; err != nil || n.Status().State != swarm.Draining {
+			t.Errorf("%v: %v", err, n.Status().State)
+		}
+		n.Resume()
+		if n.Status().State != swarm.Online {
+			t.Errorf("resumed: %v", n.Status().State)
+		}
+	})
+}

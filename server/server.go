@@ -67,6 +67,7 @@ type lifecycle struct {
 	stopping bool        // Run is over as soon as no session is left
 	trouble  string      // why it does not serve; "" if nothing is wrong
 	crashes  []time.Time // lately; only who loads and unloads looks at them
+	drained  bool        // the operator, or the end of the process, wants no sessions
 	vacating bool        // it drains since memory has no room for a move otherwise
 	memory   shortage
 	shedOnes uint64 // sessions parked for want of memory
@@ -165,6 +166,7 @@ func (s *Server) setState(state swarm.State) {
 func (s *Server) Drain(within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.drained = s.drained || s.state == swarm.Online || s.vacating // a move that drains it ends, and this does not
 	if s.state != swarm.Online {
 		return
 	}
@@ -206,6 +208,7 @@ func (s *Server) Emptied(ctx context.Context, tell func(sessions int)) error {
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.drained = false
 	if s.state == swarm.Draining && !s.stopping && !s.vacating {
 		s.state, s.leaves = swarm.Online, time.Time{}
 		poke(s.publish)

@@ -41,7 +41,11 @@ func (a Dialect) DrainNode(w http.ResponseWriter, r *http.Request, params gen.Dr
 
 // ResumeNode takes sessions again.
 func (a Dialect) ResumeNode(w http.ResponseWriter, r *http.Request, params gen.ResumeNodeParams) {
-	a.Operations.Stop(r.Context(), ofSessions) // it would wait for ever
+	if _, err := waiting(params.Wait); err != nil { // before anything is changed
+		a.Fail(w, r, err)
+		return
+	}
+	a.Operations.Stop(r.Context(), ofSessions) // a drain would wait for ever
 	a.begin(w, r, params.Wait, operations.Spec{Kind: "resume", Group: ofSessions}, func() (operations.Work, error) {
 		return nil, a.Config.Control.Resume()
 	})

@@ -49,6 +49,9 @@ func TestOperations(t *testing.T) {
 	if w := do(h, "POST", "/api/v1/node/resume?wait=5s", ""); w.Code != 200 || begun(t, w).State != "done" || b.node.state != swarm.Online {
 		t.Errorf("resume: status %d: %s", w.Code, w.Body)
 	}
+	if w := do(h, "POST", "/api/v1/node/resume?wait=x", ""); w.Code != 400 {
+		t.Errorf("a wrong time to wait: status %d", w.Code)
+	}
 	w = do(h, "GET", "/api/v1/operations/"+drain.Id, "")
 	if json.Unmarshal(w.Body.Bytes(), &drain); drain.State != "cancelled" || drain.Error.Code != "cancelled" || drain.Progress.Total != 3 {
 		t.Errorf("the drain: %s", w.Body)

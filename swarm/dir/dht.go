@@ -2,6 +2,8 @@ package dir
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ipfs/go-cid"
@@ -102,11 +104,24 @@ func (d *Directory) provide(ctx context.Context, uid swarm.UID) error {
 	return nil
 }
 
-// find connects to providers of a model that are not known yet and pulls from them.
-func (d *Directory) find(ctx context.Context, uid swarm.UID) {
+// findWanted looks for providers of what was asked for, and tells whether one of them answered.
+func (d *Directory) findWanted(ctx context.Context) bool {
+	d.mu.Lock()
+	wanted := slices.Sorted(maps.Keys(d.wanted))
+	d.mu.Unlock()
+	answered := 0
+	for _, uid := range wanted {
+		answered += d.find(ctx, uid)
+	}
+	return answered > 0
+}
+
+// find connects to providers of a model that are not known yet and pulls from them; answered is
+// how many of them told something.
+func (d *Directory) find(ctx context.Context, uid swarm.UID) (answered int) {
 	c, err := key(uid)
 	if err != nil {
-		return
+		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
@@ -115,8 +130,15 @@ func (d *Directory) find(ctx context.Context, uid swarm.UID) {
 		if info.ID == d.host.Libp2p().ID() || d.knows(p) {
 			continue
 		}
-		if err := d.host.Libp2p().Connect(ctx, peer.AddrInfo{ID: info.ID, Addrs: info.Addrs}); err == nil {
-			d.exchange(ctx, p)
+		if d.host.Libp2p().Connect(ctx, peer.AddrInfo{ID: info.ID, Addrs: info.Addrs}) != nil {
+			continue
+		}
+		if d.exchange(ctx, p) == nil {
+			answered++
+		}
+		if d.knows(p) {
+			d.metrics.finds.WithLabelValues(byDHT).Inc()
 		}
 	}
+	return answered
 }

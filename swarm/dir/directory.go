@@ -240,18 +240,19 @@ func (d *Directory) Refresh() {
 // an empty view of a swarm that was not asked yet would be a lie. A model that nobody
 // serves has a zero manifest.
 func (d *Directory) View(ctx context.Context, uid swarm.UID) (swarm.View, error) {
+	if uid != "" { // before anybody has answered: where no teller does, the DHT is asked for it
+		d.mu.Lock()
+		d.wanted[uid] = d.cfg.Clock()
+		d.mu.Unlock()
+	}
 	select {
 	case <-d.first:
 	case <-ctx.Done():
 		return swarm.View{}, swarm.Errorf(swarm.CodeTimeout, swarm.Again, "the swarm has not answered yet: %w", ctx.Err())
 	}
-	now := d.cfg.Clock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if uid != "" {
-		d.wanted[uid] = now
-	}
-	return d.records.view(uid, now), nil
+	return d.records.view(uid, d.cfg.Clock()), nil
 }
 
 // Views are the snapshots of every model known, sorted by name.
@@ -317,6 +318,7 @@ func (d *Directory) accept(p wire.Part, from source, only swarm.PeerID) (*swarm.
 		from.at, from.dialled = c[0].IP, c[0].Dialled
 	}
 	d.mu.Lock()
+	_, met := d.records.peers[r.Peer]
 	news, err := d.records.put(o, from, now)
 	if news {
 		d.touch()
@@ -341,13 +343,16 @@ func (d *Directory) accept(p wire.Part, from source, only swarm.PeerID) (*swarm.
 	if news {
 		d.lack()
 	}
+	if !met && from.teller != "" && from.teller != r.Peer {
+		d.metrics.finds.WithLabelValues(byGossip).Inc()
+	}
 	return r, nil
 }
 
 // source is what a peer counts as when it tells something.
 func (d *Directory) source(p swarm.PeerID) source {
 	_, initial := d.starts()
-	s := source{named: slices.Contains(initial, p)}
+	s := source{teller: p, named: slices.Contains(initial, p)}
 	if c := d.host.Contacts(p); len(c) > 0 {
 		s.prefix = p2p.Prefix(c[0].IP)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"whorl/swarm"
 	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
@@ -218,6 +220,9 @@ func TestProviders(t *testing.T) {
 			asker.find(t.Context(), uid)
 		}
 		if asker.knows(server.host.ID()) {
+			if found := finds(t, asker); found[byDHT] > 1 || found[byGossip] > 0 { // it may have told of itself first
+				t.Errorf("found by %v", found)
+			}
 			return
 		}
 		for _, d := range all {
@@ -225,6 +230,63 @@ func TestProviders(t *testing.T) {
 		}
 	}
 	t.Fatal("the provider is not found")
+}
+
+// finds are how many servers a directory found, by what.
+func finds(t *testing.T, d *Directory) map[string]float64 {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(d.metrics.finds)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			out[m.Label[0].GetValue()] = m.Counter.GetValue()
+		}
+	}
+	return out
+}
+
+// Where every teller leaves a server out, or tells nothing at all, the DHT finds it.
+func TestFoundThroughTheDHT(t *testing.T) {
+	for name, teller := range map[string]func(context.Context, swarm.PeerID, wire.Stream){
+		"by omission": telling(), "silent": func(_ context.Context, _ swarm.PeerID, s wire.Stream) { s.Reset() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+			server := join(t, boot)
+			server.announce(t, 0, 4, swarm.Online)
+			boot.until(t, "the server", servers(1))
+			provided := func() bool {
+				c, err := key(model.UID())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				for info := range boot.dht.FindProvidersAsync(ctx, c, 1) {
+					return info.ID.String() == string(server.host.ID())
+				}
+				return false
+			}
+			for end := time.Now().Add(patience); !provided(); {
+				if time.Now().After(end) {
+					t.Fatal("the server is in no provider record")
+				}
+			}
+			boot.host.Handle(wire.ProtoDirectory, teller)
+			asker := join(t, boot)
+			asker.until(t, "the server, by the DHT", servers(1))
+			// The tables of the DHT may have connected both before this node asks for providers: then the
+			// server tells of itself.
+			if found := finds(t, asker.Directory); found[byGossip] != 0 {
+				t.Errorf("found by %v", found)
+			}
+		})
+	}
 }
 
 func FuzzAnswer(f *testing.F) {

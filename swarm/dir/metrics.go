@@ -11,7 +11,15 @@ type metrics struct {
 	suspects  *prometheus.CounterVec // by reason
 	evicted   prometheus.Counter
 	twins     prometheus.Counter
+	finds     *prometheus.CounterVec // by what servers were found through
 }
+
+// What servers are found through.
+const (
+	byDHT    = "dht"
+	byGossip = "gossip" // another peer told of it
+	byCache  = "cache"  // the file of peers seen earlier, where no initial peer answered
+)
 
 // newMetrics registers the counters; known tells how many records are held, unreached how
 // many of them are of peers that this node had no contact with.
@@ -28,6 +36,7 @@ func newMetrics(reg prometheus.Registerer, known, unreached func() float64) *met
 		lost:      count("lost_total", "Times that no initial peer was connected any more."),
 		rejoins:   count("rejoins_total", "Attempts to reach an initial peer again."),
 		suspects:  by("suspects_total", "Peers hidden before their record expired: no_answer to a ping, or session, which could not reach them.", "reason"),
+		finds:     by("finds_total", "Servers found, by what they were found through: the DHT, another peer's word (gossip), or the file of peers seen earlier (cache).", "by"),
 		evicted:   count("records_evicted_total", "Records dropped because their group of peers held most of a full store."),
 		twins:     count("twins_total", "Records signed with this node's identity by another process."),
 	}
@@ -35,7 +44,7 @@ func newMetrics(reg prometheus.Registerer, known, unreached func() float64) *met
 		gauge := func(name, help string, value func() float64) prometheus.Collector {
 			return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "whorl", Subsystem: "directory", Name: name, Help: help}, value)
 		}
-		reg.MustRegister(m.refused, m.exchanges, m.lost, m.rejoins, m.suspects, m.evicted, m.twins,
+		reg.MustRegister(m.refused, m.exchanges, m.lost, m.rejoins, m.suspects, m.evicted, m.twins, m.finds,
 			gauge("records", "Peers whose record is held.", known),
 			gauge("records_unreached", "Peers whose record is held and with which this node had no contact.", unreached))
 	}

@@ -69,6 +69,7 @@ type entry struct {
 
 // source says who told a record.
 type source struct {
+	teller swarm.PeerID  // "" if it came with a session
 	prefix string        // of the teller's address; "" if it came with a session
 	named  bool          // the operator named this teller
 	left   time.Duration // how long the teller lets the record live; 0: not said

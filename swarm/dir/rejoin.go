@@ -215,6 +215,7 @@ func (d *Directory) reachSeen(ctx context.Context, err error) error {
 	switch {
 	case seen == nil:
 		d.cfg.Log.Info("joined through a peer seen earlier")
+		d.metrics.finds.WithLabelValues(byCache).Inc()
 		return nil
 	case ctx.Err() != nil || errors.Is(seen, p2p.ErrIdentityInUse):
 		return seen

@@ -56,6 +56,9 @@ func (d *Directory) join(ctx context.Context) error {
 			if refusal != nil {
 				return refusal
 			}
+			if d.findWanted(ctx) {
+				break
+			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
