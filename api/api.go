@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -264,6 +265,8 @@ func fill[T int | int64 | float64 | time.Duration](v *T, d T) {
 type Config struct {
 	// Engines are the models that requests may name, by Model().Name.
 	Engines func() []Engine
+	// Aliases are other names of models, with or without adapters: a model of that name goes first.
+	Aliases map[string]string
 	// Adapters are those that users may ask for as "MODEL:NAME", and that are listed as
 	// models; one without a digest stands for any of its name. nil for none.
 	Adapters   func() []swarm.Adapter
@@ -396,10 +399,22 @@ func (s served) Open(ctx context.Context, o client.SessionOptions) (Session, err
 	return session, nil
 }
 
-// Engine finds the model that a request names, with an adapter if the name has one. No name
-// will do where one model is served.
-func (a *API) Engine(name string) (Engine, error) {
+// Engine finds the model that a request names, and has it in memory until the request has ended.
+func (a *API) Engine(ctx context.Context, name string) (Engine, error) {
+	e, err := a.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return awake(ctx, e)
+}
+
+// Find finds the model that a request names, with an adapter if the name has one, whether or not
+// it is in memory. No name will do where one model is served.
+func (a *API) Find(name string) (Engine, error) {
 	all := a.Engines()
+	if to, ok := a.Aliases[name]; ok && !slices.ContainsFunc(all, func(e Engine) bool { return e.Model().Name == name }) {
+		name = to
+	}
 	if own := bases(all); name == "" && len(own) == 1 {
 		return own[0], nil
 	}

@@ -49,7 +49,7 @@ func (a *API) Handler(l Listener, admin bool, server gen.ServerInterface) http.H
 		w.Header().Set("Allow", strings.Join(methodsOf(router, r.URL.Path), ", "))
 		a.Fail(w, r, Refused(CodeMethod, "%s is not possible on %s", r.Method, Clip(r.URL.Path)))
 	})
-	return a.observed(a.recovered(a.named(s, router)))
+	return a.observed(counted(a.recovered(a.named(s, router))))
 }
 
 // pages are what serves a path that is no route; nil if nothing does.

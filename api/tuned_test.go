@@ -44,7 +44,7 @@ func TestTuned(t *testing.T) {
 	}
 	a := &API{Config: Config{Engines: func() []Engine { return []Engine{base, e} }}}
 	for name, want := range map[string]string{"": "some/model", "some/model": "some/model", "some/model:mood": "some/model:mood"} {
-		if got, err := a.Engine(name); err != nil || got.Model().Name != want {
+		if got, err := a.Engine(t.Context(), name); err != nil || got.Model().Name != want {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

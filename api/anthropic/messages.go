@@ -26,7 +26,7 @@ func (a Dialect) CreateMessage(w http.ResponseWriter, r *http.Request, params ge
 		a.fail(w, r, err)
 		return
 	}
-	ask, err := a.ask(&prompt, &o)
+	ask, err := a.ask(r.Context(), &prompt, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -71,7 +71,7 @@ func (a Dialect) CountMessageTokens(w http.ResponseWriter, r *http.Request, _ ge
 		a.fail(w, r, err)
 		return
 	}
-	_, talk, err := a.talk(&prompt)
+	_, talk, err := a.talk(r.Context(), &prompt)
 	if err != nil {
 		a.fail(w, r, err)
 		return

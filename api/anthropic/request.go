@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -36,8 +37,8 @@ type request struct {
 }
 
 // ask makes a request of a conversation and options.
-func (a Dialect) ask(p *gen.MessagesPrompt, o *options) (q request, err error) {
-	e, talk, err := a.talk(p)
+func (a Dialect) ask(ctx context.Context, p *gen.MessagesPrompt, o *options) (q request, err error) {
+	e, talk, err := a.talk(ctx, p)
 	if err != nil {
 		return q, err
 	}
@@ -57,11 +58,11 @@ func (a Dialect) ask(p *gen.MessagesPrompt, o *options) (q request, err error) {
 }
 
 // talk puts a conversation through its model's template.
-func (a Dialect) talk(p *gen.MessagesPrompt) (api.Engine, *api.Talk, error) {
+func (a Dialect) talk(ctx context.Context, p *gen.MessagesPrompt) (api.Engine, *api.Talk, error) {
 	if p.Thinking != nil && p.Thinking.Type != "disabled" {
 		return nil, nil, api.Unsupported("thinking", "thinking of type %q is not supported: leave thinking out", api.Clip(p.Thinking.Type))
 	}
-	e, err := a.Engine(api.Value(p.Model, ""))
+	e, err := a.Engine(ctx, api.Value(p.Model, ""))
 	if err != nil {
 		return nil, nil, err
 	}

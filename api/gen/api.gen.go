@@ -4076,6 +4076,9 @@ type OpenAIModel struct {
 	Object        OpenAIModelObject `json:"object"`
 	OwnedBy       string            `json:"owned_by"`
 
+	// Root The model that an alias stands for; missing for a model's own name.
+	Root *string `json:"root,omitempty"`
+
 	// State broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
 	State ModelState `json:"state"`
 }

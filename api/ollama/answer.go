@@ -76,7 +76,7 @@ func (a Dialect) answer(w http.ResponseWriter, r *http.Request, c *common, param
 		return err
 	}
 	api.Warn(w, unknown)
-	e, err := a.model(c.model)
+	e, err := a.model(r.Context(), c.model)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 package ollama
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -30,6 +31,6 @@ func (a Dialect) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // model finds a model by name; clients put a tag behind it, which all have here.
-func (a Dialect) model(name string) (api.Engine, error) {
-	return a.Engine(strings.TrimSuffix(name, ":latest"))
+func (a Dialect) model(ctx context.Context, name string) (api.Engine, error) {
+	return a.Engine(ctx, strings.TrimSuffix(name, ":latest"))
 }

@@ -37,7 +37,7 @@ func (a Dialect) OllamaShow(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	e, err := a.model(api.Value(req.Model, api.Value(req.Name, "")))
+	e, err := a.model(r.Context(), api.Value(req.Model, api.Value(req.Name, "")))
 	if err != nil {
 		a.fail(w, r, err)
 		return

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -18,7 +19,7 @@ func (a Dialect) CreateChatCompletion(w http.ResponseWriter, r *http.Request, pa
 		a.fail(w, r, err)
 		return
 	}
-	q, err := a.chatAsk(&req, &o)
+	q, err := a.chatAsk(r.Context(), &req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -34,7 +35,7 @@ type chatAsk struct {
 }
 
 // chatAsk reads what a request asks for.
-func (a Dialect) chatAsk(req *gen.ChatRequest, o *options) (q chatAsk, err error) {
+func (a Dialect) chatAsk(ctx context.Context, req *gen.ChatRequest, o *options) (q chatAsk, err error) {
 	for _, m := range req.Modalities {
 		if m != "text" {
 			return q, api.Unsupported("modalities", "the modality %q is not supported: only text is", api.Clip(m))
@@ -51,7 +52,7 @@ func (a Dialect) chatAsk(req *gen.ChatRequest, o *options) (q chatAsk, err error
 	if form, err = o.guide.with(form); err != nil {
 		return q, err
 	}
-	e, err := a.Engine(o.Model)
+	e, err := a.Engine(ctx, o.Model)
 	if err != nil {
 		return q, err
 	}

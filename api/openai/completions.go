@@ -2,6 +2,7 @@ package openai
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"unicode/utf8"
@@ -26,7 +27,7 @@ func (a Dialect) CreateCompletion(w http.ResponseWriter, r *http.Request, params
 		a.fail(w, r, err)
 		return
 	}
-	ask, err := a.completionAsk(&req, &o)
+	ask, err := a.completionAsk(r.Context(), &req, &o)
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -38,7 +39,7 @@ func (a Dialect) CreateCompletion(w http.ResponseWriter, r *http.Request, params
 }
 
 // completionAsk reads what a request asks for.
-func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask, error) {
+func (a Dialect) completionAsk(ctx context.Context, req *gen.CompletionRequest, o *options) (api.Ask, error) {
 	switch {
 	case api.Value(req.Suffix, "") != "":
 		return api.Ask{}, api.Unsupported("suffix", "suffix is not supported")
@@ -51,7 +52,7 @@ func (a Dialect) completionAsk(req *gen.CompletionRequest, o *options) (api.Ask,
 	if err != nil {
 		return api.Ask{}, err
 	}
-	e, err := a.Engine(o.Model)
+	e, err := a.Engine(ctx, o.Model)
 	if err != nil {
 		return api.Ask{}, err
 	}

@@ -24,7 +24,7 @@ func (a Dialect) CreateEmbedding(w http.ResponseWriter, r *http.Request, params 
 		a.fail(w, r, err)
 		return
 	}
-	e, err := a.Engine(api.Value(req.Model, ""))
+	e, err := a.Engine(r.Context(), api.Value(req.Model, ""))
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -144,7 +144,7 @@ func (a Dialect) score(r *http.Request, req *gen.ScoreRequest, timeout *string) 
 	if n, m := len(req.Text1), len(req.Text2); n != 1 && n != m {
 		return nil, api.Invalid("text_1", "text_1 has %d texts and text_2 %d: give one, or as many", n, m)
 	}
-	e, err := a.Engine(api.Value(req.Model, ""))
+	e, err := a.Engine(r.Context(), api.Value(req.Model, ""))
 	if err != nil {
 		return nil, err
 	}

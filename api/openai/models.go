@@ -2,7 +2,9 @@ package openai
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"whorl/api"
 	"whorl/api/gen"
@@ -19,14 +21,32 @@ func (a Dialect) ListOpenAIModels(w http.ResponseWriter, r *http.Request) {
 			out.Data = append(out.Data, a.openAIModel(r.Context(), x))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(a.Aliases)) {
+		e, err := a.Find(name)
+		if err == nil && e.Model().Name != name {
+			out.Data = append(out.Data, a.alias(r.Context(), name, e))
+		}
+	}
 	api.Reply(w, out)
+}
+
+// alias is a model under another name.
+func (a Dialect) alias(ctx context.Context, name string, e api.Engine) gen.OpenAIModel {
+	m := a.openAIModel(ctx, e)
+	root := m.Id
+	m.Id, m.Root = name, &root
+	return m
 }
 
 // GetOpenAIModel tells of one.
 func (a Dialect) GetOpenAIModel(w http.ResponseWriter, r *http.Request, id gen.ModelName) {
-	e, err := a.Engine(id)
+	e, err := a.Find(id)
 	if err != nil {
 		a.Fail(w, r, err)
+		return
+	}
+	if _, ok := a.Aliases[id]; ok && e.Model().Name != id {
+		api.Reply(w, a.alias(r.Context(), id, e))
 		return
 	}
 	api.Reply(w, a.openAIModel(r.Context(), e))

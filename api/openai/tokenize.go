@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"net/http"
 
 	"whorl/api"
@@ -16,7 +17,7 @@ func (a Dialect) Tokenize(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	e, ids, err := a.tokens(&req)
+	e, ids, err := a.tokens(r.Context(), &req)
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -32,8 +33,8 @@ func (a Dialect) Tokenize(w http.ResponseWriter, r *http.Request) {
 	api.Reply(w, out)
 }
 
-func (a Dialect) tokens(req *gen.TokenizeRequest) (api.Engine, []int32, error) {
-	e, err := a.Engine(api.Value(req.Model, ""))
+func (a Dialect) tokens(ctx context.Context, req *gen.TokenizeRequest) (api.Engine, []int32, error) {
+	e, err := a.Engine(ctx, api.Value(req.Model, ""))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +66,7 @@ func (a Dialect) Detokenize(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	e, err := a.Engine(api.Value(req.Model, ""))
+	e, err := a.Engine(r.Context(), api.Value(req.Model, ""))
 	if err != nil {
 		a.fail(w, r, err)
 		return

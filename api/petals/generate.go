@@ -229,7 +229,7 @@ func (a Dialect) generateOnce(w http.ResponseWriter, r *http.Request, f *fields,
 	if t.newTokens == 0 && t.length == 0 {
 		return none, api.Invalid("max_new_tokens", badLimits)
 	}
-	e, err := a.Engine(model)
+	e, err := a.Engine(r.Context(), model)
 	if err != nil {
 		return none, err
 	}

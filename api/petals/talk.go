@@ -64,7 +64,7 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 	if err := t.api.CheckBeams(beams); err != nil {
 		return failed(err)
 	}
-	e, err := t.api.Engine(model)
+	e, err := t.api.Engine(ctx, model)
 	if err != nil {
 		return failed(err)
 	}

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ type request struct {
 }
 
 // ask reads what a request asks for.
-func (a Dialect) ask(in *gen.ResponsesRequest, o options) (q *request, err error) {
+func (a Dialect) ask(ctx context.Context, in *gen.ResponsesRequest, o options) (q *request, err error) {
 	q = &request{options: o, in: in}
 	if id := api.Value(in.PreviousResponseId, ""); id != "" {
 		before := a.stored.get(id)
@@ -56,7 +57,7 @@ func (a Dialect) ask(in *gen.ResponsesRequest, o options) (q *request, err error
 	if err != nil {
 		return nil, err
 	}
-	e, err := a.Engine(api.Value(in.Model, ""))
+	e, err := a.Engine(ctx, api.Value(in.Model, ""))
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (a Dialect) CreateResponse(w http.ResponseWriter, r *http.Request, params g
 		a.fail(w, r, err)
 		return
 	}
-	q, err := a.ask(&in, o)
+	q, err := a.ask(r.Context(), &in, o)
 	if err == nil {
 		err = a.answer(w, r, q, params)
 	}

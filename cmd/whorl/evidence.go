@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"whorl/client"
@@ -64,16 +63,13 @@ func (n *node) looksInto(m *openModel) error {
 
 // checkAccusation has the engine of the model look into an accusation.
 func (n *node) checkAccusation(ctx context.Context, a *proof.Accusation, teller swarm.PeerID) trust.Finding {
-	_, engines := n.parts()
-	n.mu.Lock()
-	if n.checker != nil {
-		engines = append(slices.Clone(engines), n.checker)
+	e, done := n.engineFor(func(uid swarm.UID) bool {
+		manifest, ok := uid.Hash()
+		return ok && manifest == a.Manifest
+	})
+	if e == nil {
+		return trust.Unchecked
 	}
-	n.mu.Unlock()
-	for _, e := range engines {
-		if manifest, ok := e.Model().UID.Hash(); ok && manifest == a.Manifest {
-			return e.Check(ctx, a, teller)
-		}
-	}
-	return trust.Unchecked
+	defer done()
+	return e.Check(ctx, a, teller)
 }

@@ -211,7 +211,9 @@ type httpFlags struct {
 	userSockets           int
 	userCache             float64
 	allowAdapters         []string
-	allowed               []swarm.Adapter // of those on other servers, after check
+	aliasTexts            []string
+	aliases               map[string]string // after check
+	allowed               []swarm.Adapter   // of those on other servers, after check
 	answers               int
 	audit                 float64
 	keepChains            bool
@@ -236,6 +238,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 	def := api.DefaultLimits()
 	fs.IntVar(&f.userSockets, "max-user-sockets", def.Sockets, "most WebSockets from one address")
 	fs.Float64Var(&f.userCache, "user-cache", def.UserCache, "share of a model's KV cache that the WebSockets from one address may hold, above 0 to 1; a first session may hold more")
+	fs.StringSliceVar(&f.aliasTexts, "alias", nil, "other names of models, as `NAME=MODEL`[,NAME=MODEL...]; MODEL may have an adapter (MODEL:NAME)")
 	fs.StringSliceVar(&f.allowAdapters, "allow-adapters", nil, "`NAME[@DIGEST]`s of LoRA adapters on other servers that users may ask for as MODEL:NAME")
 	fs.IntVar(&f.answers, "max-answers", def.Answers, "most answers to one prompt of a request (n)")
 	f.audit = trust.DefaultAuditRates().Steady
@@ -271,6 +274,9 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 	var err error
 	if f.allowed, err = parseAllowed(f.allowAdapters); err != nil {
 		return usagef("--allow-adapters: %w", err)
+	}
+	if f.aliases, err = parseAliases(f.aliasTexts); err != nil {
+		return usagef("--alias: %w", err)
 	}
 	if _, port, err := net.SplitHostPort(f.http); err == nil && port == "0" && !sourcesOf(cmd).given("admin") && f.admin != off {
 		f.admin = anyPort

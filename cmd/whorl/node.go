@@ -67,6 +67,7 @@ type node struct {
 	engines []*client.Engine
 	tunings []api.Engine     // those engines with prompts
 	checker *client.Engine   // of a server without them; nil else
+	shelf   *shelf           // nil unless the node offers the swarm's models
 	checks  map[string]error // why the node is not usable yet; nil entries are well
 }
 
@@ -143,7 +144,7 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: n.offers.list, Node: n, Control: n, Tasks: n, Adapting: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, AdminPages: reference, Log: slog.Default(),
+		Engines: n.served, Adapters: n.offers.list, Aliases: hf.aliases, Node: n, Control: n, Tasks: n, Adapting: n, Operations: n.operations, Directory: n.net.dir, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, AdminPages: reference, Log: slog.Default(),
 		Keys: ring, Public: api.Listener{Token: hf.httpToken, Keys: ring != nil, Hosts: hf.hosts, Origins: hf.origins},
 		Ollama: hf.ollama, Verify: hf.verify, ToolFormat: hf.toolFormat,
 		Admin:  api.Listener{Token: hf.adminToken, Keys: ring != nil && closedTo(hf.admin), Hosts: hf.hosts},
@@ -236,6 +237,7 @@ func (n *node) close() error {
 	close(n.over)
 	n.operations.Close()
 	n.background.Wait()
+	n.shelf.close()
 	n.share.close()
 	return n.net.Close()
 }
@@ -257,19 +259,45 @@ func (n *node) addEngine(e *client.Engine) {
 // parts are the server (nil if there is none) and the engines.
 func (n *node) parts() (*server.Server, []*client.Engine) {
 	n.mu.Lock()
+	srv, engines, s := n.server, n.engines, n.shelf
+	n.mu.Unlock()
+	return srv, append(engines[:len(engines):len(engines)], s.inMemory()...)
+}
+
+// engineFor finds the engine of a model, which stays in memory until done is called; nil if there
+// is none.
+func (n *node) engineFor(is func(swarm.UID) bool) (e *client.Engine, done func()) {
+	n.mu.Lock()
+	engines, s := n.engines, n.shelf
+	if n.checker != nil {
+		engines = append(slices.Clone(engines), n.checker)
+	}
+	n.mu.Unlock()
+	for _, e := range engines {
+		if is(e.Model().UID) {
+			return e, func() {}
+		}
+	}
+	return s.hold(is)
+}
+
+// serveShelf lets users generate with the models of a shelf.
+func (n *node) serveShelf(s *shelf) {
+	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.server, n.engines
+	n.shelf = s
 }
 
 // served lists the engines as api takes them.
 func (n *node) served() []api.Engine {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := make([]api.Engine, 0, len(n.engines)+len(n.tunings))
-	for _, e := range n.engines {
+	engines, tunings, s := n.engines, n.tunings, n.shelf
+	n.mu.Unlock()
+	var out []api.Engine
+	for _, e := range engines {
 		out = append(out, api.Serve(e))
 	}
-	return append(out, n.tunings...)
+	return append(append(out, tunings...), s.engines()...)
 }
 
 // Status tells of this node.
@@ -356,20 +384,21 @@ func (n *node) ready(views func() []swarm.View) map[string]error {
 	return out
 }
 
-// covered is why users cannot generate with one of the models, nil if they can with all. A
+// covered is why users cannot generate with any of the models, nil if they can with one. A
 // view is empty where nobody tells of servers, whoever keeps them from it.
-func covered(engines []*client.Engine, views []swarm.View) error {
+func covered(engines []*client.Engine, views []swarm.View) (why error) {
 	for _, e := range engines {
 		m := e.Model()
 		i := slices.IndexFunc(views, func(v swarm.View) bool { return v.Manifest.UID() == m.UID })
 		if i < 0 {
-			return fmt.Errorf("no server of %s is known", m.Name)
-		}
-		if c := health.Measure(views[i]); len(c.Missing) > 0 {
-			return fmt.Errorf("nobody holds %s of %s", health.Blocks(c.Missing), m.Name)
+			why = fmt.Errorf("no server of %s is known", m.Name)
+		} else if c := health.Measure(views[i]); len(c.Missing) > 0 {
+			why = fmt.Errorf("nobody holds %s of %s", health.Blocks(c.Missing), m.Name)
+		} else {
+			return nil
 		}
 	}
-	return nil
+	return why
 }
 
 // KillSession ends a session, on whichever side of it this node is.

@@ -59,8 +59,7 @@ func openHistory(url string) (store.Store, func(), error) {
 // models are the names this node generates with.
 func (n *node) models() []string {
 	var names []string
-	_, engines := n.parts()
-	for _, e := range engines {
+	for _, e := range n.served() {
 		names = append(names, e.Model().Name)
 	}
 	return names

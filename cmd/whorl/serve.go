@@ -335,7 +335,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := errors.Join(n.startSharing(f.share, &f.model), n.startEvidence(ctx)); err != nil {
+	if err := errors.Join(n.startSharing(f.share, f.model.patience()), n.startEvidence(ctx)); err != nil {
 		return err
 	}
 	if m == nil {

@@ -44,13 +44,9 @@ type sharing struct {
 }
 
 // startSharing lets the node fetch files from others, and give what is in its store unless
-// the flags say no.
-func (n *node) startSharing(f shareFlags, m *modelFlags) error {
+// the flags say no. It waits so long for others who may have them.
+func (n *node) startSharing(f shareFlags, patience time.Duration) error {
 	n.share = new(sharing)
-	patience := nodePatience
-	if m.hasHub() {
-		patience = hubPatience
-	}
 	var err error
 	n.share.client, err = n.net.shareClient(n.swarm, n.trust.Book, n.share.model, patience, n.registry, func(p swarm.PeerID, why string) {
 		_, engines := n.parts()
@@ -81,6 +77,14 @@ const (
 	askPatience  = 15 * time.Second // of somebody at a terminal
 	hubPatience  = 8 * time.Second
 )
+
+// patience is how long a node waits for others who may have the model's files.
+func (m *modelFlags) patience() time.Duration {
+	if m.hasHub() {
+		return hubPatience
+	}
+	return nodePatience
+}
 
 // hasHub tells whether a hub can be asked for what an invitation's swarm does not give.
 func (m *modelFlags) hasHub() bool { return m.place != "" && m.source.has(fromHub) }
