@@ -160,7 +160,7 @@ func TestWrongUse(t *testing.T) {
 		{"serve " + toy + " --new-swarm --compression float16", []string{"float16", "none"}},
 		{"serve " + toy + " --new-swarm --adapters x", []string{"--adapters"}},
 		{"gateway --new-swarm --http off", []string{"--http off"}},
-		{"gateway a b --new-swarm", []string{"MODEL"}},
+		{"gateway a b --new-swarm", []string{"stat a", "no such"}},
 		{"bootstrap", []string{"--initial-peers", "--new-swarm"}},
 		{"bootstrap x", []string{"x"}},
 		{"bootstrap --new-swarm --use-ipfs", []string{"--use-ipfs"}},
