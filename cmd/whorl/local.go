@@ -36,6 +36,7 @@ func startLocal(ctx context.Context, m *openModel, length, beams int) (*localSwa
 	cfg.CacheToken, cfg.MaxLength = beams*kvcache.PagesFor(length)*tensor.PageTokens, length
 	cfg.Measuring, cfg.Balance.Settle, cfg.Spare, cfg.Timeouts.Drain = server.MeasureNever, 0, 0, 0
 	cfg.Timeouts.Idle, cfg.Timeouts.Session = 0, 0 // nobody else needs the cache
+	cfg.Timeouts.Pass = localPatience              // a slow machine is waited for
 	var err error
 	if cfg.Head, err = m.ck.HeadBytes(m.load); err != nil {
 		return nil, usage(err)
