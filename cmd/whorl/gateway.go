@@ -57,6 +57,9 @@ nodes or the hub when somebody asks for it first, and leaves memory when others 
 			if err := mf.take(args[:min(len(args), 1)], true); err != nil {
 				return err
 			}
+			if len(hf.tunings) > 0 && mf.path == "" && !mf.peers {
+				return usagef("--prompt-tuning belongs to one model, and none is named: whorl gateway MODEL --prompt-tuning DIR")
+			}
 			if len(args) < 2 {
 				return runGateway(cmd, &nf, sf, &hf, &mf, &cf, memory)
 			}

@@ -43,6 +43,9 @@ func (n *node) Drain(reason string, within time.Duration) (operations.Work, erro
 	if err != nil {
 		return nil, err
 	}
+	if srv.Status().State == swarm.Joining {
+		return nil, swarm.Errorf(swarm.CodeNotLoaded, swarm.Again, "this node is loading its blocks and takes no sessions yet: drain it once it is online, or shut it down")
+	}
 	slog.Info("draining, as the operator asked", "reason", reason)
 	srv.Drain(within)
 	return func(ctx context.Context, tell func(operations.Progress)) (any, error) {
