@@ -42,7 +42,11 @@ func TestTuned(t *testing.T) {
 	if _, err := e.Mean(t.Context(), nil); swarm.CodeOf(err) != swarm.CodeUnsupported {
 		t.Error(err)
 	}
-	a := &API{Config: Config{Engines: func() []Engine { return []Engine{base, e} }}}
+	l := Labelling(base, "kind", 8, []string{"a", "b"}, func(context.Context, [][]int32) ([][]float64, error) { return [][]float64{{0.2, 0.8}}, nil })
+	if _, err := l.Open(t.Context(), client.SessionOptions{}); swarm.CodeOf(err) != swarm.CodeUnsupported {
+		t.Error(err)
+	}
+	a := &API{Config: Config{Engines: func() []Engine { return []Engine{base, e, l} }}}
 	for name, want := range map[string]string{"": "some/model", "some/model": "some/model", "some/model:mood": "some/model:mood"} {
 		if got, err := a.Engine(t.Context(), name); err != nil || got.Model().Name != want {
 			t.Errorf("%q: %v", name, err)

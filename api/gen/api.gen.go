@@ -164,6 +164,21 @@ func (e ChatMessageRole) Valid() bool {
 	}
 }
 
+// Defines values for ClassifiedObject.
+const (
+	ClassifiedObjectList ClassifiedObject = "list"
+)
+
+// Valid indicates whether the value is a known member of the ClassifiedObject enum.
+func (e ClassifiedObject) Valid() bool {
+	switch e {
+	case ClassifiedObjectList:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CompletionObject.
 const (
 	CompletionObjectTextCompletion CompletionObject = "text_completion"
@@ -2430,6 +2445,30 @@ type ChatRequest struct {
 type Check struct {
 	Error *string `json:"error,omitempty"`
 	Ok    bool    `json:"ok"`
+}
+
+// Classified defines model for Classified.
+type Classified struct {
+	Data   []TextLabel      `json:"data"`
+	Model  string           `json:"model"`
+	Object ClassifiedObject `json:"object"`
+	Usage  PromptUsage      `json:"usage"`
+}
+
+// ClassifiedObject defines model for Classified.Object.
+type ClassifiedObject string
+
+// ClassifyRequest defines model for ClassifyRequest.
+type ClassifyRequest struct {
+	// Input A text, or several.
+	Input ScoredTexts `json:"input"`
+	Model *string     `json:"model,omitempty"`
+
+	// Timeout Deadline of the request in seconds.
+	Timeout *float64 `json:"timeout,omitempty"`
+
+	// User Ignored.
+	User interface{} `json:"user,omitempty"`
 }
 
 // Completion defines model for Completion.
@@ -5185,6 +5224,13 @@ type SwarmEventList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// TextLabel defines model for TextLabel.
+type TextLabel struct {
+	Index         int                `json:"index"`
+	Label         string             `json:"label"`
+	Probabilities map[string]float64 `json:"probabilities"`
+}
+
 // TextScore defines model for TextScore.
 type TextScore struct {
 	Index  int             `json:"index"`
@@ -5396,6 +5442,12 @@ type ListBlocksParams struct {
 
 	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ClassifyParams defines parameters for Classify.
+type ClassifyParams struct {
+	// XRequestTimeout Deadline of the request, such as 20s; the body field `timeout` (seconds) wins.
+	XRequestTimeout *RequestTimeout `json:"X-Request-Timeout,omitempty"`
 }
 
 // ListEventsParams defines parameters for ListEvents.
@@ -5682,6 +5734,9 @@ type OllamaShowJSONRequestBody = OllamaShowRequest
 // LoadAdapterJSONRequestBody defines body for LoadAdapter for application/json ContentType.
 type LoadAdapterJSONRequestBody = LoadAdapterRequest
 
+// ClassifyJSONRequestBody defines body for Classify for application/json ContentType.
+type ClassifyJSONRequestBody = ClassifyRequest
+
 // GenerateJSONRequestBody defines body for Generate for application/json ContentType.
 type GenerateJSONRequestBody = GenerateRequest
 
@@ -5842,6 +5897,9 @@ type ServerInterface interface {
 	// GetCache The KV cache of this node's blocks
 	// (GET /api/v1/cache)
 	GetCache(w http.ResponseWriter, r *http.Request)
+	// Classify The labels of texts
+	// (POST /api/v1/classify)
+	Classify(w http.ResponseWriter, r *http.Request, params ClassifyParams)
 	// ListEvents What changes at this node
 	// (GET /api/v1/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
@@ -6103,6 +6161,12 @@ func (_ Unimplemented) GetBlock(w http.ResponseWriter, r *http.Request, index in
 // GetCache The KV cache of this node's blocks
 // (GET /api/v1/cache)
 func (_ Unimplemented) GetCache(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// Classify The labels of texts
+// (POST /api/v1/classify)
+func (_ Unimplemented) Classify(w http.ResponseWriter, r *http.Request, params ClassifyParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -6859,6 +6923,47 @@ func (siw *ServerInterfaceWrapper) GetCache(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetCache(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Classify operation middleware
+func (siw *ServerInterfaceWrapper) Classify(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ClassifyParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "X-Request-Timeout" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Request-Timeout")]; found {
+		var XRequestTimeout RequestTimeout
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "X-Request-Timeout", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Request-Timeout", valueList[0], &XRequestTimeout, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "X-Request-Timeout", Err: err})
+			return
+		}
+
+		params.XRequestTimeout = &XRequestTimeout
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Classify(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -9157,6 +9262,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/v1/score", wrapper.Score)
+	})
+	r.Group(func(r chi.Router) {
+		r.Post(options.BaseURL+"/api/v1/classify", wrapper.Classify)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/tokenize", wrapper.Tokenize)

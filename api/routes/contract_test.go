@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,6 +183,7 @@ var trials = map[string]trial{
 	"DELETE /v1/responses/{id}":              {path: "/v1/responses/STORED", status: 200, badPath: "/v1/responses/resp_x", badStatus: 404},
 	"GET /v1/responses/{id}/input_items":     {path: "/v1/responses/STORED/input_items", status: 200, badPath: "/v1/responses/resp_x/input_items", badStatus: 404},
 	"POST /v1/embeddings":                    {path: "/v1/embeddings", body: `{"input":"a"}`, status: 200, badBody: `{"input":"a","dimensions":2}`, badStatus: 400},
+	"POST /api/v1/classify":                  {path: "/api/v1/classify", body: `{"model":"org/toy:kind","input":["a","b"]}`, status: 200, badBody: `{"input":"a"}`, badStatus: 400},
 	"POST /v1/score":                         {path: "/v1/score", body: `{"text_1":"a","text_2":"b"}`, status: 200, badBody: `{"text_1":["a","b"],"text_2":"c"}`, badStatus: 400},
 	"GET /openapi.yaml":                      {path: "/openapi.yaml", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 }
@@ -189,7 +191,15 @@ var trials = map[string]trial{
 // Every operation of the contract has a handler, an example and an error case, and what
 // it answers is what the contract says.
 func TestEveryOperation(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t, func(c *api.Config) {
+		own := c.Engines
+		c.Engines = func() []api.Engine {
+			all := own()
+			return append(all, api.Labelling(all[0], "kind", 8, []string{"x", "y"}, func(_ context.Context, texts [][]int32) ([][]float64, error) {
+				return slices.Repeat([][]float64{{0.25, 0.75}}, len(texts)), nil
+			}))
+		}
+	})
 	public, admin := b.api.Public(), b.api.Admin()
 	listener := func(admins bool) http.Handler {
 		if admins {

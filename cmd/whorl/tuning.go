@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -87,6 +88,17 @@ func (f *askFlags) tuning(a *asker) (*client.Prompts, *tuningOf, error) {
 	return p, t, err
 }
 
+// labelling is a model that tells labels.
+func (n *node) labelling(e *client.Engine, m *openModel, t *tuningOf) (api.Engine, error) {
+	remote, err := e.Remote(swarm.Span{Start: 0, End: e.Model().Manifest.Blocks}, client.RemoteOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return api.Labelling(api.Serve(e), t.name, t.tables.Tokens, t.labels, func(ctx context.Context, texts [][]int32) ([][]float64, error) {
+		return t.tables.Classify(ctx, m.head, train.Remote(remote), texts)
+	}), nil
+}
+
 // addTunings offers a model with each of the prompts that the operator names, as MODEL:NAME.
 func (n *node) addTunings(e *client.Engine, m *openModel, dirs []string) error {
 	seen := map[string]bool{}
@@ -96,16 +108,24 @@ func (n *node) addTunings(e *client.Engine, m *openModel, dirs []string) error {
 		if err != nil {
 			return err
 		}
-		p, err := t.prompts()
-		if err != nil {
-			return err
-		}
 		if seen[t.name] || strings.ContainsAny(t.name, ":@") {
 			return usagef("--prompt-tuning %s: users ask for MODEL:%s, so names of folders must differ and hold no : or @", dir, t.name)
 		}
 		seen[t.name] = true
 		if text := t.other(e.Model().UID); text != "" {
 			slog.Warn(text)
+		}
+		if len(t.labels) > 0 {
+			x, err := n.labelling(e, m, t)
+			if err != nil {
+				return err
+			}
+			all = append(all, x)
+			continue
+		}
+		p, err := t.prompts()
+		if err != nil {
+			return err
 		}
 		all = append(all, api.Tuned(api.Serve(e), t.name, p))
 	}

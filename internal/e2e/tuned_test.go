@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +51,7 @@ func TestTuned(t *testing.T) {
 	}
 	s := spawn(t, []string{"0:3", "3:6", "6:8", "3:6"})
 	name := s.model(t)
-	s.gateway = start(t, "gateway", toy, "--initial-peers", s.peers(), "--http", "127.0.0.1:0", "--host-maddrs", "/ip4/127.0.0.1/tcp/0", "--prompt-tuning", causal)
+	s.gateway = start(t, "gateway", toy, "--initial-peers", s.peers(), "--http", "127.0.0.1:0", "--host-maddrs", "/ip4/127.0.0.1/tcp/0", "--prompt-tuning", causal+","+classifier)
 	lastJSON(t, run(t, "", append(args, "--initial-peers", s.peers())...), &through)
 	if through.Hash != local.Hash {
 		t.Errorf("through the swarm: %s, want %s", through.Hash, local.Hash)
@@ -59,10 +61,34 @@ func TestTuned(t *testing.T) {
 		t.Fatalf("status %d: %+v", status, c)
 	}
 	equal(t, "over HTTP", c.Choices[0].TokenIDs, local.IDs)
+	b, _ := json.Marshal(map[string]any{"model": name + ":classify", "input": []string{"3 1", "4 0"}})
+	resp, err := http.Post(s.gateway.HTTP+"/api/v1/classify", "application/json", bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var told struct {
+		Data []struct {
+			Label         string             `json:"label"`
+			Probabilities map[string]float64 `json:"probabilities"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&told); err != nil || resp.StatusCode != 200 || len(told.Data) != 2 {
+		t.Fatalf("status %d, %v: %+v", resp.StatusCode, err, told)
+	}
 	one := run(t, "3 1\n4 0\n", "classify", toy, "--local", "--prompt-tuning", classifier, "--json")
 	two := run(t, "3 1\n4 0\n", "classify", toy, "--initial-peers", s.peers(), "--prompt-tuning", classifier, "--json")
 	if one.code != 0 || one.stdout != two.stdout || strings.Count(one.stdout, `"label"`) != 2 {
 		t.Errorf("labels here %q, through the swarm %q\n%s%s", one.stdout, two.stdout, one.stderr, two.stderr)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(one.stdout), "\n") {
+		var here struct {
+			Label         string             `json:"label"`
+			Probabilities map[string]float64 `json:"probabilities"`
+		}
+		if err := json.Unmarshal([]byte(line), &here); err != nil || here.Label != told.Data[i].Label || !maps.Equal(here.Probabilities, told.Data[i].Probabilities) {
+			t.Errorf("text %d: %+v over HTTP, %+v here", i, told.Data[i], here)
+		}
 	}
 	if r := run(t, "", append(args[:len(args)-1], classifier, "--local")...); r.code != 2 || !strings.Contains(r.stderr, "whorl classify") {
 		t.Errorf("to generate with a classifier: exit code %d, %s", r.code, r.stderr)
