@@ -30,15 +30,16 @@ func storm(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 9))
 	w := NewWorld(t, FakeManifest)
 	born := 0
-	skew := map[swarm.PeerID]time.Duration{}
+	var skew sync.Map // by peer
 	w.Dir.Change(func(rec *swarm.Record) {
-		ms := skew[rec.Peer].Milliseconds()
+		off, _ := skew.Load(rec.Peer)
+		ms := off.(time.Duration).Milliseconds()
 		rec.Issued, rec.Expires = rec.Issued+ms, rec.Expires+ms
 	})
 	start := func(off time.Duration) *Server {
 		born++
 		id := swarm.PeerID(fmt.Sprint("server", born))
-		skew[id] = off
+		skew.Store(id, off)
 		return w.Start(id, swarm.Span{}, FakeLoader{Delay: 300 * time.Microsecond}, func(c *server.Config) {
 			c.Span, c.NumBlocks, c.CacheToken, c.Timeouts.Drain, c.Seed = nil, 3, 16384, 5*time.Second, seed+uint64(born)
 			c.Balance.Settle, c.Balance.Check = time.Second, 5*time.Second

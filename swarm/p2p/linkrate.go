@@ -270,7 +270,7 @@ const linkNews = 0.2
 // WatchLink measures now and then what passes between this node and some members, while nothing
 // runs for users, until ctx ends. changed is called when that is news.
 func (h *Host) WatchLink(ctx context.Context, changed func()) {
-	tick := time.NewTimer(rateSoon)
+	tick := time.NewTimer(jittered(rateSoon))
 	defer tick.Stop()
 	var told swarm.Link
 	for {
@@ -279,8 +279,11 @@ func (h *Host) WatchLink(ctx context.Context, changed func()) {
 			return
 		case <-tick.C:
 		}
-		tick.Reset(rateTick)
-		h.measureNext(ctx)
+		wait := rateTick
+		if h.measureNext(ctx) {
+			wait = rateSoon // that one takes part for another, or works for users: ask the next
+		}
+		tick.Reset(jittered(wait))
 		if now, ok := h.Link(); ok && (differs(now.Up, told.Up) || differs(now.Down, told.Down)) {
 			h.log.Info("network rate", "link", now.String())
 			told = now
@@ -289,14 +292,18 @@ func (h *Host) WatchLink(ctx context.Context, changed func()) {
 	}
 }
 
+// jittered is a time a quarter longer or shorter, so that nodes that began together do not ask
+// each other at the same moments for ever.
+func jittered(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2) }
+
 func differs(now, before float64) bool {
 	return now > before*(1+linkNews) || now < before*(1-linkNews)
 }
 
-// measureNext measures with whoever is next, if anybody is.
-func (h *Host) measureNext(ctx context.Context) {
+// measureNext measures with whoever is next, if anybody is. It tells whether that came to nothing.
+func (h *Host) measureNext(ctx context.Context) (failed bool) {
 	if h.busy() {
-		return
+		return false
 	}
 	peers := h.helpers(protoRate, maxPending, nil)
 	now := time.Now()
@@ -308,7 +315,7 @@ func (h *Host) measureNext(ctx context.Context) {
 	h.mu.Unlock()
 	p := known.next(peers, h.zoneOfPeer, now)
 	if p == "" {
-		return
+		return false
 	}
 	h.mu.Lock()
 	h.links.try(p, now)
@@ -316,12 +323,13 @@ func (h *Host) measureNext(ctx context.Context) {
 	link, err := h.measureLink(ctx, p)
 	h.log.Debug("network rate of a pair", "peer", p, "link", link.String(), "reason", err)
 	if err != nil {
-		return
+		return true
 	}
 	at := h.zoneOfPeer(p)
 	h.mu.Lock()
 	h.links.add(p, link, at, time.Now())
 	h.mu.Unlock()
+	return false
 }
 
 func newRateTurns() *rate.Limiter { return rate.NewLimiter(rate.Every(rateAnswers), 1) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ const (
 	pmpLease = 10 * time.Minute
 	pmpRenew = pmpLease / 3
 	pmpRetry = 30 * time.Second
+	// pmpLook is how often is looked whether the node listens on more ports.
+	pmpLook = 2 * time.Second
 )
 
 // pmp has the router forward ports over NAT-PMP (RFC 6886): from the same port outside, if it can.
@@ -86,21 +89,33 @@ func (p *pmp) look() bool {
 
 // keep has the ports forwarded that the node listens on, until ctx ends, and then no more.
 func (p *pmp) keep(ctx context.Context, listening func() []ma.Multiaddr) {
+	var due time.Time
 	for {
-		wait := pmpRenew
-		all := listening()
-		if len(all) == 0 {
-			wait = routerLook // it does not listen yet
-		} else if !p.look() || !p.ask(all) {
-			wait = pmpRetry
+		if all := listening(); p.news(all) || len(all) > 0 && !time.Now().Before(due) {
+			wait := pmpRenew
+			if !p.look() || !p.ask(all) {
+				wait = pmpRetry
+			}
+			due = time.Now().Add(wait)
 		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(pmpLook):
 		case <-ctx.Done():
 			p.release()
 			return
 		}
 	}
+}
+
+// news tells whether the node listens on a port that the router was never asked for.
+func (p *pmp) news(listening []ma.Multiaddr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(listening, func(a ma.Multiaddr) bool {
+		in, ok := innerOf(a)
+		_, asked := p.ports[in]
+		return ok && !asked
+	})
 }
 
 // ask asks for every port, or again; it tells whether all are forwarded.
