@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What a node finds out about a line of 10 Mbit/s up and 40 down, by itself and within seconds, is
+// What a node finds out about a line of 10 Mbit/s up and 40 down by itself is
 // right to a quarter: it measures with members that have faster ones.
 func TestNetworkRate(t *testing.T) {
 	w := newWorld(t, 5*time.Millisecond)

@@ -157,7 +157,7 @@ func (p *proc) ready(t *testing.T, h *Host, file string) {
 // logged waits for a line.
 func (p *proc) logged(t *testing.T, what string) {
 	t.Helper()
-	for late := time.After(30 * time.Second); !strings.Contains(p.text(), what); {
+	for late := time.After(90 * time.Second); !strings.Contains(p.text(), what); {
 		select {
 		case <-late:
 			t.Fatalf("no line says %q:\n%s", what, p.text())

@@ -114,7 +114,7 @@ func perSecond(size int, half time.Duration) float64 {
 // answerRate is the far end.
 func (h *Host) answerRate(_ context.Context, from swarm.PeerID, s wire.Stream) {
 	id, err := peer.Decode(string(from))
-	if err != nil || !h.member(from) || !h.direct(id) || h.busy() || !h.rateTurn(id, time.Now()) {
+	if err != nil || !h.member(from) || !h.direct(id) || h.busy() || h.probing() || !h.rateTurn(id, time.Now()) {
 		return
 	}
 	defer h.probe(func() { s.Reset() })()
@@ -159,6 +159,7 @@ func (h *Host) rateTurn(p peer.ID, now time.Time) bool {
 func (h *Host) measureLink(ctx context.Context, p peer.ID) (link swarm.Link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rateTime)
 	defer cancel()
+	defer h.probe(cancel)()
 	s, err := h.h.NewStream(lnet.WithNoDial(ctx, "rate"), p, protoRate)
 	if err != nil {
 		return link, err
@@ -168,7 +169,6 @@ func (h *Host) measureLink(ctx context.Context, p peer.ID) (link swarm.Link, err
 		return link, errors.New("it is reached through a relay")
 	}
 	defer context.AfterFunc(ctx, func() { s.Reset() })()
-	defer h.probe(func() { s.Reset() })()
 	for _, kind := range []byte{rateSend, rateTake} {
 		for size := rateFirst; ; size *= rateStep {
 			began := time.Now()
@@ -228,6 +228,13 @@ func (h *Host) probe(stop func()) (over func()) {
 		defer h.mu.Unlock()
 		delete(h.probes, id)
 	}
+}
+
+// probing tells whether something is being measured here: two at a time would share the line.
+func (h *Host) probing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.probes) > 0
 }
 
 // hush ends measurements, since a stream of a protocol begins.
@@ -304,6 +311,9 @@ func differs(now, before float64) bool {
 func (h *Host) measureNext(ctx context.Context) (failed bool) {
 	if h.busy() {
 		return false
+	}
+	if h.probing() {
+		return true
 	}
 	peers := h.helpers(protoRate, maxPending, nil)
 	now := time.Now()
