@@ -1,11 +1,11 @@
 package openai
 
 import (
+	"fmt"
 	"net/http"
 
 	"whorl/api"
 	"whorl/api/gen"
-	"whorl/swarm"
 )
 
 // Classify tells labels of texts.
@@ -62,7 +62,7 @@ func (a Dialect) classify(r *http.Request, req *gen.ClassifyRequest, timeout *st
 	labels := c.Labels()
 	for i, p := range shares {
 		if len(p) != len(labels) {
-			return nil, swarm.Errorf(swarm.CodeInternal, swarm.Fatal, "%d probabilities for %d labels", len(p), len(labels))
+			return nil, fmt.Errorf("%d probabilities for %d labels", len(p), len(labels))
 		}
 		l := gen.TextLabel{Index: i, Probabilities: map[string]float64{}}
 		best := 0
