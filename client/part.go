@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"whorl/internal/backoff"
 	"whorl/swarm"
 	"whorl/swarm/route"
 	"whorl/swarm/trust"
@@ -258,15 +259,10 @@ func (p *part) pause(ctx context.Context, why error) error {
 		e.Message = fmt.Sprintf("no server computed blocks for %v: %v", p.r.opt.Recover, why)
 		return &e
 	}
-	wait := min(p.r.e.cfg.Timeouts.Backoff<<min(p.tries, 16), longestPause)
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if wait := min(p.r.e.cfg.Timeouts.Backoff<<min(p.tries, 16), longestPause); !backoff.Wait(ctx, wait) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // route finds servers for blocks; nil without an error: there are none now, and it has waited.

@@ -182,7 +182,7 @@ func (s *Server) UnloadAdapter(ctx context.Context, name string, tell func(sessi
 		return ErrNoAdapter
 	}
 	s.revised(ctx)
-	err := s.unused(ctx, use, tell)
+	err := s.noneLeft(ctx, func() int { return s.usersLocked(use) }, tell)
 	if err == nil {
 		err = s.orderWhenFree(ctx, func(context.Context) error {
 			bytes := l.RemoveAdapter(s.container.engine, use)
@@ -206,23 +206,6 @@ func (s *Server) UnloadAdapter(ctx context.Context, name string, tell func(sessi
 
 // ErrNoAdapter says that a server holds no adapter of a name, or is giving it up already.
 var ErrNoAdapter = errors.New("the server holds no such adapter")
-
-// unused waits until no session has an adapter.
-func (s *Server) unused(ctx context.Context, use int, tell func(sessions int)) error {
-	for {
-		s.mu.Lock()
-		n, next := s.usersLocked(use), s.changed.next()
-		s.mu.Unlock()
-		if tell(n); n == 0 {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
 
 // orderAgain is the wait before a server that moves is asked again.
 const orderAgain = 100 * time.Millisecond

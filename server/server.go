@@ -189,9 +189,14 @@ func (s *Server) hurry() {
 
 // Emptied waits until no session and no pass is left; tell hears how many are. An end of ctx ends the wait.
 func (s *Server) Emptied(ctx context.Context, tell func(sessions int)) error {
+	return s.noneLeft(ctx, func() int { return len(s.byKey) + len(s.container.trains) }, tell)
+}
+
+// noneLeft waits until what countLocked counts is gone; tell hears how many are left.
+func (s *Server) noneLeft(ctx context.Context, countLocked func() int, tell func(left int)) error {
 	for {
 		s.mu.Lock()
-		n, next := len(s.byKey)+len(s.container.trains), s.changed.next()
+		n, next := countLocked(), s.changed.next()
 		s.mu.Unlock()
 		if tell(n); n == 0 {
 			return nil

@@ -46,9 +46,7 @@ func (b keyBook) List(ctx context.Context) ([]keys.Key, error) {
 		var scopes []string
 		var expires, used *time.Time
 		err := row.Scan(&k.ID, &k.Name, &scopes, &k.Hash, &k.Requests, &k.Tokens, &k.Answers, &k.Created, &expires, &used)
-		for _, s := range scopes {
-			k.Scopes = append(k.Scopes, keys.Scope(s))
-		}
+		k.Scopes = keys.Convert[keys.Scope](scopes)
 		k.Created, k.Expires, k.Used = k.Created.UTC(), timeOf(expires), timeOf(used)
 		return k, err
 	})
@@ -86,17 +84,13 @@ func (b keyBook) Add(ctx context.Context, k keys.Key) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	scopes := make([]string, len(k.Scopes))
-	for i, s := range k.Scopes {
-		scopes[i] = string(s)
-	}
 	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(keyLock)); err != nil {
 			return err
 		}
 		done, err := tx.Exec(ctx, `insert into keys (id, name, scopes, sha256, requests_per_minute, tokens_per_minute, answers, created, expires)
 			select $1, $2, $3, $4, $5, $6, $7, $8, $9 where (select count(*) from keys) < $10`,
-			k.ID, k.Name, scopes, k.Hash, k.Requests, k.Tokens, k.Answers, k.Created, pointerTo(k.Expires), keys.MaxKeys)
+			k.ID, k.Name, keys.Convert[string](k.Scopes), k.Hash, k.Requests, k.Tokens, k.Answers, k.Created, pointerTo(k.Expires), keys.MaxKeys)
 		if err == nil && done.RowsAffected() == 0 {
 			return keys.ErrMany
 		}

@@ -17,13 +17,7 @@ var keyTable = table[gen.Key]{
 	columns: []column[gen.Key]{
 		{"NAME", func(k *gen.Key) string { return k.Name }},
 		{"ID", func(k *gen.Key) string { return k.Id }},
-		{"SCOPES", func(k *gen.Key) string {
-			var all []string
-			for _, s := range k.Scopes {
-				all = append(all, string(s))
-			}
-			return strings.Join(all, ",")
-		}},
+		{"SCOPES", func(k *gen.Key) string { return strings.Join(keys.Convert[string](k.Scopes), ",") }},
 		{"EXPIRES", func(k *gen.Key) string { return moment(k.Expires) }},
 		{"USED", func(k *gen.Key) string { return moment(k.Used) }},
 		{"REQUESTS", func(k *gen.Key) string { return strconv.FormatInt(k.Usage.Requests, 10) }},
@@ -64,11 +58,8 @@ func (a Dialect) ListKeys(w http.ResponseWriter, r *http.Request, p gen.ListKeys
 
 func keyOf(h *keys.Holder) gen.Key {
 	k, u := h.Key(), h.Usage()
-	out := gen.Key{Id: k.ID, Name: k.Name, Created: k.Created, Expires: given(k.Expires), Used: given(k.Used),
+	out := gen.Key{Id: k.ID, Name: k.Name, Scopes: keys.Convert[gen.KeyScope](k.Scopes), Created: k.Created, Expires: given(k.Expires), Used: given(k.Used),
 		RequestsPerMinute: given(k.Requests), TokensPerMinute: given(k.Tokens), Answers: given(k.Answers)}
-	for _, s := range k.Scopes {
-		out.Scopes = append(out.Scopes, gen.KeyScope(s))
-	}
 	out.Usage.Requests, out.Usage.PromptTokens, out.Usage.CompletionTokens, out.Usage.Running = u.Requests, u.PromptTokens, u.CompletionTokens, u.Running
 	return out
 }
@@ -96,10 +87,7 @@ func (a Dialect) CreateKey(w http.ResponseWriter, r *http.Request) {
 	}
 	scopes := []keys.Scope{keys.Infer}
 	if req.Scopes != nil {
-		scopes = nil
-		for _, s := range req.Scopes {
-			scopes = append(scopes, keys.Scope(s))
-		}
+		scopes = keys.Convert[keys.Scope](req.Scopes)
 	}
 	limits := keys.Limits{Requests: api.Value(req.RequestsPerMinute, 0), Tokens: api.Value(req.TokensPerMinute, 0), Answers: api.Value(req.Answers, 0)}
 	k, secret, err := keys.New(req.Name, scopes, limits, time.Now(), api.Value(req.Expires, time.Time{}))

@@ -32,20 +32,17 @@ func (a Dialect) classify(r *http.Request, req *gen.ClassifyRequest, timeout *st
 	if !ok {
 		return nil, api.Invalid("model", "the model %q goes on with texts and tells no labels: name one with a classifier (--prompt-tuning of the gateway)", e.Model().Name)
 	}
-	var texts [][]int32
-	all := 0
-	for _, text := range req.Input {
-		ids, err := e.Encode(text, true)
-		if err != nil {
-			return nil, api.EncodeError(e, "input", err)
-		}
+	texts, err := encoded(e, "input", req.Input)
+	if err != nil {
+		return nil, err
+	}
+	for _, ids := range texts {
 		if most := e.Model().MaxLength; len(ids) < 1 || len(ids) > most {
 			return nil, api.Invalid("input", "a text of %d tokens: want 1 to %d", len(ids), most)
 		}
-		texts = append(texts, ids)
-		all += len(ids)
 	}
-	if all > maxEmbedded {
+	usage := used(texts)
+	if all := usage.PromptTokens; all > maxEmbedded {
 		return nil, api.Unsupported("input", "%d tokens are to be classified: one request may have %d", all, maxEmbedded)
 	}
 	ctx, cancel, err := a.WithDeadline(r, req.Timeout, timeout)
@@ -57,8 +54,8 @@ func (a Dialect) classify(r *http.Request, req *gen.ClassifyRequest, timeout *st
 	if err != nil {
 		return nil, err
 	}
-	api.Spend(ctx, all, 0)
-	out := &gen.Classified{Object: gen.ClassifiedObjectList, Model: e.Model().Name, Usage: used(texts)}
+	api.Spend(ctx, usage.PromptTokens, 0)
+	out := &gen.Classified{Object: gen.ClassifiedObjectList, Model: e.Model().Name, Usage: usage}
 	labels := c.Labels()
 	for i, p := range shares {
 		if len(p) != len(labels) {

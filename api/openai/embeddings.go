@@ -30,14 +30,12 @@ func (a Dialect) CreateEmbedding(w http.ResponseWriter, r *http.Request, params 
 		return
 	}
 	prompts := req.Input.IDs
-	for _, text := range req.Input.Texts {
-		ids, err := e.Encode(text, true)
-		if err != nil {
-			a.fail(w, r, api.EncodeError(e, "input", err))
-			return
-		}
-		prompts = append(prompts, ids)
+	texts, err := encoded(e, "input", req.Input.Texts)
+	if err != nil {
+		a.fail(w, r, err)
+		return
 	}
+	prompts = append(prompts, texts...)
 	ctx, cancel, err := a.WithDeadline(r, req.Timeout, params.XRequestTimeout)
 	if err != nil {
 		a.fail(w, r, err)
@@ -61,6 +59,18 @@ func (a Dialect) CreateEmbedding(w http.ResponseWriter, r *http.Request, params 
 		out.Data = append(out.Data, d)
 	}
 	api.Reply(w, out)
+}
+
+// encoded are the ids of the texts of a field, each from the beginning of a text on.
+func encoded(e api.Engine, field string, texts []string) (all [][]int32, err error) {
+	for _, text := range texts {
+		ids, err := e.Encode(text, true)
+		if err != nil {
+			return nil, api.EncodeError(e, field, err)
+		}
+		all = append(all, ids)
+	}
+	return all, nil
 }
 
 // vectors are those of prompts, a few at a time.
@@ -153,13 +163,11 @@ func (a Dialect) score(r *http.Request, req *gen.ScoreRequest, timeout *string) 
 		field string
 		texts gen.Texts
 	}{{"text_1", req.Text1}, {"text_2", req.Text2}} {
-		for _, text := range part.texts {
-			ids, err := e.Encode(text, true)
-			if err != nil {
-				return nil, api.EncodeError(e, part.field, err)
-			}
-			prompts = append(prompts, ids)
+		texts, err := encoded(e, part.field, part.texts)
+		if err != nil {
+			return nil, err
 		}
+		prompts = append(prompts, texts...)
 	}
 	ctx, cancel, err := a.WithDeadline(r, req.Timeout, timeout)
 	if err != nil {

@@ -194,9 +194,6 @@ type fractions struct{ most int }
 // rest are digits of any kind behind others.
 func (f fractions) rest(at int) *expr { return digits(0, max(0, f.most-at)) }
 
-// zeros are more of them behind others.
-func (f fractions) zeros(at int) *expr { return repeat(text("0"), 0, max(0, f.most-at)) }
-
 // end lets the digits end here, where one is there.
 func (f fractions) end(at int) *expr {
 	if at == 0 {

@@ -171,11 +171,7 @@ func newKey(w *world, f *bookFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := make([]keys.Scope, len(scopes))
-			for i, s := range scopes {
-				all[i] = keys.Scope(s)
-			}
-			k, secret, err := keys.New(args[0], all, limits, time.Now(), expires)
+			k, secret, err := keys.New(args[0], keys.Convert[keys.Scope](scopes), limits, time.Now(), expires)
 			if err != nil {
 				return usage(err)
 			}
@@ -213,7 +209,7 @@ func newKey(w *world, f *bookFlags) *cobra.Command {
 	fs.IntVar(&limits.Tokens, "tokens", 0, "most tokens a minute, of prompts and answers; 0: no limit")
 	fs.IntVar(&limits.Answers, "answers", 0, "most answers at a time; 0: no limit")
 	cmd.RegisterFlagCompletionFunc("scope", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return []cobra.Completion{"read", "infer", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp
+		return keys.Convert[cobra.Completion](keys.Scopes()), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
@@ -258,10 +254,7 @@ func printKeys(w *world, all []keys.Key, asJSON bool) error {
 		return t.Format(time.RFC3339)
 	}
 	for _, k := range all {
-		scopes := make([]string, len(k.Scopes))
-		for i, s := range k.Scopes {
-			scopes[i] = string(s)
-		}
+		scopes := keys.Convert[string](k.Scopes)
 		slices.Sort(scopes)
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", k.Name, k.ID, strings.Join(scopes, ","), moment(k.Expires), moment(k.Used))
 	}

@@ -32,6 +32,15 @@ const (
 // Scopes are all of them, least first.
 func Scopes() []Scope { return []Scope{Read, Infer, Operate, Admin} }
 
+// Convert makes scopes of the texts that others have for them, or such texts of scopes.
+func Convert[To, From ~string](from []From) []To {
+	to := make([]To, len(from))
+	for i, s := range from {
+		to[i] = To(s)
+	}
+	return to
+}
+
 // Bounds of a book.
 const (
 	MaxKeys = 10_000
@@ -119,11 +128,7 @@ func (k *Key) Validate() error {
 }
 
 func scopeNames() string {
-	var out []string
-	for _, s := range Scopes() {
-		out = append(out, string(s))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(Convert[string](Scopes()), ", ")
 }
 
 // May tells whether the key allows what needs a scope.

@@ -59,7 +59,7 @@ var arrows = []arrow{
 	{"client/plan", []string{"swarm", "swarm/route"}, "what to replay where: pure, shared with a simulator"},
 	{"client/chain", []string{"client/plan", "swarm"}, "the session as a pure machine: events in, actions out"},
 	{"client/audit", []string{"content", "swarm"}, "who lied, by rows that differ: pure"},
-	{"client", []string{"client/sample", "client/grammar", "client/plan", "client/chain", "client/audit", "content", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/proof", "swarm/route", "swarm/trust", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
+	{"client", []string{"client/sample", "client/grammar", "client/plan", "client/chain", "client/audit", "content", "internal/backoff", "model", "model/tokenizer", "swarm", "swarm/health", "swarm/proof", "swarm/route", "swarm/trust", "swarm/wire", "swarm/budget", "swarm/codec", "tensor"},
 		"a user's side sees no network library and no server"},
 	{"client/train", []string{"client", "client/sample", "tensor"}, "what `whorl tune` runs: it decides numbers, and others compute and keep files"},
 	{"server/kvcache", []string{"tensor"}, "hands out pages"},
