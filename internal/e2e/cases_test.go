@@ -55,21 +55,22 @@ func TestCase003KillInMidStream(t *testing.T) {
 	}
 }
 
-// inUse finds which of the given servers holds a session now.
+// inUse finds which of the given servers alone holds a session now.
 func (s *swarm) inUse(t *testing.T, candidates ...int) *node {
 	t.Helper()
 	var found *node
 	ok := poll(5*time.Second, func() bool {
+		holders := 0
 		for _, i := range candidates {
 			if s.servers[i].sessions(t) > 0 {
 				found = s.servers[i]
-				return true
+				holders++
 			}
 		}
-		return false
+		return holders == 1 // a session that an earlier answer left is closed within moments
 	})
 	if !ok {
-		t.Fatal("no candidate holds a session")
+		t.Fatal("no candidate alone holds a session")
 	}
 	return found
 }

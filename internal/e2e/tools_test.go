@@ -174,9 +174,9 @@ func reroutes(t *testing.T, s *swarm) (n float64) {
 // dyingServer is an agent's loop of call, result and answer, through a server that dies when the
 // call was begun: the call is the one that an undisturbed swarm makes.
 func dyingServer(t *testing.T, s *swarm) {
-	tool := function("write_diary", `{"type":"object","properties":{"entry":{"type":"string","minLength":260,"maxLength":300}},"required":["entry"]}`)
+	tool := function("write_diary", `{"type":"object","properties":{"entry":{"type":"string","minLength":900,"maxLength":1000}},"required":["entry"]}`)
 	messages := []any{map[string]any{"role": "user", "content": "Write down what happened today."}}
-	body := map[string]any{"messages": messages, "tools": []any{tool}, "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 400, "seed": 5}
+	body := map[string]any{"messages": messages, "tools": []any{tool}, "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 1000, "seed": 5}
 	want, finish := s.chat(t, body)
 	if finish != "tool_calls" {
 		t.Fatalf("%s: %+v", finish, want)
