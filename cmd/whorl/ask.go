@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"whorl/client"
 	"whorl/model/tokenizer"
@@ -35,32 +33,12 @@ type askFlags struct {
 	stepTime     time.Duration
 }
 
-func (f *askFlags) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.local, "local", false, "compute in this process, without a network")
-	f.swarm.add(fs)
-	f.model.add(fs)
-	f.compute.add(fs)
-	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold; with --local a folder, or owner/name[@revision] of the hub")
-	fs.StringVar(&f.promptTuning, "prompt-tuning", "", "`DIR` of prompts that whorl tune has trained, or the PEFT library: they go in front of everything")
-	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
-	addResidual(fs, &f.residual)
-	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
-	f.stepTime = client.DefaultTimeouts().Step
-	secondsVar(fs, &f.stepTime, "step-deadline", "a server without progress for this long is replaced")
-}
-
-// addVerify adds the flag of commands that can have their answers computed several times.
-func (f *askFlags) addVerify(fs *pflag.FlagSet) {
-	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3; with 2 and 3 no token is shown before all gave the same bits")
-	fs.BoolVar(&f.audit, "audit", false, "have other servers compute the answer again once it is there, and say whether their bits are the same")
-}
-
 func errVerify(n int) error {
 	return usagef("--verify %d: want 1 to %d", n, client.MaxVerify)
 }
 
 // check refuses wrong values before anything is opened.
-func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations, error) {
+func (f *askFlags) check(given given, args []string) (tensor.Activations, error) {
 	mode, err := tensor.ParseActivations(f.activations)
 	if err != nil {
 		return 0, usagef("--activations: %w", err)
@@ -68,13 +46,11 @@ func (f *askFlags) check(cmd *cobra.Command, args []string) (tensor.Activations,
 	if _, err := tensor.ParseResidual(f.residual); err != nil {
 		return 0, usagef("--residual: %w", err)
 	}
-	if args, err = f.swarm.accept(sourcesOf(cmd), &f.model, args); err != nil {
+	if args, err = f.swarm.accept(given, &f.model, args); err != nil {
 		return 0, err
 	}
-	peers := sourcesOf(cmd).given("initial-peers") || len(f.swarm.initialPeers) > 0
+	peers := given("initial-peers") || len(f.swarm.initialPeers) > 0
 	switch {
-	case f.local && sourcesOf(cmd)["initial-peers"] == fromFlag:
-		return 0, usagef("--local computes in this process and --initial-peers through a swarm: give one of them")
 	case !f.local && !peers:
 		return 0, usagef("nowhere to compute: give --local for this process, or --initial-peers ADDR for a swarm")
 	case !f.local && len(f.swarm.initialPeers) == 0:
@@ -105,27 +81,28 @@ const localPatience = 24 * time.Hour
 
 // asker is a model with somewhere to compute it.
 type asker struct {
-	model   *openModel
-	tok     *tokenizer.Tokenizer // nil: none, and tokErr may say why
-	tokErr  error
-	engine  *client.Engine // after connect
-	how     client.Config  // that it was made with; the model's part is missing
-	local   *localSwarm    // after connect; nil if others are asked
-	mode    tensor.Activations
-	chunk   int
-	net     *network // nil before it is joined
-	book    *trust.Book
-	closers []io.Closer // in the order they were made
+	model     *openModel
+	tok       *tokenizer.Tokenizer // nil: none, and tokErr may say why
+	tokErr    error
+	engine    *client.Engine // after connect
+	how       client.Config  // that it was made with; the model's part is missing
+	local     *localSwarm    // after connect; nil if others are asked
+	choosable bool           // the class of the swarm may be taken
+	mode      tensor.Activations
+	chunk     int
+	net       *network // nil before it is joined
+	book      *trust.Book
+	closers   []io.Closer // in the order they were made
 }
 
 // open opens the model and its tokenizer; nothing is computed or joined yet.
-func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
-	mode, err := f.check(cmd, args)
+func (f *askFlags) open(ctx context.Context, given given, args []string) (*asker, error) {
+	mode, err := f.check(given, args)
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{mode: mode, chunk: f.chunk, book: trust.NewBook(trust.DefaultParams())}
-	if err := f.openModel(cmd, a); err != nil {
+	a := &asker{choosable: f.model.choosable(given), mode: mode, chunk: f.chunk, book: trust.NewBook(trust.DefaultParams())}
+	if err := f.openModel(ctx, a); err != nil {
 		a.Close()
 		return nil, err
 	}
@@ -138,8 +115,7 @@ func (f *askFlags) open(cmd *cobra.Command, args []string) (*asker, error) {
 }
 
 // openModel opens the model's files, or fetches what an asker needs of them from the swarm.
-func (f *askFlags) openModel(cmd *cobra.Command, a *asker) (err error) {
-	ctx := cmd.Context()
+func (f *askFlags) openModel(ctx context.Context, a *asker) (err error) {
 	if !f.model.peers || f.local {
 		if f.model.peers { // --local beside an invitation: all of it is fetched from the hub
 			if f.model.path = f.model.place; f.model.path == "" {
@@ -172,7 +148,7 @@ func (f *askFlags) openModel(cmd *cobra.Command, a *asker) (err error) {
 		}
 		return fmt.Errorf("no server of %s is known in the swarm: try again when one is there: %w", f.model.name, err)
 	}
-	if a.model, err = f.model.openPeers(ctx, &f.compute, a.net, client, f.model.choosable(cmd)); err != nil {
+	if a.model, err = f.model.openPeers(ctx, &f.compute, a.net, client, a.choosable); err != nil {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
@@ -193,8 +169,7 @@ func (f *askFlags) openAdapter(ctx context.Context, a *asker) (string, error) {
 
 // session makes the engine and opens a session of up to length tokens in each of so many
 // beams.
-func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*client.Session, error) {
-	ctx := cmd.Context()
+func (f *askFlags) session(ctx context.Context, a *asker, length, beams int) (*client.Session, error) {
 	adapter, err := f.openAdapter(ctx, a)
 	if err != nil {
 		return nil, err
@@ -207,12 +182,12 @@ func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*cl
 	if prompts != nil {
 		rows = prompts.Tokens
 	}
-	if err := f.connect(ctx, cmd, a, length+rows, beams); err != nil {
+	if err := f.connect(ctx, a, length+rows, beams); err != nil {
 		return nil, err
 	}
 	if tuned != nil {
 		if text := tuned.other(a.engine.Model().UID); text != "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), text)
+			slog.Warn(text)
 		}
 	}
 	s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: length, Beams: beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Prompts: prompts, Receipts: f.receipts, Verify: f.verify, Audit: f.audit})
@@ -223,7 +198,7 @@ func (f *askFlags) session(cmd *cobra.Command, a *asker, length, beams int) (*cl
 }
 
 // connect makes the engine, for sessions of up to length tokens in each of so many beams.
-func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, length, beams int) error {
+func (f *askFlags) connect(ctx context.Context, a *asker, length, beams int) error {
 	if longest := a.model.ck.Config.LongestSession(); length > longest {
 		return usagef("prompt and answer take %d tokens, and %s holds at most %d: shorten the prompt or ask for fewer tokens", length, a.model.name, longest)
 	}
@@ -248,7 +223,7 @@ func (f *askFlags) connect(ctx context.Context, cmd *cobra.Command, a *asker, le
 			}
 			a.closers = append(a.closers, n)
 		}
-		how := settling{invited: f.model.invited, choosable: f.model.choosable(cmd), block: -1}
+		how := settling{invited: f.model.invited, choosable: a.choosable, block: -1}
 		if err := a.model.settle(ctx, n.dir, how); err != nil {
 			return err
 		}
@@ -283,4 +258,17 @@ func asked(err error) error {
 		return usage(err)
 	}
 	return err
+}
+
+// tuning reads the folder of --prompt-tuning; nil if there is none.
+func (f *askFlags) tuning(a *asker) (*client.Prompts, *tuningOf, error) {
+	if f.promptTuning == "" {
+		return nil, nil, nil
+	}
+	t, err := openTuning(f.promptTuning, a.model)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := t.prompts()
+	return p, t, err
 }

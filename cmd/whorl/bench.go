@@ -53,7 +53,7 @@ type benchFlags struct {
 const fewPairs = 5
 
 func (f *benchFlags) add(fs *pflag.FlagSet, slice time.Duration) {
-	f.compute.add(fs)
+	addCompute(fs, &f.compute)
 	fs.IntVar(&f.repeat, "repeat", fewPairs, "pairs of slices")
 	f.slice = slice
 	secondsVar(fs, &f.slice, "slice", "least time of a slice")
@@ -116,7 +116,7 @@ counts products with weights against dot products.`,
 	}
 	fs := cmd.Flags()
 	f.add(fs, 2*time.Second)
-	f.model.add(fs)
+	addModel(fs, &f.model)
 	fs.StringVar(&f.shape, "shape", "", "shape with random weights: "+strings.Join(bench.Shapes(), ", "))
 	fs.StringVar(&f.format, "format", "q4_0", "format of random weights: "+either(randomFormats()))
 	fs.IntVar(&f.prefill, "prefill", 512, "positions of the prompt")

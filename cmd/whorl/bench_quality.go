@@ -50,7 +50,7 @@ of a token less that of f32, with its standard error over the tokens.`,
 		},
 	}
 	fs := cmd.Flags()
-	f.compute.add(fs)
+	addCompute(fs, &f.compute)
 	fs.StringSliceVar(&f.formats, "format", all, "`FORMAT`[,FORMAT...] to compare")
 	fs.StringSliceVar(&f.activations, "activations", []string{"auto", "f32"}, "what meets quantised weights: auto, or auto,f32 to tell what it costs")
 	fs.StringSliceVar(&f.residual, "residual", []string{"f32"}, "rows between blocks: f32, or f32,bf16 to tell what half the bytes on the network cost")

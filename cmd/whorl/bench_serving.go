@@ -42,7 +42,7 @@ do not end before their length.`,
 		},
 	}
 	fs := cmd.Flags()
-	f.ask.add(fs)
+	addAsk(fs, &f.ask)
 	fs.StringVar(&f.url, "url", "", "`URL` of a running gateway, such as http://127.0.0.1:8300; --model-name says which of its models")
 	fs.StringVar(&f.token, "http-token", "", "token that the gateway asks for (better as WHORL_HTTP_TOKEN)")
 	fs.StringSliceVar(&f.metrics, "metrics", nil, "`URL`[,URL...] of HTTP listeners of the servers that compute, to tell how clients share iterations; --local and --url know their own")
@@ -101,7 +101,7 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	if !f.ask.local && !sourcesOf(cmd).given("initial-peers") {
 		return usagef("nobody to ask: give --url of a gateway, MODEL with --initial-peers of a swarm, or MODEL with --local")
 	}
-	a, err := f.ask.open(cmd, args)
+	a, err := openAsk(cmd, &f.ask, args)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	if f.prompt > 0 {
 		clients, longest = clients+1, max(longest, f.prompt+1)
 	}
-	if err := f.ask.connect(cmd.Context(), cmd, a, longest, clients); err != nil {
+	if err := f.ask.connect(cmd.Context(), a, longest, clients); err != nil {
 		return err
 	}
 	if out.Target = "swarm"; f.ask.local {

@@ -3,8 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"whorl/server"
 )
 
@@ -13,17 +11,6 @@ type capFlags struct {
 	sessions, peerSessions, prefixSessions int
 	peerCache, prefixCache                 float64
 	lease, rest                            time.Duration
-}
-
-func (f *capFlags) add(fs *pflag.FlagSet, def *server.Config) {
-	fs.IntVar(&f.sessions, "max-sessions", def.MaxSessions, "most sessions at once")
-	fs.IntVar(&f.peerSessions, "max-peer-sessions", def.PeerSessions, "most sessions of one peer; the node's own gateway has no cap")
-	fs.IntVar(&f.prefixSessions, "max-prefix-sessions", def.PrefixSessions, "most sessions of all peers behind one address prefix")
-	fs.Float64Var(&f.peerCache, "peer-cache", def.PeerCache, "share of the KV cache that one peer may hold, above 0 to 1")
-	fs.Float64Var(&f.prefixCache, "prefix-cache", def.PrefixCache, "share of the KV cache that all peers behind one address prefix may hold, above 0 to 1")
-	f.lease, f.rest = def.Timeouts.Lease, def.Timeouts.Rest
-	secondsVar(fs, &f.lease, "session-lease", "a session that computes nothing keeps its cache this long when others need it")
-	secondsVar(fs, &f.rest, "session-rest", "a session keeps its cache this long after its last step when others need it")
 }
 
 // check refuses wrong values by the name of their flag.

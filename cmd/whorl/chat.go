@@ -38,7 +38,7 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			if length < 1 {
 				return usagef("--max-length %d: want 1 or more", length)
 			}
-			a, err := ask.open(cmd, args)
+			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			if !sourcesOf(cmd).given("max-length") {
 				length = min(length, a.model.ck.Config.LongestSession())
 			}
-			s, err := ask.session(cmd, a, length, answer.beams.Beams)
+			s, err := ask.session(cmd.Context(), a, length, answer.beams.Beams)
 			if err != nil {
 				return err
 			}
@@ -66,8 +66,8 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			return wrong
 		},
 	}
-	ask.add(cmd.Flags())
-	ask.addVerify(cmd.Flags())
+	addAsk(cmd.Flags(), &ask)
+	addVerify(cmd.Flags(), &ask)
 	answer.add(cmd.Flags())
 	cmd.Flags().StringVar(&system, "system", "", "system message")
 	cmd.Flags().IntVar(&length, "max-length", 4096, "most tokens of the conversation")

@@ -39,7 +39,7 @@ whorl tune --task classify has trained: its folder is --prompt-tuning.`,
 			case limit <= 0:
 				return usagef("--request-deadline %v: want more than 0", limit)
 			}
-			a, err := ask.open(cmd, args)
+			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ whorl tune --task classify has trained: its folder is --prompt-tuning.`,
 				return usagef("--prompt-tuning %s holds no classifier: it was trained to go on with texts", t.name)
 			}
 			ctx := cmd.Context()
-			if err := ask.connect(ctx, cmd, a, 1, 1); err != nil {
+			if err := ask.connect(ctx, a, 1, 1); err != nil {
 				if ctx.Err() != nil {
 					return errInterrupted
 				}
@@ -79,7 +79,7 @@ whorl tune --task classify has trained: its folder is --prompt-tuning.`,
 			return c.lines(ctx, batch)
 		},
 	}
-	ask.add(cmd.Flags())
+	addAsk(cmd.Flags(), &ask)
 	cmd.Flags().StringVar(&text, "text", "", "the text; default: each line of stdin is one")
 	cmd.Flags().IntVar(&tokens, "max-tokens", 256, "longest text in tokens; longer ones are cut at the end")
 	cmd.Flags().IntVar(&batch, "batch", 16, "texts that are computed at once")

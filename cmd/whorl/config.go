@@ -6,9 +6,10 @@ import (
 	"io"
 	"maps"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
+
+	"whorl/api"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
@@ -46,23 +47,6 @@ type sourcesKey struct{}
 
 func withSources(ctx context.Context, s sources) context.Context {
 	return context.WithValue(ctx, sourcesKey{}, s)
-}
-
-type environKey struct{}
-
-func withEnviron(ctx context.Context, environ []string) context.Context {
-	return context.WithValue(ctx, environKey{}, environ)
-}
-
-// getenv is a variable that is not whorl's own, such as those of a model hub.
-func getenv(ctx context.Context, name string) string {
-	environ, _ := ctx.Value(environKey{}).([]string)
-	for _, pair := range slices.Backward(environ) {
-		if k, v, _ := strings.Cut(pair, "="); k == name || runtime.GOOS == "windows" && strings.EqualFold(k, name) {
-			return v
-		}
-	}
-	return ""
 }
 
 func sourcesOf(cmd *cobra.Command) sources {
@@ -191,6 +175,23 @@ var secret = map[string]bool{"token": true, "http-token": true, "admin-token": t
 // isSetting tells whether a flag says how a command works, and not what it shows.
 func isSetting(f *pflag.Flag) bool {
 	return !f.Hidden && f.Name != "help" && f.Name != "print-config" && f.Name != "config"
+}
+
+// settingsFor are the flags of a command, which are complete, as a node shows them to its operator.
+func settingsFor(cmd *cobra.Command, from sources, log *logging) *settings {
+	var begun []api.Setting
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if isSetting(f) {
+			text := f.Value.String()
+			if secret[f.Name] && text != "" {
+				text = hidden
+			} else {
+				text = redacted("", text)
+			}
+			begun = append(begun, api.Setting{Name: f.Name, Value: text, Source: string(from[f.Name])})
+		}
+	})
+	return newSettings(begun, log)
 }
 
 // printConfig shows each effective value and its source, as YAML that --config takes.

@@ -60,7 +60,7 @@ func TestSettings(t *testing.T) {
 	cmd.Flags().Int("port", 31330, "")
 	cmd.Flags().String("admin-token", "secret", "")
 	cmd.Flags().Int("limit", 3, "")
-	s := newSettings(cmd, sources{"log-level": fromDefault, "port": fromFile, "admin-token": fromEnv, "limit": fromFlag}, log)
+	s := settingsFor(cmd, sources{"log-level": fromDefault, "port": fromFile, "admin-token": fromEnv, "limit": fromFlag}, log)
 	limit := 3
 	s.allow("limit", func(text string) (func(), error) {
 		var n int

@@ -81,8 +81,8 @@ func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg serve
 	return p, nil
 }
 
-// plan is `whorl serve --dry-run`.
-func (f *serveFlags) plan(ctx context.Context, w *world) error {
+// printPlan is `whorl serve --dry-run`.
+func printPlan(ctx context.Context, w *world, f *serveFlags) error {
 	cfg, err := f.config()
 	if err != nil {
 		return err

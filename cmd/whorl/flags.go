@@ -1,14 +1,7 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"log/slog"
-	"net"
-	"net/netip"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,98 +10,23 @@ import (
 	"whorl/api/calls"
 	"whorl/client"
 	"whorl/model"
-	"whorl/swarm"
-	"whorl/swarm/dir"
+	"whorl/server"
+	"whorl/swarm/balance"
 	"whorl/swarm/p2p"
 	"whorl/swarm/trust"
-	"whorl/tensor"
 )
 
-// swarmFlags say which swarm to join and how.
-type swarmFlags struct {
-	initialPeers []string
-	swarm        string
-	swarmKey     string
-	key          []byte // of an invitation to a private swarm; nil for none
-	source       string // where the model is fetched from, for invitations; "" for files of this machine
-}
-
-func (f *swarmFlags) add(fs *pflag.FlagSet) {
+func addSwarm(fs *pflag.FlagSet, f *swarmFlags) {
 	fs.StringSliceVar(&f.initialPeers, "initial-peers", nil, "`ADDR`[,ADDR...] of nodes to join, as /ip4/HOST/tcp/PORT/p2p/ID, or names of lists in DNS; may be repeated")
 	fs.StringVar(&f.swarm, "swarm", "main", "`NAME` of the swarm: swarms of other names are not seen")
 	fs.StringVar(&f.swarmKey, "swarm-key", "", "`FILE` with the pre-shared key of a private swarm")
 }
 
-// check reads the addresses.
-func (f *swarmFlags) check() error {
-	cfg := dir.DefaultConfig()
-	if cfg.Swarm = f.swarm; cfg.Validate() != nil {
-		return usagef("--swarm: %w", cfg.Validate())
-	}
-	if f.swarmKey != "" {
-		if _, err := os.Stat(f.swarmKey); err != nil {
-			return usagef("--swarm-key: %w: all nodes of a private swarm have a copy of one file; docs/howto/swarm.md says how to make it", err)
-		}
-	}
-	return f.checkPeers()
-}
-
-// checkPeers keeps the initial peers that can be read. One wrong address among good ones must
-// not keep a node out of its swarm: it is named and left out.
-func (f *swarmFlags) checkPeers() error {
-	var good []string
-	var bad []error
-	for _, s := range f.initialPeers {
-		if err := p2p.CheckPeer(s); err != nil {
-			bad = append(bad, err)
-		} else {
-			good = append(good, s)
-		}
-	}
-	if len(good) == 0 && len(bad) > 0 {
-		return usagef("--initial-peers: %w", errors.Join(bad...))
-	}
-	for _, err := range bad {
-		slog.Warn("an initial peer is left out", "reason", err)
-	}
-	f.initialPeers = good
-	return nil
-}
-
-// nodeFlags are those of every long-running node.
-type nodeFlags struct {
-	swarmFlags
-	newSwarm bool
-	dataFlags
-	identityPath  string
-	hostMaddrs    []string
-	anyPort       bool // neither --port nor --host-maddrs is given: that of the last run, or a free one
-	announceMaddr []string
-	port          int
-	publicIP      string
-	expiration    time.Duration
-	updatePeriod  time.Duration
-	networkMemory size
-	relay         relayFlags
-	autoRelay     bool // be reached through relays if nobody can dial this node
-	noMapping     bool
-	readyFile     string
-	inviteFile    string
-	printConfig   bool
-}
-
-// updatePeriod is the default time between announcements, expirations twice that: a killed
-// server is gone from every view within a minute.
-const updatePeriod = 30 * time.Second
-
-// minExpiration lets others miss some of their exchanges, which come every 3 s.
-const minExpiration = 12 * time.Second
-
-func (f *nodeFlags) add(fs *pflag.FlagSet) {
-	f.swarmFlags.add(fs)
+func addNode(fs *pflag.FlagSet, f *nodeFlags) {
+	addSwarm(fs, &f.swarmFlags)
 	fs.BoolVar(&f.newSwarm, "new-swarm", false, "found a new swarm instead of joining one")
 	fs.StringVar(&f.identityPath, "identity-path", "", "`FILE` with the node's private key, made if missing; default: one in --data-dir")
-	f.dataFlags.add(fs)
+	addData(fs, &f.dataFlags)
 	fs.StringSliceVar(&f.hostMaddrs, "host-maddrs", nil, "`MADDR`s to listen on; default: all interfaces on --port")
 	fs.StringSliceVar(&f.announceMaddr, "announce-maddrs", nil, "`MADDR`s to announce; default: those of the interfaces")
 	fs.IntVar(&f.port, "port", 0, "port of all interfaces, of TCP and of UDP (QUIC); 0 takes that of the last run, or a free one")
@@ -117,116 +35,14 @@ func (f *nodeFlags) add(fs *pflag.FlagSet) {
 	secondsVar(fs, &f.updatePeriod, "update-period", "time between announcements")
 	secondsVar(fs, &f.expiration, "expiration", "lifetime of an announcement; 0: twice --update-period, at least 12 s")
 	fs.Var(&f.networkMemory, "network-memory", "bytes for connections of peers and their streams; 0: by --memory, or 512 MiB")
-	f.relay.add(fs)
+	addRelay(fs, &f.relay)
 	fs.BoolVar(&f.noMapping, "no-port-mapping", false, "do not ask the router (UPnP, NAT-PMP) to forward the port")
 	fs.StringVar(&f.readyFile, "ready-file", "", "`FILE` written as JSON once the node is usable")
 	fs.StringVar(&f.inviteFile, "invitation-file", "", "`FILE` that an invitation is written to once the node is usable; other nodes take it as @FILE")
 	fs.BoolVar(&f.printConfig, "print-config", false, "show each effective value and its source, and exit")
 }
 
-// check refuses what cannot work before anything is made or opened, and completes
-// defaults that depend on each other.
-func (f *nodeFlags) check(cmd *cobra.Command) error {
-	from := sourcesOf(cmd)
-	if f.newSwarm && len(f.initialPeers) > 0 {
-		return usagef("--new-swarm founds a swarm and --initial-peers joins one: give one of them")
-	}
-	if !f.newSwarm && len(f.initialPeers) == 0 {
-		what := "no swarm given"
-		if from.given("initial-peers") {
-			what = "--initial-peers is empty"
-		}
-		return usagef("%s: name a peer with --initial-peers ADDR or found a swarm with --new-swarm", what)
-	}
-	if err := f.swarmFlags.check(); err != nil {
-		return err
-	}
-	if err := f.checkData(); err != nil {
-		return err
-	}
-	if f.port < 0 || f.port > 65535 {
-		return usagef("--port %d: want 0 to 65535", f.port)
-	}
-	if from.given("port") && len(f.hostMaddrs) > 0 {
-		return usagef("--port and --host-maddrs exclude each other: the addresses hold the ports")
-	}
-	f.anyPort = f.port == 0 && len(f.hostMaddrs) == 0
-	if len(f.hostMaddrs) == 0 {
-		f.hostMaddrs = f.offered(p2p.DefaultMaddrs(f.port))
-	} else if f.private() && len(p2p.TCPOnly(f.hostMaddrs)) < len(f.hostMaddrs) {
-		return usagef("--host-maddrs: a swarm key protects TCP only, so that QUIC is off in a private swarm: leave out the addresses of UDP")
-	}
-	if f.publicIP != "" {
-		if err := f.announcePublic(); err != nil {
-			return err
-		}
-	}
-	if f.updatePeriod <= 0 {
-		return usagef("--update-period %v: want more than 0", f.updatePeriod)
-	}
-	if f.expiration == 0 {
-		f.expiration = max(2*f.updatePeriod, minExpiration)
-	}
-	if f.expiration < f.updatePeriod || f.expiration > swarm.MaxLifetime {
-		return usagef("--expiration %v: want at least --update-period (%v), or the node would vanish in between, and at most %v", f.expiration, f.updatePeriod, swarm.MaxLifetime)
-	}
-	return f.relay.check()
-}
-
-func (f *nodeFlags) announcePublic() error {
-	ip, err := netip.ParseAddr(f.publicIP)
-	family := "ip4"
-	if ip.Is6() {
-		family = "ip6"
-	}
-	switch {
-	case err != nil || ip.Zone() != "" || ip.IsLoopback() || ip.IsUnspecified():
-		return usagef("--public-ip %q: want the IPv4 or IPv6 address at which others reach this node, such as 203.0.113.7", f.publicIP)
-	case f.port == 0:
-		return usagef("--public-ip needs --port: others must know which port to reach")
-	case len(f.announceMaddr) > 0:
-		return usagef("--public-ip and --announce-maddrs exclude each other: give one")
-	}
-	f.announceMaddr = f.offered([]string{fmt.Sprintf("/%s/%s/tcp/%d", family, ip, f.port), fmt.Sprintf("/%s/%s/udp/%d/quic-v1", family, ip, f.port)})
-	return nil
-}
-
-// offered are those addresses whose transport the swarm can use: with a key, those of TCP.
-func (f *nodeFlags) offered(maddrs []string) []string {
-	if f.private() {
-		return p2p.TCPOnly(maddrs)
-	}
-	return maddrs
-}
-
-// httpFlags are those of the HTTP listeners.
-type httpFlags struct {
-	tunings               []string
-	http, admin           string
-	httpToken, adminToken string
-	tokenFile             string // of httpToken
-	keys                  string // where the keys of callers are
-	hosts, origins        []string
-	databaseURL           string
-	userSockets           int
-	userCache             float64
-	allowAdapters         []string
-	aliasTexts            []string
-	aliases               map[string]string // after check
-	allowed               []swarm.Adapter   // of those on other servers, after check
-	answers               int
-	audit                 float64
-	keepChains            bool
-	verify                int
-	residual              string
-	ollama                bool
-	toolFormat            string
-	adminBusy             bool // --admin was not given: where its port is in use, a free one does
-}
-
-const off = "off"
-
-func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
+func addHTTP(fs *pflag.FlagSet, f *httpFlags, http, admin string) {
 	fs.StringVar(&f.http, "http", http, "`ADDR` of the public API and dashboard, or off; port 0 takes a free one")
 	fs.StringVar(&f.admin, "admin", admin, "`ADDR` of the control plane, or off; where it is not given and its port is in use, or --http has port 0, a free one")
 	fs.StringVar(&f.httpToken, "http-token", "", "token that --http asks for; required beyond loopback, unless there are --keys (better as WHORL_HTTP_TOKEN: others can read command lines)")
@@ -248,7 +64,7 @@ func (f *httpFlags) add(fs *pflag.FlagSet, http, admin string) {
 }
 
 // addSessions is for nodes that generate.
-func (f *httpFlags) addSessions(fs *pflag.FlagSet) {
+func addSessionsHTTP(fs *pflag.FlagSet, f *httpFlags) {
 	addResidual(fs, &f.residual)
 	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3, and are compared before it is shown; requests may say (whorl_verify)")
 	fs.StringSliceVar(&f.tunings, "prompt-tuning", nil, "`DIR[,DIR...]` of prompts that whorl tune has trained, or the PEFT library: users ask for MODEL:NAME, the name of the folder")
@@ -256,125 +72,106 @@ func (f *httpFlags) addSessions(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.audit, "audit", f.audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
 }
 
-// addResidual is for whoever opens sessions.
-func addResidual(fs *pflag.FlagSet, residual *string) {
-	fs.StringVar(residual, "residual", "f32", "rows between blocks as f32, or rounded to bf16: half the bytes on the network, and answers that differ a little")
-}
-
-func (f *httpFlags) check(cmd *cobra.Command) error {
-	if _, err := tensor.ParseResidual(f.residual); err != nil {
-		return usagef("--residual: %w", err)
-	}
-	if !(f.audit >= 0 && f.audit <= 1) {
-		return usagef("--audit %v: want 0 to 1, such as 0.01 for one session in a hundred", f.audit)
-	}
-	if f.verify < 0 || f.verify > client.MaxVerify {
-		return errVerify(f.verify)
-	}
-	var err error
-	if f.allowed, err = parseAllowed(f.allowAdapters); err != nil {
-		return usagef("--allow-adapters: %w", err)
-	}
-	if f.aliases, err = parseAliases(f.aliasTexts); err != nil {
-		return usagef("--alias: %w", err)
-	}
-	if _, port, err := net.SplitHostPort(f.http); err == nil && port == "0" && !sourcesOf(cmd).given("admin") && f.admin != off {
-		f.admin = anyPort
-	}
-	f.adminBusy = !sourcesOf(cmd).given("admin")
-	for _, limit := range []struct {
-		flag string
-		err  error
-	}{{"max-user-sockets", atLeastOne(f.userSockets)}, {"max-answers", atLeastOne(f.answers)}, {"user-cache", aShare(f.userCache)}} {
-		if limit.err != nil {
-			return usagef("--%s %w", limit.flag, limit.err)
-		}
-	}
-	if err := f.readToken(); err != nil {
-		return err
-	}
-	for _, l := range []struct{ flag, addr, token string }{{"http", f.http, f.httpToken}, {"admin", f.admin, f.adminToken}} {
-		if l.addr == off {
-			continue
-		}
-		if err := api.CheckListen(l.addr, l.token, f.keys != ""); err != nil {
-			return usagef("--%s: %w (--%s-token)", l.flag, err, l.flag)
-		}
-	}
-	return nil
-}
-
-// computeFlags choose the device.
-type computeFlags struct {
-	device  string
-	tier    string
-	threads int
-}
-
-func (f *computeFlags) add(fs *pflag.FlagSet) {
+func addCompute(fs *pflag.FlagSet, f *computeFlags) {
 	fs.StringVar(&f.device, "device", "cpu", "`DEVICE` to compute on: cpu or cuda[:i]")
 	fs.StringVar(&f.tier, "cpu-tier", "auto", "kernels to use: auto, avx512, avx2 or generic; the results are the same")
 	fs.IntVar(&f.threads, "threads", 0, "threads to compute with; 0: one per core")
 }
 
-// modelFlags say which model and in which form.
-type modelFlags struct {
-	path  string
-	name  string
-	dtype string
-	quant string
-
-	kvDType string
-	kv      tensor.DType // after take
-	invited string       // the UID that an invitation names; "" for none
-	place   string       // where its files are at a hub, as the invitation says; "" if they are at none
-	peers   bool         // after take: no files are named, and other nodes may have them
-
-	source sourceFlag
-	trees  treeCache
-	hub    hubFlags
-}
-
-func (f *modelFlags) add(fs *pflag.FlagSet) {
+func addModel(fs *pflag.FlagSet, f *modelFlags) {
 	fs.StringVar(&f.path, "converted-model-name-or-path", "", "another way to name MODEL")
 	fs.StringVar(&f.name, "model-name", "", "`NAME` under which the model is served; default: that of the file or folder, or owner/name")
 	fs.StringVar(&f.dtype, "dtype", "auto", "float weights as auto (as stored), float32 (f32), bfloat16 (bf16) or float16 (f16)")
 	fs.StringVar(&f.quant, "quant", "none", "quantise the blocks at load: none (as stored), "+either(model.Quantisers())+" (int8: LLM.int8(), nf4: QLoRA)")
-	f.hub.add(fs)
-	f.source.add(fs)
+	addHub(fs, &f.hub)
+	addSource(fs, &f.source)
 	fs.StringVar(&f.kvDType, "kv-dtype", "f32", "KV cache as float32 (f32), or bfloat16 (bf16) in half the memory; another class of servers")
 }
 
-// take finds MODEL among arguments and flags; it may be missing if optional.
-func (f *modelFlags) take(args []string, optional bool) error {
-	if f.kvDType != "" {
-		var err error
-		if f.kv, err = parseKVDType(f.kvDType); err != nil {
-			return usagef("--kv-dtype: %w", err)
-		}
-	}
-	if err := f.source.check(); err != nil {
-		return err
-	}
-	f.peers = len(args) == 0 && f.path == "" && f.invited != ""
-	switch {
-	case len(args) > 0 && f.path != "":
-		return usagef("MODEL is given twice, as %s and by --converted-model-name-or-path: give one", args[0])
-	case len(args) > 0:
-		f.path = args[0]
-	case f.path == "" && !optional && !f.peers:
-		return usagef("no MODEL given: name a model folder, a .gguf file or a model of the hub, such as owner/name")
-	}
-	return nil
+func addData(fs *pflag.FlagSet, f *dataFlags) {
+	fs.StringVar(&f.dataDir, "data-dir", "", "`FOLDER` for what nodes keep between runs, such as identity, port and peers; default: --cache-dir, or the user's data folder")
+	fs.BoolVar(&f.ephemeral, "ephemeral", false, "keep nothing between runs: a new identity each time")
+	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for models of the hub, and what --data-dir is for where that is not given; default: the cache of the hub's own client")
 }
 
-// parseKVDType reads the name of a type that a KV cache can have.
-func parseKVDType(name string) (tensor.DType, error) {
-	d, err := tensor.ParseDType(name)
-	if err == nil {
-		err = tensor.CheckKVDType(d)
-	}
-	return d, err
+func addHub(fs *pflag.FlagSet, f *hubFlags) {
+	fs.StringVar(&f.token, "token", "", "`TOKEN` of the model hub, for gated and private models (better as HF_TOKEN: others can read command lines)")
+	fs.StringVar(&f.revision, "revision", "", "branch, tag or commit of a MODEL that is a hub name; default: main")
+	fs.Var(&f.maxDisk, "max-disk-space", "most `BYTES` of models that whorl keeps of a hub: those used longest ago go first; 0: no limit")
+}
+
+func addSource(fs *pflag.FlagSet, f *sourceFlag) {
+	*f = sourceFlag{fromCache, fromSwarm, fromHub}
+	fs.StringSliceVar((*[]string)(f), "source", *f, "`LIST` of where a model may come from: cache (of hub models here), swarm (nodes, for guests), hub; asked in this order")
+}
+
+func addShare(fs *pflag.FlagSet, f *shareFlags) {
+	fs.BoolVar(&f.off, "no-share", false, "pass no files of the model on to other nodes")
+	fs.Var(&f.maxUpload, "max-upload", "most `BYTES` a second of files for other nodes, such as 2MB; 0: no limit. While the node computes for users they get a twentieth of it")
+}
+
+func addRelay(fs *pflag.FlagSet, f *relayFlags) {
+	f.limits = p2p.DefaultRelayLimits()
+	f.rate, f.peerRate = size(f.limits.Rate), size(f.limits.PeerRate)
+	fs.BoolVar(&f.none, "no-relay", false, "do not relay for members of the swarm that nobody can dial")
+	fs.Var(&f.rate, "relay-rate", "bytes a second that this node relays in all")
+	fs.Var(&f.peerRate, "relay-peer-rate", "bytes a second that it relays of one peer")
+	fs.IntVar(&f.limits.Reservations, "relay-reservations", f.limits.Reservations, "most nodes that may be reached through this one")
+	fs.IntVar(&f.limits.Circuits, "relay-circuits", f.limits.Circuits, "most connections that it relays")
+	fs.IntVar(&f.limits.PeerCircuits, "relay-peer-circuits", f.limits.PeerCircuits, "most of them of one peer; each carries any number of sessions")
+	secondsVar(fs, &f.limits.Duration, "relay-duration", "a relayed connection ends after this, and its sessions go on over another")
+}
+
+func addCaps(fs *pflag.FlagSet, f *capFlags, def *server.Config) {
+	fs.IntVar(&f.sessions, "max-sessions", def.MaxSessions, "most sessions at once")
+	fs.IntVar(&f.peerSessions, "max-peer-sessions", def.PeerSessions, "most sessions of one peer; the node's own gateway has no cap")
+	fs.IntVar(&f.prefixSessions, "max-prefix-sessions", def.PrefixSessions, "most sessions of all peers behind one address prefix")
+	fs.Float64Var(&f.peerCache, "peer-cache", def.PeerCache, "share of the KV cache that one peer may hold, above 0 to 1")
+	fs.Float64Var(&f.prefixCache, "prefix-cache", def.PrefixCache, "share of the KV cache that all peers behind one address prefix may hold, above 0 to 1")
+	f.lease, f.rest = def.Timeouts.Lease, def.Timeouts.Rest
+	secondsVar(fs, &f.lease, "session-lease", "a session that computes nothing keeps its cache this long when others need it")
+	secondsVar(fs, &f.rest, "session-rest", "a session keeps its cache this long after its last step when others need it")
+}
+
+func addMoves(fs *pflag.FlagSet, f *moveFlags) {
+	def := balance.DefaultConfig()
+	fs.Float64Var(&f.quality, "balance-quality", def.Quality, "move when the worst-served block has less than this share of an even spread; 0: never, also not for blocks without a holder")
+	f.check = def.Check
+	secondsVar(fs, &f.check, "mean-balance-check-period", "mean time between looks whether other blocks need this server more")
+}
+
+func addPasses(fs *pflag.FlagSet, f *passFlags, def *server.Config) {
+	fs.BoolVar(&f.on, "passes", true, "compute forward and backward passes for clients that train, while no session wants the device")
+	fs.IntVar(&f.rows, "max-pass-rows", def.Passes.Rows, "most rows (tokens) of one pass")
+	fs.IntVar(&f.most, "max-passes", def.Passes.Most, "most passes at once; one is computed, the others wait")
+	fs.Var(&f.memory, "pass-memory", "bytes for the rows and the workspace of passes, such as 1GiB; 0: a thirty-second of --memory")
+	f.timeout = def.Timeouts.Pass
+	secondsVar(fs, &f.timeout, "request-timeout", "a pass that takes longer is ended")
+}
+
+func addAsk(fs *pflag.FlagSet, f *askFlags) {
+	fs.BoolVar(&f.local, "local", false, "compute in this process, without a network")
+	addSwarm(fs, &f.swarm)
+	addModel(fs, &f.model)
+	addCompute(fs, &f.compute)
+	fs.StringVar(&f.adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold; with --local a folder, or owner/name[@revision] of the hub")
+	fs.StringVar(&f.promptTuning, "prompt-tuning", "", "`DIR` of prompts that whorl tune has trained, or the PEFT library: they go in front of everything")
+	fs.StringVar(&f.activations, "activations", "auto", "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
+	addResidual(fs, &f.residual)
+	fs.IntVar(&f.chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
+	f.stepTime = client.DefaultTimeouts().Step
+	secondsVar(fs, &f.stepTime, "step-deadline", "a server without progress for this long is replaced")
+}
+
+// addVerify adds the flag of commands that can have their answers computed several times.
+func addVerify(fs *pflag.FlagSet, f *askFlags) {
+	fs.IntVar(&f.verify, "verify", 1, "`N` chains of servers without a common one compute every token, 1 to 3; with 2 and 3 no token is shown before all gave the same bits")
+	fs.BoolVar(&f.audit, "audit", false, "have other servers compute the answer again once it is there, and say whether their bits are the same")
+}
+
+// addResidual is for whoever opens sessions.
+func addResidual(fs *pflag.FlagSet, residual *string) {
+	fs.StringVar(residual, "residual", "f32", "rows between blocks as f32, or rounded to bf16: half the bytes on the network, and answers that differ a little")
 }
 
 // atMostOneModel is the argument check of commands whose MODEL may come from elsewhere.
@@ -383,4 +180,13 @@ func atMostOneModel(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return oneModel(cmd, args)
+}
+
+// openAsk opens what a command asks; nothing is computed or joined yet.
+func openAsk(cmd *cobra.Command, f *askFlags, args []string) (*asker, error) {
+	from := sourcesOf(cmd)
+	if f.local && from["initial-peers"] == fromFlag {
+		return nil, usagef("--local computes in this process and --initial-peers through a swarm: give one of them")
+	}
+	return f.open(cmd.Context(), from.given, args)
 }

@@ -43,7 +43,7 @@ With --prompts all prompts of a file are answered, several at once.`,
 			if ask.receipts && !asJSON {
 				return usagef("--receipts adds to the JSON object: give --json")
 			}
-			a, err := ask.open(cmd, args)
+			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ With --prompts all prompts of a file are answered, several at once.`,
 			if err != nil {
 				return err
 			}
-			if set.truncate.value != "no" {
+			if set.truncate != "no" {
 				if ids, err = set.fit(ids, a.model.ck.Config.LongestSession()-answer.tokens); err != nil {
 					return err
 				}
@@ -64,7 +64,7 @@ With --prompts all prompts of a file are answered, several at once.`,
 				answer.tokens = min(answer.tokens, room)
 			}
 			length := len(ids) + answer.tokens
-			s, err := ask.session(cmd, a, length, answer.beams.Beams)
+			s, err := ask.session(cmd.Context(), a, length, answer.beams.Beams)
 			if err != nil {
 				return err
 			}
@@ -77,12 +77,12 @@ With --prompts all prompts of a file are answered, several at once.`,
 			return generate(cmd.Context(), w, s, req, asJSON, ask.receipts, ask.audit)
 		},
 	}
-	ask.add(cmd.Flags())
+	addAsk(cmd.Flags(), &ask)
 	prompt.add(cmd.Flags())
 	prompt.addChat(cmd.Flags())
 	answer.add(cmd.Flags())
 	set.add(cmd.Flags())
-	ask.addVerify(cmd.Flags())
+	addVerify(cmd.Flags(), &ask)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on the last line")
 	cmd.Flags().BoolVar(&ask.receipts, "receipts", false, "have every server sign what it computed, and add the receipts to the JSON object")
 	cmd.Flags().BoolVar(&trace, "trace", false, "add a hash of all logits to the JSON object; it costs a little speed")

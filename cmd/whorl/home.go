@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	ma "github.com/multiformats/go-multiaddr"
-	"github.com/spf13/pflag"
 
 	"whorl/internal/atomicfile"
 	"whorl/internal/sharedfile"
@@ -27,12 +26,6 @@ type dataFlags struct {
 	dataDir   string
 	ephemeral bool
 	cacheDir  string // of Petals: models of the hub, and what --data-dir holds where that is not given
-}
-
-func (f *dataFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.dataDir, "data-dir", "", "`FOLDER` for what nodes keep between runs, such as identity, port and peers; default: --cache-dir, or the user's data folder")
-	fs.BoolVar(&f.ephemeral, "ephemeral", false, "keep nothing between runs: a new identity each time")
-	fs.StringVar(&f.cacheDir, "cache-dir", "", "`FOLDER` for models of the hub, and what --data-dir is for where that is not given; default: the cache of the hub's own client")
 }
 
 // root is the folder of all nodes; "" for none. chosen tells that a flag names it.

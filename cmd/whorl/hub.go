@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"whorl/model"
 	"whorl/model/families"
 	"whorl/model/hub"
@@ -24,12 +22,6 @@ type hubFlags struct {
 	revision string
 	maxDisk  size
 	cache    string // folder of --cache-dir, of nodes that have one; "" for the hub client's own
-}
-
-func (f *hubFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.token, "token", "", "`TOKEN` of the model hub, for gated and private models (better as HF_TOKEN: others can read command lines)")
-	fs.StringVar(&f.revision, "revision", "", "branch, tag or commit of a MODEL that is a hub name; default: main")
-	fs.Var(&f.maxDisk, "max-disk-space", "most `BYTES` of models that whorl keeps of a hub: those used longest ago go first; 0: no limit")
 }
 
 // config is what flags and the environment say of the hub.

@@ -56,7 +56,7 @@ func TestAcceptInvitation(t *testing.T) {
 		"no invitation":   {sources{}, swarmFlags{swarm: "main"}, []string{"owner/name"}, "main [] none  at  [owner/name]"},
 	} {
 		f, m := c.flags, modelFlags{}
-		args, err := f.accept(c.from, &m, c.args)
+		args, err := f.accept(c.from.given, &m, c.args)
 		key := "none"
 		if f.key != nil {
 			key = "key"

@@ -24,9 +24,9 @@ type logging struct {
 	lines *journal.Log
 }
 
-// start makes the default logger. drawn, which may be nil, stands in for lines that tell of no
+// start makes the default logger. calmed, which may be nil, says what becomes of lines that tell of no
 // trouble.
-func (l *logging) start(w io.Writer, format, level string, drawn *block) error {
+func (l *logging) start(w io.Writer, format, level string, calmed func(slog.Handler) slog.Handler) error {
 	least, err := parseLogLevel(level)
 	if err != nil {
 		return usagef("--log-level %w", err)
@@ -43,8 +43,8 @@ func (l *logging) start(w io.Writer, format, level string, drawn *block) error {
 	default:
 		return usagef("--log-format %q: want text or json", format)
 	}
-	if drawn != nil {
-		h = &calm{h, drawn.noted}
+	if calmed != nil {
+		h = calmed(h)
 	}
 	slog.SetDefault(slog.New(&tee{Handler: h, lines: l.lines}))
 	return nil
@@ -128,6 +128,10 @@ func redacted(name, text string) string {
 }
 
 type loggingKey struct{}
+
+func withLogging(ctx context.Context, l *logging) context.Context {
+	return context.WithValue(ctx, loggingKey{}, l)
+}
 
 // loggingOf is the log of the command that runs.
 func loggingOf(ctx context.Context) *logging {

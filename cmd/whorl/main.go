@@ -64,36 +64,6 @@ func finish(err error, to io.Writer) int {
 	}
 }
 
-// usageError is an error of whoever typed the command.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
-// usage marks an error as wrong use; nil stays nil.
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &usageError{err}
-}
-
-func usagef(format string, a ...any) error { return usage(fmt.Errorf(format, a...)) }
-
-// errInterrupted ends a command whose answer a signal cut short.
-var errInterrupted = errors.New("interrupted")
-
-// oneLine is an error on one line, whatever a library put into it.
-func oneLine(err error) string {
-	var parts []string
-	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); line != "" {
-			parts = append(parts, line)
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
 // newRoot is the command line.
 func newRoot(w *world) *cobra.Command {
 	var g globalFlags
@@ -126,11 +96,11 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 				drawn = &block{screen: &screen{out: terminal}}
 				w.err = drawn.screen
 			}
-			if err := log.start(w.err, g.logFormat, g.logLevel, drawn); err != nil {
+			if err := log.start(w.err, g.logFormat, g.logLevel, drawn.calmed()); err != nil {
 				return err
 			}
 			ctx := withEnviron(withSources(cmd.Context(), sources), environ)
-			ctx = context.WithValue(context.WithValue(ctx, loggingKey{}, log), settingsKey{}, newSettings(cmd, sources, log))
+			ctx = withSettings(withLogging(ctx, log), settingsFor(cmd, sources, log))
 			cmd.SetContext(context.WithValue(ctx, blockKey{}, drawn))
 			return nil
 		},

@@ -38,9 +38,11 @@ the hub's own client uses (HF_HOME, HF_HUB_CACHE).`,
 	var span string
 	fetch := &cobra.Command{
 		Use: "get MODEL", Short: "Fetch a model, or some of its blocks, before they are needed", Args: oneModel,
-		RunE: func(cmd *cobra.Command, args []string) error { return get.fetchModel(cmd.Context(), w, args[0], span) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return fetchModel(cmd.Context(), &get, w, args[0], span)
+		},
 	}
-	get.add(fetch.Flags())
+	addHub(fetch.Flags(), &get)
 	fetch.Flags().StringVar(&span, "blocks", "", "`A:B`: only blocks A to B-1; default: all of the model, checked against the hub's hashes")
 
 	rm := &cobra.Command{
@@ -129,7 +131,7 @@ func blocksHere(ctx context.Context, h *hub.Hub, m hub.Model) string {
 }
 
 // fetchModel is `whorl models get`.
-func (f *hubFlags) fetchModel(ctx context.Context, w *world, model, span string) error {
+func fetchModel(ctx context.Context, f *hubFlags, w *world, model, span string) error {
 	src, fetched, err := f.source(ctx, model, false)
 	if err != nil {
 		return err

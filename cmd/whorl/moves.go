@@ -3,23 +3,13 @@ package main
 import (
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"whorl/server"
-	"whorl/swarm/balance"
 )
 
 // moveFlags say how eager a server is to move to other blocks.
 type moveFlags struct {
 	quality float64
 	check   time.Duration
-}
-
-func (f *moveFlags) add(fs *pflag.FlagSet) {
-	def := balance.DefaultConfig()
-	fs.Float64Var(&f.quality, "balance-quality", def.Quality, "move when the worst-served block has less than this share of an even spread; 0: never, also not for blocks without a holder")
-	f.check = def.Check
-	secondsVar(fs, &f.check, "mean-balance-check-period", "mean time between looks whether other blocks need this server more")
 }
 
 func (f *moveFlags) apply(c *server.Config) {

@@ -119,8 +119,8 @@ func startNode(ctx context.Context, roles []string, nf *nodeFlags, hf *httpFlags
 	n.background.Go(func() { n.trust.keep(ctx) })
 	n.registry.MustRegister(trustMetrics{n})
 	n.background.Go(func() { n.watch(ctx) })
-	if b := blockOf(ctx); b != nil {
-		n.background.Go(func() { b.run(ctx, n) })
+	if nf.show != nil {
+		n.background.Go(func() { nf.show(ctx, n) })
 	}
 	if err := n.serveHTTP(ctx, nf, hf); err != nil {
 		n.close()

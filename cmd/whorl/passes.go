@@ -3,8 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"whorl/server"
 	"whorl/swarm/wire"
 )
@@ -16,15 +14,6 @@ type passFlags struct {
 	most    int
 	memory  size
 	timeout time.Duration
-}
-
-func (f *passFlags) add(fs *pflag.FlagSet, def *server.Config) {
-	fs.BoolVar(&f.on, "passes", true, "compute forward and backward passes for clients that train, while no session wants the device")
-	fs.IntVar(&f.rows, "max-pass-rows", def.Passes.Rows, "most rows (tokens) of one pass")
-	fs.IntVar(&f.most, "max-passes", def.Passes.Most, "most passes at once; one is computed, the others wait")
-	fs.Var(&f.memory, "pass-memory", "bytes for the rows and the workspace of passes, such as 1GiB; 0: a thirty-second of --memory")
-	f.timeout = def.Timeouts.Pass
-	secondsVar(fs, &f.timeout, "request-timeout", "a pass that takes longer is ended")
 }
 
 // check refuses wrong values by the name of their flag.

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"whorl/content"
 	"whorl/model"
 	"whorl/model/hub"
@@ -30,11 +28,6 @@ const (
 
 // sourceFlag chooses among them.
 type sourceFlag []string
-
-func (f *sourceFlag) add(fs *pflag.FlagSet) {
-	*f = sourceFlag{fromCache, fromSwarm, fromHub}
-	fs.StringSliceVar((*[]string)(f), "source", *f, "`LIST` of where a model may come from: cache (of hub models here), swarm (nodes, for guests), hub; asked in this order")
-}
 
 // has tells whether a source may be asked; of a command without the flag all may.
 func (f sourceFlag) has(s string) bool { return f == nil || slices.Contains(f, s) }

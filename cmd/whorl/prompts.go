@@ -30,7 +30,7 @@ const (
 // setFlags are those of a set of prompts.
 type setFlags struct {
 	file, out string
-	truncate  choice
+	truncate  string
 	parallel  int
 }
 
@@ -109,7 +109,7 @@ func (f *setFlags) run(cmd *cobra.Command, w *world, ask *askFlags, prompt *prom
 		}
 		if p.err == nil {
 			least := answer.tokens
-			if !given && f.truncate.value == "no" {
+			if !given && f.truncate == "no" {
 				least = 1 // as of a single prompt: the answer is shorter
 			}
 			if p.ids, p.err = f.fit(p.ids, longest-least); p.err == nil {
@@ -125,7 +125,7 @@ func (f *setFlags) run(cmd *cobra.Command, w *world, ask *askFlags, prompt *prom
 		if err != nil {
 			return err
 		}
-		if err := ask.connect(ctx, cmd, a, length, max(1, answer.beams.Beams)*f.parallel); err != nil {
+		if err := ask.connect(ctx, a, length, max(1, answer.beams.Beams)*f.parallel); err != nil {
 			return err
 		}
 		r.ask = func(p setPrompt) (answerObject, error) {
@@ -234,9 +234,9 @@ func (f *setFlags) fit(ids []int32, room int) ([]int32, error) {
 		return ids, nil
 	case room < 1:
 		return nil, usagef("an answer of that many tokens leaves no room for a prompt: ask for fewer (--max-new-tokens)")
-	case f.truncate.value == "left":
+	case f.truncate == "left":
 		return ids[len(ids)-room:], nil
-	case f.truncate.value == "right":
+	case f.truncate == "right":
 		return ids[:room], nil
 	}
 	return nil, usagef("the prompt has %d tokens, and with the answer the model holds %d of it: shorten it, ask for fewer tokens, or let it be cut (--truncate left)", len(ids), room)

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"whorl/swarm"
 	"whorl/swarm/p2p"
 )
@@ -16,18 +14,6 @@ type relayFlags struct {
 	none           bool
 	limits         p2p.RelayLimits
 	rate, peerRate size
-}
-
-func (f *relayFlags) add(fs *pflag.FlagSet) {
-	f.limits = p2p.DefaultRelayLimits()
-	f.rate, f.peerRate = size(f.limits.Rate), size(f.limits.PeerRate)
-	fs.BoolVar(&f.none, "no-relay", false, "do not relay for members of the swarm that nobody can dial")
-	fs.Var(&f.rate, "relay-rate", "bytes a second that this node relays in all")
-	fs.Var(&f.peerRate, "relay-peer-rate", "bytes a second that it relays of one peer")
-	fs.IntVar(&f.limits.Reservations, "relay-reservations", f.limits.Reservations, "most nodes that may be reached through this one")
-	fs.IntVar(&f.limits.Circuits, "relay-circuits", f.limits.Circuits, "most connections that it relays")
-	fs.IntVar(&f.limits.PeerCircuits, "relay-peer-circuits", f.limits.PeerCircuits, "most of them of one peer; each carries any number of sessions")
-	secondsVar(fs, &f.limits.Duration, "relay-duration", "a relayed connection ends after this, and its sessions go on over another")
 }
 
 // check refuses what cannot work.

@@ -29,7 +29,7 @@ The first token has none.`,
 			if next && !asJSON {
 				return usagef("--next adds to the JSON object: add --json")
 			}
-			a, err := ask.open(cmd, args)
+			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ The first token has none.`,
 			if err != nil {
 				return err
 			}
-			s, err := ask.session(cmd, a, len(ids), 1)
+			s, err := ask.session(cmd.Context(), a, len(ids), 1)
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ The first token has none.`,
 			return score(cmd.Context(), w, a, s, ids, asJSON, next)
 		},
 	}
-	ask.add(cmd.Flags())
+	addAsk(cmd.Flags(), &ask)
 	prompt.add(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on the last line")
 	cmd.Flags().BoolVar(&next, "next", false, `add "next_logits", those after the last token, to the JSON object`)

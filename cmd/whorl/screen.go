@@ -145,6 +145,22 @@ func blockOf(ctx context.Context) *block {
 	return b
 }
 
+// showOf is what draws a node of the command that runs; nil if it shows a log.
+func showOf(ctx context.Context) func(context.Context, *node) {
+	if b := blockOf(ctx); b != nil {
+		return b.run
+	}
+	return nil
+}
+
+// calmed has lines of the log that tell of no trouble noted by the block; nil for no block.
+func (b *block) calmed() func(slog.Handler) slog.Handler {
+	if b == nil {
+		return nil
+	}
+	return func(h slog.Handler) slog.Handler { return &calm{h, b.noted} }
+}
+
 // noted keeps the latest line of the log; before there is a node it is all that is shown.
 func (b *block) noted(text string) {
 	b.mu.Lock()

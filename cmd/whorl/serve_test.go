@@ -46,7 +46,7 @@ func TestServeTimes(t *testing.T) {
 	} {
 		var f serveFlags
 		fs := newFlagSet()
-		f.add(fs)
+		addServe(fs, &f)
 		if err := fs.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}

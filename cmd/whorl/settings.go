@@ -8,9 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"whorl/api"
 )
 
@@ -28,20 +25,9 @@ type settings struct {
 // fromAPI is the source of what the operator changed while the node ran.
 const fromAPI = "api"
 
-// newSettings are those of a command whose flags are complete.
-func newSettings(cmd *cobra.Command, from sources, log *logging) *settings {
-	s := &settings{log: log, changed: map[string]string{}}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if isSetting(f) {
-			text := f.Value.String()
-			if secret[f.Name] && text != "" {
-				text = hidden
-			} else {
-				text = redacted("", text)
-			}
-			s.begun = append(s.begun, api.Setting{Name: f.Name, Value: text, Source: string(from[f.Name])})
-		}
-	})
+// newSettings are those that a node begins with.
+func newSettings(begun []api.Setting, log *logging) *settings {
+	s := &settings{log: log, begun: begun, changed: map[string]string{}}
 	slices.SortFunc(s.begun, func(a, b api.Setting) int { return strings.Compare(a.Name, b.Name) })
 	s.live = map[string]func(string) (func(), error){"log-level": s.logLevel}
 	return s
@@ -122,6 +108,10 @@ func (s *settings) Change(values map[string]*string) error {
 func (s *settings) Level() slog.Level { return s.log.level.Level() }
 
 type settingsKey struct{}
+
+func withSettings(ctx context.Context, s *settings) context.Context {
+	return context.WithValue(ctx, settingsKey{}, s)
+}
 
 // settingsOf are those of the command that runs.
 func settingsOf(ctx context.Context) *settings {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"whorl/content"
 	"whorl/swarm"
@@ -26,11 +25,6 @@ import (
 type shareFlags struct {
 	off       bool
 	maxUpload size
-}
-
-func (f *shareFlags) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.off, "no-share", false, "pass no files of the model on to other nodes")
-	fs.Var(&f.maxUpload, "max-upload", "most `BYTES` a second of files for other nodes, such as 2MB; 0: no limit. While the node computes for users they get a twentieth of it")
 }
 
 // sharing is a node's part in passing files on.

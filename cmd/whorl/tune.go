@@ -29,8 +29,8 @@ type tuneFlags struct {
 	eval      string
 	out       string
 	opt       train.Options
-	task      choice
-	schedule  choice
+	task      string
+	schedule  string
 	maxTokens int
 	save      time.Duration
 	limit     time.Duration
@@ -64,9 +64,9 @@ seed give the same bits on any number of servers, interrupted or not.`,
 
 func (f *tuneFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.ask.local, "local", false, "compute in this process, without a network")
-	f.ask.swarm.add(fs)
-	f.ask.model.add(fs)
-	f.ask.compute.add(fs)
+	addSwarm(fs, &f.ask.swarm)
+	addModel(fs, &f.ask.model)
+	addCompute(fs, &f.ask.compute)
 	f.ask.stepTime = client.DefaultTimeouts().Step
 	fs.StringVar(&f.data, "data", "", "examples: a `FILE` of JSON objects, one a line")
 	fs.StringVar(&f.eval, "eval", "", "examples that are not learnt from: a `FILE` like that of --data; loss and accuracy on it are told after each epoch")
@@ -94,7 +94,7 @@ func (f *tuneFlags) add(fs *pflag.FlagSet) {
 
 // check refuses what is wrong before anything is opened.
 func (f *tuneFlags) check() error {
-	f.opt.Task, f.opt.Schedule = train.Task(f.task.value), train.Schedule(f.schedule.value)
+	f.opt.Task, f.opt.Schedule = train.Task(f.task), train.Schedule(f.schedule)
 	switch {
 	case f.data == "":
 		return usagef("no examples: give --data FILE")
@@ -128,7 +128,7 @@ func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	a, err := f.ask.open(cmd, args)
+	a, err := openAsk(cmd, &f.ask, args)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return usagef("--out: %w", err)
 	}
 	ctx := cmd.Context()
-	if err := f.ask.connect(ctx, cmd, a, 1, 1); err != nil {
+	if err := f.ask.connect(ctx, a, 1, 1); err != nil {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}

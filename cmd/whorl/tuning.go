@@ -75,19 +75,6 @@ func (t *tuningOf) other(uid swarm.UID) string {
 	return fmt.Sprintf("the prompts %s were trained on a model with UID %.16s and are used with %.16s: its weights, their format or its class differ, and so may what comes of it", t.name, t.uid, uid)
 }
 
-// tuning reads the folder of --prompt-tuning; nil if there is none.
-func (f *askFlags) tuning(a *asker) (*client.Prompts, *tuningOf, error) {
-	if f.promptTuning == "" {
-		return nil, nil, nil
-	}
-	t, err := openTuning(f.promptTuning, a.model)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := t.prompts()
-	return p, t, err
-}
-
 // labelling is a model that tells labels.
 func (n *node) labelling(e *client.Engine, m *openModel, t *tuningOf) (api.Engine, error) {
 	remote, err := e.Remote(swarm.Span{Start: 0, End: e.Model().Manifest.Blocks}, client.RemoteOptions{})

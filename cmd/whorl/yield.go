@@ -1,10 +1,9 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"runtime"
-
-	"github.com/spf13/cobra"
 
 	"whorl/internal/courtesy"
 )
@@ -29,9 +28,9 @@ func gives(yield, goos string, getenv func(string) string) bool {
 
 // giveWay has the process give way if it should. left is what others leave it, nil if it does
 // not give way or the system does not tell; undo gives back what would stay behind.
-func (f *serveFlags) giveWay(cmd *cobra.Command) (left func() float64, undo func()) {
+func (f *serveFlags) giveWay(ctx context.Context) (left func() float64, undo func()) {
 	undo = func() {}
-	if !gives(f.yield.value, runtime.GOOS, func(name string) string { return getenv(cmd.Context(), name) }) {
+	if !gives(f.yield, runtime.GOOS, func(name string) string { return getenv(ctx, name) }) {
 		return nil, undo
 	}
 	undo, err := courtesy.GiveWay()
