@@ -13,10 +13,12 @@ import (
 	"whorl/bench"
 )
 
-// iterations counts those of a local run.
-func (l *localSwarm) iterations(context.Context) (bench.Iterations, error) {
-	s := l.srv.Status()
-	return bench.Iterations{Steps: float64(s.Steps), Sessions: float64(s.Batch.Sessions), Waited: s.Batch.WaitedSeconds}, nil
+// localIterations counts those of a local run.
+func localIterations(l *localSwarm) func(context.Context) (bench.Iterations, error) {
+	return func(context.Context) (bench.Iterations, error) {
+		s := l.srv.Status()
+		return bench.Iterations{Steps: float64(s.Steps), Sessions: float64(s.Batch.Sessions), Waited: s.Batch.WaitedSeconds}, nil
+	}
 }
 
 // maxMetrics bounds what is read of a server's metrics, in bytes.

@@ -121,12 +121,12 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return err
 	}
 	if out.Target = "swarm"; f.ask.local {
-		out.Target, f.load.Iterations = "local", a.local.iterations
+		out.Target, f.load.Iterations = "local", localIterations(a.local)
 	} else if len(f.metrics) > 0 {
 		f.load.Iterations = f.scrape(http.DefaultClient)
 	}
 	out.Model, f.load.Vocab = a.model.name, a.engine.Model().Vocab
-	ask := a.answers(a.engine, adapter)
+	ask := answersOf(a, a.engine, adapter)
 	if len(f.far) > 0 || f.prompt > 0 {
 		var far []bench.Far
 		for _, d := range f.far {
@@ -134,7 +134,7 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 			if err != nil {
 				return err
 			}
-			far = append(far, bench.Far{Delay: d, Ask: a.answers(e, adapter)})
+			far = append(far, bench.Far{Delay: d, Ask: answersOf(a, e, adapter)})
 		}
 		return f.beside(cmd.Context(), w, ask, far, out)
 	}
@@ -158,8 +158,8 @@ func (f *servingFlags) gateway(cmd *cobra.Command, args []string) (*gatewayClien
 	return newGatewayClient(f.url, f.token, f.ask.model.name)
 }
 
-// answers is a bench.Ask: each request has a session of its own, and is greedy.
-func (a *asker) answers(e *client.Engine, adapter string) bench.Ask {
+// answersOf is a bench.Ask: each request has a session of its own, and is greedy.
+func answersOf(a *asker, e *client.Engine, adapter string) bench.Ask {
 	return func(ctx context.Context, prompt []int32, tokens int, piece func(ids int)) error {
 		o := client.SessionOptions{MaxLength: len(prompt) + tokens, Prompt: len(prompt), Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter}
 		s, err := e.Open(ctx, o)

@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"whorl/internal/golden"
 )
@@ -153,5 +156,20 @@ func TestValues(t *testing.T) {
 		if err := s.Set(text); (err == nil) != (want != "") || err == nil && s.String() != want {
 			t.Errorf("size %q: %v, %v; want %q", text, s.String(), err, want)
 		}
+	}
+}
+
+// A node shows its operator every flag, but for what is secret.
+func TestSettingsOfFlags(t *testing.T) {
+	cmd := &cobra.Command{}
+	cmd.Flags().String("admin-token", "secret", "")
+	cmd.Flags().String("database-url", "postgres://whorl:pass@db/x", "")
+	cmd.Flags().Int("limit", 3, "")
+	var got []string
+	for _, s := range settingsFor(cmd, sources{"admin-token": fromEnv, "limit": fromFlag}, new(logging)).List() {
+		got = append(got, s.Name+" "+s.Value+" "+s.Source)
+	}
+	if want := []string{"admin-token (not shown) env", "database-url postgres://whorl:(not shown)@db/x ", "limit 3 flag"}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

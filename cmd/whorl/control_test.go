@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"whorl/api"
 	"whorl/swarm"
 	"whorl/swarm/trust"
@@ -55,12 +53,10 @@ debug {"message":"seen now"}`
 
 func TestSettings(t *testing.T) {
 	log, _ := startLogging(t, "info")
-	cmd := &cobra.Command{}
-	cmd.Flags().String("log-level", "info", "")
-	cmd.Flags().Int("port", 31330, "")
-	cmd.Flags().String("admin-token", "secret", "")
-	cmd.Flags().Int("limit", 3, "")
-	s := settingsFor(cmd, sources{"log-level": fromDefault, "port": fromFile, "admin-token": fromEnv, "limit": fromFlag}, log)
+	s := newSettings([]api.Setting{
+		{Name: "log-level", Value: "info", Source: "default"}, {Name: "port", Value: "31330", Source: "file"},
+		{Name: "admin-token", Value: hidden, Source: "env"}, {Name: "limit", Value: "3", Source: "flag"},
+	}, log)
 	limit := 3
 	s.allow("limit", func(text string) (func(), error) {
 		var n int

@@ -142,7 +142,7 @@ func (n *node) watch(ctx context.Context) {
 	defer tick.Stop()
 	var seen sight
 	before := n.moment(&seen, time.Now())
-	n.events.Add(time.Now(), "node.started", map[string]any{"peer_id": n.net.host.ID(), "roles": n.roles, "version": version})
+	n.events.Add(time.Now(), "node.started", map[string]any{"peer_id": n.net.host.ID(), "roles": n.roles, "version": buildVersion})
 	for {
 		select {
 		case <-ctx.Done():

@@ -35,7 +35,7 @@ func (f *hubFlags) config(ctx context.Context) (hub.Config, error) {
 	if err != nil {
 		return cfg, usage(err)
 	}
-	cfg.Agent, cfg.MaxDisk = "whorl/"+version, int64(f.maxDisk)
+	cfg.Agent, cfg.MaxDisk = "whorl/"+buildVersion, int64(f.maxDisk)
 	if f.token != "" {
 		cfg.Token = f.token
 	}

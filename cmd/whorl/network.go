@@ -25,7 +25,7 @@ type network struct {
 
 // startNetwork listens and begins to join.
 func startNetwork(ctx context.Context, pc p2p.Config, dc dir.Config) (*network, error) {
-	pc.Agent, pc.Log, dc.Log, dc.Clock = "whorl/"+version, slog.Default(), slog.Default(), wallClock
+	pc.Agent, pc.Log, dc.Log, dc.Clock = "whorl/"+buildVersion, slog.Default(), slog.Default(), wallClock
 	host, err := p2p.New(pc)
 	if err != nil {
 		return nil, err

@@ -160,6 +160,9 @@ func (n *node) serveHTTP(ctx context.Context, nf *nodeFlags, hf *httpFlags) erro
 	return nil
 }
 
+// url is where the node's pages are; "" without HTTP.
+func (n *node) url() string { return n.public.url() }
+
 // fail ends the node because a part of it cannot go on.
 func (n *node) fail(err error) { n.stop(err) }
 
@@ -313,7 +316,7 @@ func (n *node) Status() swarm.NodeStatus {
 	reach := n.net.host.Reach()
 	st.Reach = &reach
 	st.Loading = n.loading.status(time.Now())
-	st.Roles, st.Swarm, st.Started, st.Version = n.roles, n.swarm, n.started, version
+	st.Roles, st.Swarm, st.Started, st.Version = n.roles, n.swarm, n.started, buildVersion
 	if st.Manifest == nil && len(engines) > 0 {
 		m := engines[0].Model()
 		st.Manifest, st.UID = &m.Manifest, m.UID

@@ -187,7 +187,7 @@ func (b *block) run(ctx context.Context, n *node) {
 	rate := pace{}
 	for {
 		st := n.Status()
-		b.screen.show(blockLines(st, rate.of(st.Batch.Rows, time.Now()), n.public.url(), b.latest()))
+		b.screen.show(blockLines(st, rate.of(st.Batch.Rows, time.Now()), n.url(), b.latest()))
 		select {
 		case <-ctx.Done():
 			b.screen.show(append(blockLines(n.Status(), 0, "", ""), "ending: sessions go on elsewhere. Ctrl-C again ends it at once."))

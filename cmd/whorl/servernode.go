@@ -123,7 +123,7 @@ func (f *serveFlags) config() (server.Config, error) {
 	}
 	cfg.Memory, cfg.MemoryFrom = room.Bytes, room.Source
 	_, cfg.Network = strangers(int64(f.node.networkMemory), cfg.Memory, f.http.http != off)
-	cfg.PublicName, cfg.Version = f.publicName, version
+	cfg.PublicName, cfg.Version = f.publicName, buildVersion
 	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Session, cfg.Timeouts.Update = f.maxWait, f.idle, f.session, f.node.updatePeriod
 	cfg.Balance.Settle, cfg.StatsEvery = f.joinDelay, f.statsEvery
 	f.moves.apply(&cfg)

@@ -44,7 +44,7 @@ func speedsOf(root string, m *openModel) server.Speeds {
 		return nil
 	}
 	c := m.man.Class
-	return &speeds{filepath.Join(root, "throughput.json"), fmt.Sprintf("%s, %s, %s, %s, kv %s, whorl %s", m.man.UID(), deviceName(m.dev.Info()), c.DType, c.Quant, c.KVDType, version)}
+	return &speeds{filepath.Join(root, "throughput.json"), fmt.Sprintf("%s, %s, %s, %s, kv %s, whorl %s", m.man.UID(), deviceName(m.dev.Info()), c.DType, c.Quant, c.KVDType, buildVersion)}
 }
 
 func (s *speeds) key(n int) string { return fmt.Sprintf("%d blocks of %s", n, s.of) }

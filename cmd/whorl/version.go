@@ -3,22 +3,19 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
-
-	"whorl/gpu"
-	"whorl/tensor"
-	"whorl/tensor/cpu"
 
 	"github.com/spf13/cobra"
+
+	"whorl/tensor/cpu"
 )
 
 // version is set by the Makefile through -ldflags; a plain `go build` is a development
 // build and says so.
 var version = "dev"
+
+func init() { buildVersion = version }
 
 // build is what `whorl version` tells.
 type build struct {
@@ -71,39 +68,3 @@ func newVersion(w *world) *cobra.Command {
 
 // chosenTier is the best set of kernels of this machine.
 func chosenTier() string { return cpu.Tiers()[0] }
-
-// open opens the device that the flags name.
-func (f *computeFlags) open() (tensor.Device, error) {
-	if f.threads < 0 {
-		return nil, usagef("--threads %d: want 0 (one per core) or more", f.threads)
-	}
-	kind, index, indexed := strings.Cut(f.device, ":")
-	switch kind {
-	case "cpu":
-		if indexed {
-			break
-		}
-		dev, err := cpu.Open(cpu.Options{Tier: f.tier, Threads: f.threads})
-		if err != nil {
-			return nil, usagef("--device cpu: %w", err)
-		}
-		if cores := runtime.GOMAXPROCS(0); f.threads > cores {
-			slog.Warn("more threads than cores: every step waits for threads that do not run", "threads", f.threads, "cores", cores)
-		}
-		return dev, nil
-	case "cuda":
-		i, err := strconv.Atoi(index)
-		if indexed && (err != nil || i < 0) {
-			break
-		}
-		dev, err := gpu.Open(i)
-		if err != nil {
-			return nil, usagef("--device %s: %w", f.device, err)
-		}
-		return dev, nil
-	}
-	if kind == "mps" {
-		return nil, usagef("--device mps: there are no kernels for Apple's GPUs: use --device cpu")
-	}
-	return nil, usagef("--device %q is unknown: use cpu or cuda[:i]", f.device)
-}
