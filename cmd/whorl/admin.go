@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"whorl/internal/wiring"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -29,7 +31,7 @@ type adminFlags struct {
 }
 
 func (f *adminFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.url, "admin", "http://"+defaultAdmin, "`URL` of the node's admin listener")
+	fs.StringVar(&f.url, "admin", "http://"+wiring.DefaultAdmin, "`URL` of the node's admin listener")
 	fs.StringVar(&f.token, "admin-token", "", "token that the listener asks for (better as WHORL_ADMIN_TOKEN)")
 	fs.BoolVar(&f.json, "json", false, "print what the node answers, as JSON")
 }
@@ -49,7 +51,7 @@ func (f *adminFlags) ask(ctx context.Context, method, path string, body any, acc
 	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(at, "/")+path, bytes.NewReader(content))
 	if err != nil {
-		return nil, "", usagef("--admin: %w", err)
+		return nil, "", wiring.Usagef("--admin: %w", err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

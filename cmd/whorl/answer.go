@@ -11,6 +11,7 @@ import (
 
 	"whorl/client"
 	"whorl/client/sample"
+	"whorl/internal/wiring"
 )
 
 // answerFlags say how an answer is drawn.
@@ -56,43 +57,43 @@ func (f *answerFlags) add(fs *pflag.FlagSet) {
 func (f *answerFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.tokens < 1:
-		return usagef("--max-new-tokens %d: want 1 or more", f.tokens)
+		return wiring.Usagef("--max-new-tokens %d: want 1 or more", f.tokens)
 	case f.beams.Beams > 1 && f.params.Temperature != 0:
-		return usagef("--num-beams %d takes the best and --temperature %v draws: give one of them", f.beams.Beams, f.params.Temperature)
+		return wiring.Usagef("--num-beams %d takes the best and --temperature %v draws: give one of them", f.beams.Beams, f.params.Temperature)
 	}
 	if slices.Contains(f.stop, "") {
-		return usagef("--stop: an empty text would end every answer at once")
+		return wiring.Usagef("--stop: an empty text would end every answer at once")
 	}
 	if slices.Contains(f.badWords, "") {
-		return usagef("--bad-words: an empty text is no word")
+		return wiring.Usagef("--bad-words: an empty text is no word")
 	}
 	if !sourcesOf(cmd).given("seed") {
 		f.params.Seed = rand.Uint64()
 	}
 	if f.params.RepetitionPenalty == 0 { // the sampler's word for none; the API has 1 for that
-		return usagef("--repetition-penalty 0: want %v to %v, 1 for none", sample.MinRepetition, sample.MaxRepetition)
+		return wiring.Usagef("--repetition-penalty 0: want %v to %v, 1 for none", sample.MinRepetition, sample.MaxRepetition)
 	}
 	early, err := sample.ParseEarly(f.early)
 	f.beams.Early = early
 	var bad *sample.FieldError
 	if err := errors.Join(err, f.beams.Validate(), f.params.Validate()); errors.As(err, &bad) {
-		return usagef("--%s %v: want %s", strings.ReplaceAll(bad.Field, "_", "-"), bad.Value, bad.Want)
+		return wiring.Usagef("--%s %v: want %s", strings.ReplaceAll(bad.Field, "_", "-"), bad.Value, bad.Want)
 	}
 	return nil
 }
 
 // request makes the request of a prompt; a must be connected.
-func (f *answerFlags) request(a *asker, prompt []int32) (client.Request, error) {
+func (f *answerFlags) request(a *wiring.Asker, prompt []int32) (client.Request, error) {
 	r := client.Request{
 		Prompt: prompt, MaxNewTokens: f.tokens, Sampling: f.params, Beams: f.beams, Stop: f.stop, IgnoreEOS: f.ignoreEOS, TopLogprobs: -1,
 	}
 	if len(f.badWords) == 0 {
 		return r, nil
 	}
-	if a.tok == nil {
-		return r, usagef("--bad-words: %w", a.tokErr)
+	if a.Tokenizer == nil {
+		return r, wiring.Usagef("--bad-words: %w", a.TokenizerErr)
 	}
 	var err error
-	r.Sampling.BadWords, err = a.engine.BadWords(f.badWords)
+	r.Sampling.BadWords, err = a.Engine.BadWords(f.badWords)
 	return r, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"whorl/client"
 	"whorl/client/audit"
+	"whorl/internal/wiring"
 	"whorl/swarm"
 )
 
@@ -27,7 +28,7 @@ type auditJSON struct {
 func auditsOf(ctx context.Context, w *world, s *client.Session) ([]auditJSON, error) {
 	list, err := s.Audit(ctx)
 	if ctx.Err() != nil {
-		return nil, errInterrupted
+		return nil, wiring.ErrInterrupted
 	}
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"whorl/bench"
+	"whorl/internal/wiring"
 	"whorl/model"
 	"whorl/model/families"
 	"whorl/tensor"
@@ -32,7 +33,7 @@ of the pairs. Measure what several users get (serving), and what formats of weig
 in quality (quality).`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usagef("no benchmark given: use `whorl bench model`, `whorl bench kernels`, `whorl bench training`, `whorl bench serving` or `whorl bench quality`")
+			return wiring.Usagef("no benchmark given: use `whorl bench model`, `whorl bench kernels`, `whorl bench training`, `whorl bench serving` or `whorl bench quality`")
 		},
 	}
 	cmd.AddCommand(newBenchModel(w), newBenchKernels(w), newBenchTraining(w), newBenchServing(w), newBenchQuality(w))
@@ -41,10 +42,10 @@ in quality (quality).`,
 
 // benchFlags are those of every benchmark of this machine.
 type benchFlags struct {
-	compute computeFlags
+	compute wiring.ComputeOptions
 	repeat  int
 	slice   time.Duration
-	memory  size
+	memory  wiring.Size
 	quick   bool
 	json    bool
 }
@@ -74,20 +75,20 @@ func (f *benchFlags) open(cmd *cobra.Command) (*cpu.Device, error) {
 	}
 	switch {
 	case f.repeat < 1:
-		return nil, usagef("--repeat %d: want at least 1", f.repeat)
+		return nil, wiring.Usagef("--repeat %d: want at least 1", f.repeat)
 	case f.slice <= 0:
-		return nil, usagef("--slice %v: want more than 0", f.slice)
+		return nil, wiring.Usagef("--slice %v: want more than 0", f.slice)
 	case f.memory < 4<<20 || f.memory > 1<<40:
-		return nil, usagef("--memory %d: want 4MiB to 1TiB", f.memory)
+		return nil, wiring.Usagef("--memory %d: want 4MiB to 1TiB", f.memory)
 	}
-	dev, err := f.compute.open()
+	dev, err := f.compute.Open()
 	if err != nil {
 		return nil, err
 	}
 	d, ok := dev.(*cpu.Device)
 	if !ok {
 		dev.Close()
-		return nil, usagef("--device %s: ceilings are known of the CPU only: use --device cpu", f.compute.device)
+		return nil, wiring.Usagef("--device %s: ceilings are known of the CPU only: use --device cpu", f.compute.Device)
 	}
 	return d, nil
 }
@@ -95,7 +96,7 @@ func (f *benchFlags) open(cmd *cobra.Command) (*cpu.Device, error) {
 // benchModelFlags are those of `bench model`.
 type benchModelFlags struct {
 	benchFlags
-	model           modelFlags
+	model           wiring.ModelOptions
 	shape, format   string
 	prefill, decode int
 	batch           []int
@@ -126,7 +127,7 @@ counts products with weights against dot products.`,
 }
 
 func runBenchModel(cmd *cobra.Command, w *world, f *benchModelFlags, args []string) error {
-	if err := f.model.take(args, true); err != nil {
+	if err := f.model.Take(args, true); err != nil {
 		return err
 	}
 	o := bench.Options{Prefill: f.prefill, Decode: f.decode, Batch: f.batch, Repeat: f.repeat}
@@ -142,11 +143,11 @@ func runBenchModel(cmd *cobra.Command, w *world, f *benchModelFlags, args []stri
 	defer dev.Close()
 	o.Slice = f.slice
 	if err := o.Check(src.positions); err != nil {
-		return usage(err)
+		return wiring.Usage(err)
 	}
 	res, err := benchModel(cmd.Context(), dev, src.load, o, int64(f.memory))
 	if cmd.Context().Err() != nil {
-		return errInterrupted
+		return wiring.ErrInterrupted
 	}
 	if err != nil {
 		return err
@@ -154,8 +155,8 @@ func runBenchModel(cmd *cobra.Command, w *world, f *benchModelFlags, args []stri
 	if f.quick {
 		res.Notes = append(res.Notes, "--quick: short slices over little memory")
 	}
-	if f.model.kv != tensor.F32 {
-		res.Notes = append(res.Notes, "KV cache of "+f.model.kv.String())
+	if f.model.KV != tensor.F32 {
+		res.Notes = append(res.Notes, "KV cache of "+f.model.KV.String())
 	}
 	if f.repeat < fewPairs {
 		res.Notes = append(res.Notes, fmt.Sprintf("%d pairs: a share of fewer than %d is only a hint", f.repeat, fewPairs))
@@ -176,29 +177,29 @@ type benchSource struct {
 // source finds what the flags name; nothing is loaded yet.
 func (f *benchModelFlags) source(cmd *cobra.Command) (*benchSource, error) {
 	switch {
-	case f.shape == "" && f.model.path == "":
-		return nil, usagef("nothing to measure: give --shape (%s) or a MODEL", strings.Join(bench.Shapes(), ", "))
-	case f.shape != "" && f.model.path != "":
-		return nil, usagef("--shape %s and MODEL %s exclude each other: give one", f.shape, f.model.path)
-	case f.model.path != "" && sourcesOf(cmd).given("format"):
-		return nil, usagef("--format is for random weights: a MODEL has its own (--quant and --dtype convert it)")
+	case f.shape == "" && f.model.Path == "":
+		return nil, wiring.Usagef("nothing to measure: give --shape (%s) or a MODEL", strings.Join(bench.Shapes(), ", "))
+	case f.shape != "" && f.model.Path != "":
+		return nil, wiring.Usagef("--shape %s and MODEL %s exclude each other: give one", f.shape, f.model.Path)
+	case f.model.Path != "" && sourcesOf(cmd).given("format"):
+		return nil, wiring.Usagef("--format is for random weights: a MODEL has its own (--quant and --dtype convert it)")
 	case f.shape != "":
 		return f.randomSource()
 	}
-	src, fetched, err := f.model.hub.source(cmd.Context(), f.model.path, !f.model.source.has(fromHub))
+	src, fetched, err := f.model.Hub.Source(cmd.Context(), f.model.Path, !f.model.Source.Has(wiring.FromHub))
 	if err != nil {
 		return nil, err
 	}
 	ck, err := families.OpenSource(cmd.Context(), src)
 	if err != nil {
 		fetched.Close()
-		return nil, modelError(err)
+		return nil, wiring.ModelError(err)
 	}
 	done := func() error { return errors.Join(ck.Close(), fetched.Close()) }
-	o := model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}
+	o := model.LoadOptions{DType: f.model.DType, Quant: f.model.Quant}
 	if _, err := ck.Class(o); err != nil {
 		done()
-		return nil, usage(err)
+		return nil, wiring.Usage(err)
 	}
 	load := func(dev tensor.Device) (*bench.Model, error) { return f.cached(bench.Load(dev, ck, o)) }
 	return &benchSource{load, ck.Config.MaxPositions, done}, nil
@@ -207,7 +208,7 @@ func (f *benchModelFlags) source(cmd *cobra.Command) (*benchSource, error) {
 // cached gives a model the type of cache that the flags ask for.
 func (f *benchModelFlags) cached(m *bench.Model, err error) (*bench.Model, error) {
 	if err == nil {
-		m.KV = f.model.kv
+		m.KV = f.model.KV
 	}
 	return m, err
 }
@@ -215,7 +216,7 @@ func (f *benchModelFlags) cached(m *bench.Model, err error) (*bench.Model, error
 func (f *benchModelFlags) randomSource() (*benchSource, error) {
 	cfg, err := bench.ShapeOf(f.shape)
 	if err != nil {
-		return nil, usagef("--shape: %w", err)
+		return nil, wiring.Usagef("--shape: %w", err)
 	}
 	format, err := randomFormat(f.format)
 	if err != nil {
@@ -240,7 +241,7 @@ func either(names []string) string {
 func randomFormat(name string) (tensor.DType, error) {
 	t, err := tensor.ParseDType(name)
 	if err != nil || !bench.CanMake(t) {
-		return 0, usagef("--format %q: no random weights are made in it: use %s", name, either(randomFormats()))
+		return 0, wiring.Usagef("--format %q: no random weights are made in it: use %s", name, either(randomFormats()))
 	}
 	return t, nil
 }
@@ -312,7 +313,7 @@ func newBenchKernels(w *world) *cobra.Command {
 		f       benchFlags
 		formats []string
 		rows    []int
-		weights size = 256 << 20
+		weights wiring.Size = 256 << 20
 	)
 	cmd := &cobra.Command{
 		Use:   "kernels",
@@ -331,7 +332,7 @@ are read from memory: each measurement walks through copies of its matrix.`,
 			}
 			for _, n := range rows {
 				if n < 1 || n > 4096 {
-					return usagef("--rows %d: want 1 to 4096", n)
+					return wiring.Usagef("--rows %d: want 1 to 4096", n)
 				}
 			}
 			dev, err := f.open(cmd)
@@ -376,7 +377,7 @@ func benchKernels(ctx context.Context, w *world, dev *cpu.Device, o bench.Kernel
 	})
 	switch {
 	case ctx.Err() != nil:
-		return errInterrupted
+		return wiring.ErrInterrupted
 	case err != nil || !asJSON:
 		return err
 	}

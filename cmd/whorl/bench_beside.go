@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"whorl/bench"
+	"whorl/internal/wiring"
 )
 
 // besides are the options for one number of clients.
@@ -35,10 +36,10 @@ func (f *servingFlags) beside(ctx context.Context, w *world, ask bench.Ask, far 
 	for _, n := range f.load.Concurrency {
 		b, err := bench.MeasureBeside(ctx, ask, f.besides(n, far))
 		if ctx.Err() != nil {
-			return errInterrupted
+			return wiring.ErrInterrupted
 		}
 		if err != nil {
-			return asked(err)
+			return wiring.Asked(err)
 		}
 		out.Beside = append(out.Beside, b)
 		if !f.json {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"whorl/internal/wiring"
 )
 
 // gatewayVocab bounds the ids that a gateway is asked with: every vocabulary has so many.
@@ -25,7 +27,7 @@ type gatewayClient struct {
 func newGatewayClient(base, token, model string) (*gatewayClient, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usagef("--url %q: want a URL such as http://127.0.0.1:8300", base)
+		return nil, wiring.Usagef("--url %q: want a URL such as http://127.0.0.1:8300", base)
 	}
 	// Each client keeps its connection: a level does not measure dialling.
 	t := http.DefaultTransport.(*http.Transport).Clone()

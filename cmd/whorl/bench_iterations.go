@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"whorl/bench"
+	"whorl/internal/wiring"
 )
 
 // localIterations counts those of a local run.
-func localIterations(l *localSwarm) func(context.Context) (bench.Iterations, error) {
+func localIterations(l *wiring.LocalSwarm) func(context.Context) (bench.Iterations, error) {
 	return func(context.Context) (bench.Iterations, error) {
-		s := l.srv.Status()
+		s := l.Server.Status()
 		return bench.Iterations{Steps: float64(s.Steps), Sessions: float64(s.Batch.Sessions), Waited: s.Batch.WaitedSeconds}, nil
 	}
 }

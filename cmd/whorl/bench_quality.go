@@ -11,14 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/bench"
+	"whorl/internal/wiring"
 	"whorl/model/tokenizer"
 	"whorl/tensor"
 )
 
 // qualityFlags are those of `bench quality`.
 type qualityFlags struct {
-	model          modelFlags
-	compute        computeFlags
+	model          wiring.ModelOptions
+	compute        wiring.ComputeOptions
 	formats        []string
 	activations    []string
 	residual       []string
@@ -65,14 +66,14 @@ func (f *qualityFlags) check(args []string) (bench.QualityOptions, error) {
 	o := bench.QualityOptions{Formats: f.formats}
 	for _, name := range f.formats {
 		if all := bench.QualityFormats(); !slices.Contains(all, name) {
-			return o, usagef("--format %q: want some of %s", name, strings.Join(all, ", "))
+			return o, wiring.Usagef("--format %q: want some of %s", name, strings.Join(all, ", "))
 		}
 	}
 	auto := false
 	for _, name := range f.activations {
 		mode, err := tensor.ParseActivations(name)
 		if err != nil {
-			return o, usagef("--activations: %w", err)
+			return o, wiring.Usagef("--activations: %w", err)
 		}
 		auto = auto || mode == tensor.Act8
 		o.Activations = o.Activations || mode == tensor.ActF32
@@ -81,22 +82,22 @@ func (f *qualityFlags) check(args []string) (bench.QualityOptions, error) {
 	for _, name := range f.residual {
 		mode, err := tensor.ParseResidual(name)
 		if err != nil {
-			return o, usagef("--residual: %w", err)
+			return o, wiring.Usagef("--residual: %w", err)
 		}
 		plain = plain || mode == tensor.ResidualF32
 		o.Residual = o.Residual || mode == tensor.ResidualBF16
 	}
 	switch {
 	case !plain:
-		return o, usagef("--residual %s: want f32, or f32,bf16", strings.Join(f.residual, ","))
+		return o, wiring.Usagef("--residual %s: want f32, or f32,bf16", strings.Join(f.residual, ","))
 	case !auto:
-		return o, usagef("--activations %s: want auto, or auto,f32", strings.Join(f.activations, ","))
+		return o, wiring.Usagef("--activations %s: want auto, or auto,f32", strings.Join(f.activations, ","))
 	case f.window < 2:
-		return o, usagef("--window %d: want 2 or more", f.window)
+		return o, wiring.Usagef("--window %d: want 2 or more", f.window)
 	case f.tokens < 0 || f.tokens == 1:
-		return o, usagef("--tokens %d: want 2 or more, or 0 for all", f.tokens)
+		return o, wiring.Usagef("--tokens %d: want 2 or more, or 0 for all", f.tokens)
 	}
-	return o, f.model.take(args, false)
+	return o, f.model.Take(args, false)
 }
 
 // qualityObject is what --json prints. Formats[0] is f32, which the others are compared with.
@@ -110,24 +111,24 @@ type qualityObject struct {
 }
 
 func (f *qualityFlags) run(cmd *cobra.Command, w *world, o bench.QualityOptions) error {
-	m, err := f.model.open(cmd.Context(), &f.compute)
+	m, err := f.model.Open(cmd.Context(), &f.compute)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	longest := m.ck.Config.LongestSession()
+	longest := m.Checkpoint.Config.LongestSession()
 	switch {
 	case !sourcesOf(cmd).given("window"):
 		f.window = min(f.window, longest)
 	case f.window > longest:
-		return usagef("--window %d: %s holds at most %d tokens", f.window, m.name, longest)
+		return wiring.Usagef("--window %d: %s holds at most %d tokens", f.window, m.Name, longest)
 	}
-	out := qualityObject{Model: m.name, Text: "built in", Window: f.window, Formats: []bench.Quality{}, Skipped: []bench.Skipped{}}
+	out := qualityObject{Model: m.Name, Text: "built in", Window: f.window, Formats: []bench.Quality{}, Skipped: []bench.Skipped{}}
 	text := bench.QualityText
 	if f.text != "" {
 		b, err := os.ReadFile(f.text)
 		if err != nil {
-			return usagef("--text: %w", err)
+			return wiring.Usagef("--text: %w", err)
 		}
 		text, out.Text = string(b), f.text
 	}
@@ -139,26 +140,26 @@ func (f *qualityFlags) run(cmd *cobra.Command, w *world, o bench.QualityOptions)
 		ids = ids[:min(f.tokens, len(ids))]
 	}
 	if o.Windows = bench.Windows(begin, ids, f.window); len(o.Windows) == 0 {
-		return usagef("--text %s: a text of %d tokens has none to predict", out.Text, len(ids))
+		return wiring.Usagef("--text %s: a text of %d tokens has none to predict", out.Text, len(ids))
 	}
 	out.Tokens = len(ids)
 	return f.measure(cmd.Context(), w, m, o, out)
 }
 
 // measure prints lines as they come, or one JSON object at the end.
-func (f *qualityFlags) measure(ctx context.Context, w *world, m *openModel, o bench.QualityOptions, out qualityObject) error {
+func (f *qualityFlags) measure(ctx context.Context, w *world, m *wiring.Model, o bench.QualityOptions, out qualityObject) error {
 	if !f.json {
 		fmt.Fprintf(w.out, "%s, %d tokens in windows of %d\n", out.Model, out.Tokens, out.Window)
 		fmt.Fprintf(w.out, "%-8s  %-11s  %-5s  %-8s  %-10s  %-18s  %-20s  %s\n", "format", "activations", "rows", "mean", "perplexity", "less f32", "less f32 activations", "less f32 rows")
 	}
-	skipped, err := bench.MeasureQuality(ctx, m.dev, m.ck, o, func(q bench.Quality) {
+	skipped, err := bench.MeasureQuality(ctx, m.Device, m.Checkpoint, o, func(q bench.Quality) {
 		out.Formats = append(out.Formats, q)
 		if !f.json {
 			printQuality(w.out, q)
 		}
 	})
 	if ctx.Err() != nil {
-		return errInterrupted
+		return wiring.ErrInterrupted
 	}
 	if err != nil {
 		return err
@@ -190,13 +191,13 @@ func printQuality(out io.Writer, q bench.Quality) {
 func difference(mean, stdErr float64) string { return fmt.Sprintf("%+.5f ±%.5f", mean, stdErr) }
 
 // encodeText gives the ids of a text, and those that the model wants in front of every text.
-func encodeText(m *openModel, text string) (begin, ids []int32, err error) {
-	tok, err := m.tokenizer()
+func encodeText(m *wiring.Model, text string) (begin, ids []int32, err error) {
+	tok, err := m.Tokenizer()
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case tok == nil:
-		return nil, nil, usagef("%s has no tokenizer, and formats are compared on a text", m.name)
+		return nil, nil, wiring.Usagef("%s has no tokenizer, and formats are compared on a text", m.Name)
 	}
 	if ids, err = tok.Encode(text, tokenizer.EncodeOptions{}); err != nil {
 		return nil, nil, err

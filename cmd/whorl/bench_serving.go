@@ -12,11 +12,12 @@ import (
 
 	"whorl/bench"
 	"whorl/client"
+	"whorl/internal/wiring"
 )
 
 // servingFlags are those of `bench serving`.
 type servingFlags struct {
-	ask        askFlags
+	ask        wiring.AskOptions
 	url, token string
 	metrics    []string
 	load       bench.ServingOptions
@@ -75,12 +76,12 @@ type servingObject struct {
 
 func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	if err := f.load.Check(); err != nil {
-		return usage(err)
+		return wiring.Usage(err)
 	}
-	out := servingObject{Model: f.ask.model.name, Prompt: f.load.Prompt, Tokens: f.load.Tokens, Levels: []bench.Level{}}
+	out := servingObject{Model: f.ask.Model.Name, Prompt: f.load.Prompt, Tokens: f.load.Tokens, Levels: []bench.Level{}}
 	if len(f.far) > 0 || f.prompt > 0 {
 		if err := f.checkBeside(); err != nil {
-			return usage(err)
+			return wiring.Usage(err)
 		}
 	}
 	if f.url != "" {
@@ -98,39 +99,39 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		}
 		return f.measure(cmd.Context(), w, g.ask, out)
 	}
-	if !f.ask.local && !sourcesOf(cmd).given("initial-peers") {
-		return usagef("nobody to ask: give --url of a gateway, MODEL with --initial-peers of a swarm, or MODEL with --local")
+	if !f.ask.Local && !sourcesOf(cmd).given("initial-peers") {
+		return wiring.Usagef("nobody to ask: give --url of a gateway, MODEL with --initial-peers of a swarm, or MODEL with --local")
 	}
 	a, err := openAsk(cmd, &f.ask, args)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	adapter, err := f.ask.openAdapter(cmd.Context(), a)
+	adapter, err := f.ask.OpenAdapter(cmd.Context(), a)
 	if err != nil {
 		return err
 	}
 	// Ids alone: text would be held back where a character is not whole.
-	a.tok = nil
+	a.Tokenizer = nil
 	// Sessions side by side need the cache of a search with so many beams.
 	clients, longest := slices.Max(f.load.Concurrency)+len(f.far), f.load.Prompt+f.load.Tokens
 	if f.prompt > 0 {
 		clients, longest = clients+1, max(longest, f.prompt+1)
 	}
-	if err := f.ask.connect(cmd.Context(), a, longest, clients); err != nil {
+	if err := f.ask.Connect(cmd.Context(), a, longest, clients); err != nil {
 		return err
 	}
-	if out.Target = "swarm"; f.ask.local {
-		out.Target, f.load.Iterations = "local", localIterations(a.local)
+	if out.Target = "swarm"; f.ask.Local {
+		out.Target, f.load.Iterations = "local", localIterations(a.Local)
 	} else if len(f.metrics) > 0 {
 		f.load.Iterations = f.scrape(http.DefaultClient)
 	}
-	out.Model, f.load.Vocab = a.model.name, a.engine.Model().Vocab
-	ask := answersOf(a, a.engine, adapter)
+	out.Model, f.load.Vocab = a.Model.Name, a.Engine.Model().Vocab
+	ask := answersOf(a, a.Engine, adapter)
 	if len(f.far) > 0 || f.prompt > 0 {
 		var far []bench.Far
 		for _, d := range f.far {
-			e, err := a.far(d)
+			e, err := a.Far(d)
 			if err != nil {
 				return err
 			}
@@ -144,24 +145,24 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 // gateway checks the flags that go with --url.
 func (f *servingFlags) gateway(cmd *cobra.Command, args []string) (*gatewayClient, error) {
 	if len(f.far) > 0 {
-		return nil, usagef("--far needs MODEL with --initial-peers or --local: it is these clients that are further away, not the gateway")
+		return nil, wiring.Usagef("--far needs MODEL with --initial-peers or --local: it is these clients that are further away, not the gateway")
 	}
-	if len(args) > 0 || f.ask.local || f.ask.model.path != "" {
-		return nil, usagef("--url asks a running gateway: leave out MODEL and --local (--model-name says which of its models)")
+	if len(args) > 0 || f.ask.Local || f.ask.Model.Path != "" {
+		return nil, wiring.Usagef("--url asks a running gateway: leave out MODEL and --local (--model-name says which of its models)")
 	}
 	from := sourcesOf(cmd)
 	for _, name := range []string{"initial-peers", "adapter", "activations", "dtype", "quant", "prefill-chunk"} {
 		if from[name] == fromFlag {
-			return nil, usagef("--url asks a running gateway, which decides about --%s itself: leave that out", name)
+			return nil, wiring.Usagef("--url asks a running gateway, which decides about --%s itself: leave that out", name)
 		}
 	}
-	return newGatewayClient(f.url, f.token, f.ask.model.name)
+	return newGatewayClient(f.url, f.token, f.ask.Model.Name)
 }
 
 // answersOf is a bench.Ask: each request has a session of its own, and is greedy.
-func answersOf(a *asker, e *client.Engine, adapter string) bench.Ask {
+func answersOf(a *wiring.Asker, e *client.Engine, adapter string) bench.Ask {
 	return func(ctx context.Context, prompt []int32, tokens int, piece func(ids int)) error {
-		o := client.SessionOptions{MaxLength: len(prompt) + tokens, Prompt: len(prompt), Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter}
+		o := client.SessionOptions{MaxLength: len(prompt) + tokens, Prompt: len(prompt), Activations: a.Mode, PrefillChunk: a.Chunk, Adapter: adapter}
 		s, err := e.Open(ctx, o)
 		if err != nil {
 			return err
@@ -189,10 +190,10 @@ func (f *servingFlags) measure(ctx context.Context, w *world, ask bench.Ask, out
 		}
 	})
 	if ctx.Err() != nil {
-		return errInterrupted
+		return wiring.ErrInterrupted
 	}
 	if err != nil {
-		return asked(err)
+		return wiring.Asked(err)
 	}
 	if f.load.Rounds > 1 {
 		out.Multiples = bench.Multiples(out.Levels, len(f.load.Concurrency))

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/bench"
+	"whorl/internal/wiring"
 	"whorl/model"
 )
 
@@ -35,9 +36,9 @@ activations, and backward, for which what the block computed is computed again.`
 			}
 			switch c, err := bench.ShapeOf(shape); {
 			case err != nil:
-				return usagef("--shape: %v", err)
+				return wiring.Usagef("--shape: %v", err)
 			case rows < 1 || rows > c.MaxPositions:
-				return usagef("--rows %d: want 1 to %d", rows, c.MaxPositions)
+				return wiring.Usagef("--rows %d: want 1 to %d", rows, c.MaxPositions)
 			}
 			dev, err := f.open(cmd)
 			if err != nil {
@@ -72,7 +73,7 @@ activations, and backward, for which what the block computed is computed again.`
 			})
 			switch {
 			case cmd.Context().Err() != nil:
-				return errInterrupted
+				return wiring.ErrInterrupted
 			case err != nil || !f.json:
 				return err
 			}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"whorl/internal/wiring"
 )
 
 func newBootstrap(w *world) *cobra.Command {
-	var f bootstrapNode
+	var f wiring.Bootstrap
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Run the node that others start from",
@@ -13,21 +15,21 @@ func newBootstrap(w *world) *cobra.Command {
 it with --initial-peers.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.node.printConfig {
+			if f.Node.PrintConfig {
 				return printConfig(w.out, cmd.Flags(), sourcesOf(cmd))
 			}
 			if err := checkInert(cmd, bootstrapFlags); err != nil {
 				return err
 			}
-			f.node.show = showOf(cmd.Context())
-			return f.run(cmd.Context(), sourcesOf(cmd).given)
+			f.Node.Show = showOf(cmd.Context())
+			return f.Run(cmd.Context(), sourcesOf(cmd).given)
 		},
 	}
-	addNode(cmd.Flags(), &f.node)
-	addHTTP(cmd.Flags(), &f.http, off, bootstrapAdmin)
-	f.every = statusEvery
-	secondsVar(cmd.Flags(), &f.every, "refresh-period", "time between status lines")
-	cmd.Flags().BoolVar(&f.node.autoRelay, "use-auto-relay", false, "be reached through relays if nobody can dial this node")
+	addNode(cmd.Flags(), &f.Node)
+	addHTTP(cmd.Flags(), &f.HTTP, wiring.Off, wiring.BootstrapAdmin)
+	f.Every = wiring.StatusEvery
+	secondsVar(cmd.Flags(), &f.Every, "refresh-period", "time between status lines")
+	cmd.Flags().BoolVar(&f.Node.AutoRelay, "use-auto-relay", false, "be reached through relays if nobody can dial this node")
 	addInert(cmd.Flags(), bootstrapFlags)
 	return cmd
 }

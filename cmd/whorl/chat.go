@@ -12,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/client"
+	"whorl/internal/wiring"
 	"whorl/model/tokenizer"
 )
 
 func newChat(w *world) *cobra.Command {
 	var (
-		ask    askFlags
+		ask    wiring.AskOptions
 		answer answerFlags
 		system string
 		length int
@@ -33,23 +34,23 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 				return err
 			}
 			if answer.beams.Return != 1 {
-				return usagef("--num-return-sequences %d: a conversation has one answer", answer.beams.Return)
+				return wiring.Usagef("--num-return-sequences %d: a conversation has one answer", answer.beams.Return)
 			}
 			if length < 1 {
-				return usagef("--max-length %d: want 1 or more", length)
+				return wiring.Usagef("--max-length %d: want 1 or more", length)
 			}
 			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			if a.tok == nil {
-				return usagef("chat: %w", a.tokErr)
+			if a.Tokenizer == nil {
+				return wiring.Usagef("chat: %w", a.TokenizerErr)
 			}
 			if !sourcesOf(cmd).given("max-length") {
-				length = min(length, a.model.ck.Config.LongestSession())
+				length = min(length, a.Model.Checkpoint.Config.LongestSession())
 			}
-			s, err := ask.session(cmd.Context(), a, length, answer.beams.Beams)
+			s, err := ask.Session(cmd.Context(), a, length, answer.beams.Beams)
 			if err != nil {
 				return err
 			}
@@ -58,8 +59,8 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			if err != nil {
 				return err
 			}
-			c := conversation{w: w, tok: a.tok, session: s, request: r, system: system, show: isTerminal(w.in)}
-			if err := c.run(cmd.Context()); err != nil || !ask.audit {
+			c := conversation{w: w, tok: a.Tokenizer, session: s, request: r, system: system, show: isTerminal(w.in)}
+			if err := c.run(cmd.Context()); err != nil || !ask.Audit {
 				return err
 			}
 			_, wrong := auditsOf(cmd.Context(), w, s)
@@ -117,7 +118,7 @@ func (c *conversation) run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errInterrupted
+			return wiring.ErrInterrupted
 		case err := <-failed:
 			if err == io.EOF {
 				return nil
@@ -154,7 +155,7 @@ func (c *conversation) turn(ctx context.Context, text string) error {
 	f, err := fit(append(c.messages, tokenizer.Message{Role: "user", Content: text}), positions, c.request.MaxNewTokens,
 		func(ms []tokenizer.Message) ([]int32, error) { return c.tok.EncodeChat(ms, true) })
 	if err != nil {
-		return usagef("chat: %w", err)
+		return wiring.Usagef("chat: %w", err)
 	}
 	if f.answer == 0 {
 		fmt.Fprintf(c.w.err, "this message takes %d of %d tokens, which leaves no room for an answer: a shorter one, or a higher --max-length\n", len(f.ids), positions)
@@ -183,10 +184,10 @@ func (c *conversation) turn(ctx context.Context, text string) error {
 	})
 	fmt.Fprintln(c.w.out)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return wiring.ErrInterrupted
 	}
 	if err != nil {
-		return asked(err)
+		return wiring.Asked(err)
 	}
 	fmt.Fprintln(c.w.err, summary(res))
 	c.messages = append(f.messages, tokenizer.Message{Role: "assistant", Content: res.Text})

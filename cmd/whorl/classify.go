@@ -11,13 +11,14 @@ import (
 
 	"whorl/client"
 	"whorl/client/train"
+	"whorl/internal/wiring"
 	"whorl/model/tokenizer"
 	"whorl/swarm"
 )
 
 func newClassify(w *world) *cobra.Command {
 	var (
-		ask    askFlags
+		ask    wiring.AskOptions
 		text   string
 		tokens int
 		batch  int
@@ -32,43 +33,43 @@ whorl tune --task classify has trained: its folder is --prompt-tuning.`,
 		Args: atMostOneModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case ask.promptTuning == "":
-				return usagef("no classifier: give --prompt-tuning DIR, a folder of whorl tune --task classify")
+			case ask.PromptTuning == "":
+				return wiring.Usagef("no classifier: give --prompt-tuning DIR, a folder of whorl tune --task classify")
 			case tokens < 1 || batch < 1:
-				return usagef("--max-tokens %d, --batch %d: want at least 1", tokens, batch)
+				return wiring.Usagef("--max-tokens %d, --batch %d: want at least 1", tokens, batch)
 			case limit <= 0:
-				return usagef("--request-deadline %v: want more than 0", limit)
+				return wiring.Usagef("--request-deadline %v: want more than 0", limit)
 			}
 			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			if a.tok == nil {
-				return usagef("classify: %w", a.tokErr)
+			if a.Tokenizer == nil {
+				return wiring.Usagef("classify: %w", a.TokenizerErr)
 			}
-			t, err := openTuning(ask.promptTuning, a.model)
+			t, err := wiring.OpenTuning(ask.PromptTuning, a.Model)
 			if err != nil {
 				return err
 			}
-			if len(t.labels) == 0 {
-				return usagef("--prompt-tuning %s holds no classifier: it was trained to go on with texts", t.name)
+			if len(t.Labels) == 0 {
+				return wiring.Usagef("--prompt-tuning %s holds no classifier: it was trained to go on with texts", t.Name)
 			}
 			ctx := cmd.Context()
-			if err := ask.connect(ctx, a, 1, 1); err != nil {
+			if err := ask.Connect(ctx, a, 1, 1); err != nil {
 				if ctx.Err() != nil {
-					return errInterrupted
+					return wiring.ErrInterrupted
 				}
 				return err
 			}
-			if text := t.other(a.engine.Model().UID); text != "" {
+			if text := t.Other(a.Engine.Model().UID); text != "" {
 				fmt.Fprintln(w.err, text)
 			}
-			if ask.local {
-				limit = localPatience
+			if ask.Local {
+				limit = wiring.LocalPatience
 			}
-			c := classifier{w: w, a: a, t: t, tokens: min(tokens, a.model.ck.Config.LongestSession()-t.tables.Tokens), json: asJSON}
-			remote, err := a.engine.Remote(swarm.Span{Start: 0, End: a.engine.Model().Manifest.Blocks}, client.RemoteOptions{Limit: limit})
+			c := classifier{w: w, a: a, t: t, tokens: min(tokens, a.Model.Checkpoint.Config.LongestSession()-t.Tables.Tokens), json: asJSON}
+			remote, err := a.Engine.Remote(swarm.Span{Start: 0, End: a.Engine.Model().Manifest.Blocks}, client.RemoteOptions{Limit: limit})
 			if err != nil {
 				return err
 			}
@@ -91,8 +92,8 @@ whorl tune --task classify has trained: its folder is --prompt-tuning.`,
 // classifier tells labels.
 type classifier struct {
 	w      *world
-	a      *asker
-	t      *tuningOf
+	a      *wiring.Asker
+	t      *wiring.Tuning
 	blocks train.Blocks
 	tokens int
 	json   bool
@@ -115,7 +116,7 @@ func (c *classifier) lines(ctx context.Context, batch int) error {
 		}
 	}
 	if err := in.Err(); err != nil {
-		return usagef("read stdin: %w", err)
+		return wiring.Usagef("read stdin: %w", err)
 	}
 	if len(texts) == 0 {
 		return nil
@@ -134,31 +135,31 @@ func (c *classifier) tell(ctx context.Context, texts []string) error {
 	ids := make([][]int32, len(texts))
 	for i, text := range texts {
 		var err error
-		if ids[i], err = c.a.tok.Encode(text, tokenizer.EncodeOptions{Special: true}); err != nil {
-			return usagef("text %d: %w", i+1, err)
+		if ids[i], err = c.a.Tokenizer.Encode(text, tokenizer.EncodeOptions{Special: true}); err != nil {
+			return wiring.Usagef("text %d: %w", i+1, err)
 		}
 		if len(ids[i]) == 0 {
-			return usagef("a text is empty")
+			return wiring.Usagef("a text is empty")
 		}
 		ids[i] = ids[i][:min(len(ids[i]), c.tokens)]
 	}
-	found, err := c.t.tables.Classify(ctx, c.a.model.head, c.blocks, ids)
+	found, err := c.t.Tables.Classify(ctx, c.a.Model.Head, c.blocks, ids)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return wiring.ErrInterrupted
 	}
 	if err != nil {
-		return asked(err)
+		return wiring.Asked(err)
 	}
 	for i, p := range found {
 		best := 0
 		o := labelObject{Probabilities: map[string]float64{}}
 		for l, v := range p {
-			o.Probabilities[c.t.labels[l]] = v
+			o.Probabilities[c.t.Labels[l]] = v
 			if v > p[best] {
 				best = l
 			}
 		}
-		if o.Label = c.t.labels[best]; c.json {
+		if o.Label = c.t.Labels[best]; c.json {
 			if err := printJSON(c.w.out, o); err != nil {
 				return err
 			}

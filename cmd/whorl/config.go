@@ -19,6 +19,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"whorl/api"
+	"whorl/internal/wiring"
 )
 
 const (
@@ -72,7 +73,7 @@ func configure(cmd *cobra.Command, path string, environ []string) (sources, erro
 		},
 	}), nil)
 	if err != nil {
-		return nil, usagef("read the environment: %w", err)
+		return nil, wiring.Usagef("read the environment: %w", err)
 	}
 	if path == "" {
 		path = fromEnviron.String("config")
@@ -83,10 +84,10 @@ func configure(cmd *cobra.Command, path string, environ []string) (sources, erro
 	}
 	merged := inFile.Copy()
 	if err := merged.Merge(fromEnviron); err != nil {
-		return nil, usagef("merge the environment into the config file: %w", err)
+		return nil, wiring.Usagef("merge the environment into the config file: %w", err)
 	}
 	if err := merged.Load(posflag.Provider(fs, keyDelim, merged), nil); err != nil {
-		return nil, usagef("merge the flags: %w", err)
+		return nil, wiring.Usagef("merge the flags: %w", err)
 	}
 	from := sources{}
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -107,7 +108,7 @@ func configure(cmd *cobra.Command, path string, environ []string) (sources, erro
 			if from[f.Name] == fromFile {
 				where = fmt.Sprintf("key %s of config file %s", f.Name, path)
 			}
-			err = usagef("%s: %w", where, setErr)
+			err = wiring.Usagef("%s: %w", where, setErr)
 		}
 	})
 	return from, err
@@ -123,7 +124,7 @@ func readConfig(cmd *cobra.Command, path string) (*koanf.Koanf, error) {
 	}
 	raw := koanf.New(keyDelim)
 	if err := raw.Load(file.Provider(path), yaml.Parser()); err != nil {
-		return nil, usagef("config file %s: %w: want a YAML file such as `port: 31330`", path, err)
+		return nil, wiring.Usagef("config file %s: %w: want a YAML file such as `port: 31330`", path, err)
 	}
 	known := map[string]bool{}
 	for _, c := range append(cmd.Root().Commands(), cmd.Root()) {
@@ -137,12 +138,12 @@ func readConfig(cmd *cobra.Command, path string) (*koanf.Koanf, error) {
 			continue
 		}
 		if err := out.Set(name, val); err != nil {
-			return nil, usagef("config file %s: key %s: %w", path, key, err)
+			return nil, wiring.Usagef("config file %s: key %s: %w", path, key, err)
 		}
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return nil, usagef("config file %s: unknown key %s: keys are the long flags of `%s --help`", path, strings.Join(unknown, ", "), cmd.CommandPath())
+		return nil, wiring.Usagef("config file %s: unknown key %s: keys are the long flags of `%s --help`", path, strings.Join(unknown, ", "), cmd.CommandPath())
 	}
 	return out, nil
 }
@@ -178,20 +179,20 @@ func isSetting(f *pflag.Flag) bool {
 }
 
 // settingsFor are the flags of a command, which are complete, as a node shows them to its operator.
-func settingsFor(cmd *cobra.Command, from sources, log *logging) *settings {
+func settingsFor(cmd *cobra.Command, from sources, log *wiring.Logging) *wiring.Settings {
 	var begun []api.Setting
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if isSetting(f) {
 			text := f.Value.String()
 			if secret[f.Name] && text != "" {
-				text = hidden
+				text = wiring.Hidden
 			} else {
-				text = redacted("", text)
+				text = wiring.Redacted("", text)
 			}
 			begun = append(begun, api.Setting{Name: f.Name, Value: text, Source: string(from[f.Name])})
 		}
 	})
-	return newSettings(begun, log)
+	return wiring.NewSettings(begun, log)
 }
 
 // printConfig shows each effective value and its source, as YAML that --config takes.
@@ -228,7 +229,7 @@ func showValue(f *pflag.Flag) string {
 			n.Content = append(n.Content, yamlText(s))
 		}
 	case secret[f.Name] && text != "":
-		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: hidden, Style: yamlv3.DoubleQuotedStyle}
+		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: wiring.Hidden, Style: yamlv3.DoubleQuotedStyle}
 	case plainTypes[f.Value.Type()]:
 		n = yamlv3.Node{Kind: yamlv3.ScalarNode, Value: text}
 	default:

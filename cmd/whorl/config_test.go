@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/internal/golden"
+	"whorl/internal/wiring"
 )
 
 // configFile writes a file and gives its path.
@@ -143,7 +144,7 @@ func TestSharedFile(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	for text, want := range map[string]string{"30": "30s", "1.5": "1.5s", "2m": "2m0s", "0": "0s", "-1": "", "x": "", "": ""} {
-		var s seconds
+		var s wiring.Seconds
 		if err := s.Set(text); (err == nil) != (want != "") || err == nil && s.String() != want {
 			t.Errorf("seconds %q: %v, %v; want %q", text, s.String(), err, want)
 		}
@@ -152,7 +153,7 @@ func TestValues(t *testing.T) {
 		"100": "100", "50GB": "50GB", "8GiB": "8GiB", "8192MiB": "8GiB", "50000MB": "50GB", "1.5 kib": "1536", "7B": "7", "2TB": "2TB", "0": "0",
 		"-1": "", "GB": "", "1XB": "", "": "", "1e30": "", "nan": "",
 	} {
-		var s size
+		var s wiring.Size
 		if err := s.Set(text); (err == nil) != (want != "") || err == nil && s.String() != want {
 			t.Errorf("size %q: %v, %v; want %q", text, s.String(), err, want)
 		}
@@ -166,7 +167,7 @@ func TestSettingsOfFlags(t *testing.T) {
 	cmd.Flags().String("database-url", "postgres://whorl:pass@db/x", "")
 	cmd.Flags().Int("limit", 3, "")
 	var got []string
-	for _, s := range settingsFor(cmd, sources{"admin-token": fromEnv, "limit": fromFlag}, new(logging)).List() {
+	for _, s := range settingsFor(cmd, sources{"admin-token": fromEnv, "limit": fromFlag}, new(wiring.Logging)).List() {
 		got = append(got, s.Name+" "+s.Value+" "+s.Source)
 	}
 	if want := []string{"admin-token (not shown) env", "database-url postgres://whorl:(not shown)@db/x ", "limit 3 flag"}; !slices.Equal(got, want) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"whorl/internal/wiring"
 	"whorl/model"
 	"whorl/server"
 	"whorl/server/blocks"
@@ -53,15 +54,15 @@ func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg serve
 	c := m.Config()
 	class, err := m.Class(o)
 	if err != nil {
-		return modelPlan{}, usage(err)
+		return modelPlan{}, wiring.Usage(err)
 	}
 	z, err := blocks.Outlined(m, blocks.Options{Load: o, KV: kv, StepRows: cfg.StepRows})
 	if err != nil {
-		return modelPlan{}, usage(err)
+		return modelPlan{}, wiring.Usage(err)
 	}
 	head, err := m.HeadBytes(o)
 	if err != nil {
-		return modelPlan{}, usage(err)
+		return modelPlan{}, wiring.Usage(err)
 	}
 	p := modelPlan{
 		Model: m.Name(), Family: c.Family, Params: m.Params(), DType: class.DType, Quant: class.Quant, KVDType: kv.String(),
@@ -82,26 +83,26 @@ func planModel(m *model.Outline, o model.LoadOptions, kv tensor.DType, cfg serve
 }
 
 // printPlan is `whorl serve --dry-run`.
-func printPlan(ctx context.Context, w *world, f *serveFlags) error {
-	cfg, err := f.config()
+func printPlan(ctx context.Context, w *world, f *wiring.Server) error {
+	cfg, err := f.Config()
 	if err != nil {
 		return err
 	}
-	f.model.hub.cache = f.node.cacheDir
-	if f.model.peers { // a plan joins no swarm
-		if f.model.path = f.model.place; f.model.path == "" {
-			return usagef("--dry-run joins no swarm, and %s is at no hub: give the path of its files behind the invitation", f.model.name)
+	f.Model.Hub.Cache = f.Node.CacheDir
+	if f.Model.Peers { // a plan joins no swarm
+		if f.Model.Path = f.Model.Place; f.Model.Path == "" {
+			return wiring.Usagef("--dry-run joins no swarm, and %s is at no hub: give the path of its files behind the invitation", f.Model.Name)
 		}
 	}
-	m, err := f.model.outline(ctx)
+	m, err := f.Model.Outline(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := planModel(m, model.LoadOptions{DType: f.model.dtype, Quant: f.model.quant}, f.model.kv, cfg, f.http.http != off)
+	p, err := planModel(m, model.LoadOptions{DType: f.Model.DType, Quant: f.Model.Quant}, f.Model.KV, cfg, f.HTTP.HTTP != wiring.Off)
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
+	if f.JSON {
 		return printJSON(w.out, p)
 	}
 	return p.print(w.out)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/internal/journal"
+	"whorl/internal/wiring"
 )
 
 // followWait is how long a node may keep a request for lines open.
@@ -141,5 +142,5 @@ func lineText(l journal.Line) string {
 		}
 		fmt.Fprintf(&sb, " %s=%s", name, text)
 	}
-	return oneLine(errors.New(sb.String()))
+	return wiring.OneLine(errors.New(sb.String()))
 }

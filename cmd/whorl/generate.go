@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/client"
+	"whorl/internal/wiring"
 	"whorl/swarm"
 )
 
 func newGenerate(w *world) *cobra.Command {
 	var (
-		ask    askFlags
+		ask    wiring.AskOptions
 		prompt promptFlags
 		answer answerFlags
 		set    setFlags
@@ -40,8 +41,8 @@ With --prompts all prompts of a file are answered, several at once.`,
 			if err := set.check(cmd, &ask); err != nil {
 				return err
 			}
-			if ask.receipts && !asJSON {
-				return usagef("--receipts adds to the JSON object: give --json")
+			if ask.Receipts && !asJSON {
+				return wiring.Usagef("--receipts adds to the JSON object: give --json")
 			}
 			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
@@ -56,15 +57,15 @@ With --prompts all prompts of a file are answered, several at once.`,
 				return err
 			}
 			if set.truncate != "no" {
-				if ids, err = set.fit(ids, a.model.ck.Config.LongestSession()-answer.tokens); err != nil {
+				if ids, err = set.fit(ids, a.Model.Checkpoint.Config.LongestSession()-answer.tokens); err != nil {
 					return err
 				}
 			}
-			if room := a.model.ck.Config.LongestSession() - len(ids); room > 0 && !sourcesOf(cmd).given("max-new-tokens") {
+			if room := a.Model.Checkpoint.Config.LongestSession() - len(ids); room > 0 && !sourcesOf(cmd).given("max-new-tokens") {
 				answer.tokens = min(answer.tokens, room)
 			}
 			length := len(ids) + answer.tokens
-			s, err := ask.session(cmd.Context(), a, length, answer.beams.Beams)
+			s, err := ask.Session(cmd.Context(), a, length, answer.beams.Beams)
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ With --prompts all prompts of a file are answered, several at once.`,
 				return err
 			}
 			req.Hash = trace
-			return generate(cmd.Context(), w, s, req, asJSON, ask.receipts, ask.audit)
+			return generate(cmd.Context(), w, s, req, asJSON, ask.Receipts, ask.Audit)
 		},
 	}
 	addAsk(cmd.Flags(), &ask)
@@ -84,7 +85,7 @@ With --prompts all prompts of a file are answered, several at once.`,
 	set.add(cmd.Flags())
 	addVerify(cmd.Flags(), &ask)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object on the last line")
-	cmd.Flags().BoolVar(&ask.receipts, "receipts", false, "have every server sign what it computed, and add the receipts to the JSON object")
+	cmd.Flags().BoolVar(&ask.Receipts, "receipts", false, "have every server sign what it computed, and add the receipts to the JSON object")
 	cmd.Flags().BoolVar(&trace, "trace", false, "add a hash of all logits to the JSON object; it costs a little speed")
 	return cmd
 }
@@ -99,10 +100,10 @@ func generate(ctx context.Context, w *world, s *client.Session, r client.Request
 		fmt.Fprintln(w.out)
 	}
 	if ctx.Err() != nil {
-		return errInterrupted
+		return wiring.ErrInterrupted
 	}
 	if err != nil {
-		return asked(err)
+		return wiring.Asked(err)
 	}
 	for _, a := range res.Answers[min(1, len(res.Answers)):] {
 		fmt.Fprintln(w.out, a.Text)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"whorl/internal/wiring"
 )
 
 // A node is the same one after a restart; nodes that run at once are different ones, of each
@@ -60,7 +62,7 @@ func TestDataFolderUnusable(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"bootstrap", "--new-swarm", "--admin", off, "--host-maddrs", loopback}
+	args := []string{"bootstrap", "--new-swarm", "--admin", wiring.Off, "--host-maddrs", loopback}
 	got := whorl(t, "", nil, append(args, "--data-dir", file)...)
 	if got.code != exitUsage || !strings.Contains(got.err, "--data-dir") || !strings.Contains(got.err, file) {
 		t.Errorf("exit code %d\n%s", got.code, got.err)
@@ -74,7 +76,7 @@ func TestDataFolderUnusable(t *testing.T) {
 // Nodes of one operator find each other by a file: no word is copied by hand.
 func TestInvitationFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "invitation")
-	args := []string{"--http", off, "--admin", off}
+	args := []string{"--http", wiring.Off, "--admin", wiring.Off}
 	first := startRun(t, append([]string{"bootstrap", "--new-swarm", "--swarm", "files", "--invitation-file", file}, args...)...)
 	second := startRun(t, append([]string{"join", "@" + file, toy, "--throughput", "100"}, args...)...)
 	if second.PeerID == first.PeerID {

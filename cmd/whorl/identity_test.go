@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"whorl/internal/wiring"
 	"whorl/swarm"
 	"whorl/swarm/dir"
 	"whorl/swarm/p2p"
@@ -21,7 +22,7 @@ import (
 // honest tokenizer and any speed, outvote nobody: whoever has the files serves and uses what
 // is in them.
 func TestLiarsAboutContents(t *testing.T) {
-	args := []string{"--http", off, "--admin", "127.0.0.1:0", "--throughput", "100"}
+	args := []string{"--http", wiring.Off, "--admin", "127.0.0.1:0", "--throughput", "100"}
 	honest := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:8"}, args...)...)
 	var status swarm.NodeStatus
 	request(t, "GET", honest.Admin+"/api/v1/node", "", 200, &status)
@@ -116,7 +117,7 @@ func flip(t *testing.T, dir, tensor string) {
 // never serves it nor generates with it; the same files elsewhere join, whatever they cost to
 // hash before; what a node hashed once it remembers.
 func TestContentsOfTheSwarm(t *testing.T) {
-	args := []string{"--http", off, "--admin", "127.0.0.1:0", "--throughput", "100"}
+	args := []string{"--http", wiring.Off, "--admin", "127.0.0.1:0", "--throughput", "100"}
 	cache := t.TempDir()
 	first := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:4", "--cache-dir", cache}, args...)...)
 	if files, err := filepath.Glob(filepath.Join(cache, "contents", "*.json")); err != nil || len(files) != 1 || !strings.Contains(first.log.String(), "hashed the model's files") {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"whorl/internal/keys"
+	"whorl/internal/wiring"
 )
 
 // bookFlags say where a command finds the book of keys: at a node of this machine, or itself.
@@ -31,12 +32,12 @@ func (f *bookFlags) add(fs *pflag.FlagSet) {
 
 // with opens the book for a command.
 func (f *bookFlags) with(ctx context.Context, do func(ctx context.Context, b keys.Book) error) error {
-	b, done, err := openBook(f.keys, f.databaseURL)
+	b, done, err := wiring.OpenBook(f.keys, f.databaseURL)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(ctx, keyTime)
+	ctx, cancel := context.WithTimeout(ctx, wiring.KeyTime)
 	defer cancel()
 	return do(ctx, b)
 }
@@ -101,7 +102,7 @@ func newKey(w *world, f *bookFlags) *cobra.Command {
 			}
 			k, secret, err := keys.New(args[0], keys.Convert[keys.Scope](scopes), limits, time.Now(), expires)
 			if err != nil {
-				return usage(err)
+				return wiring.Usage(err)
 			}
 			made := struct {
 				ID     string `json:"id"`
@@ -157,7 +158,7 @@ func untilWhen(text string, now time.Time) (time.Time, error) {
 	if long, err := time.ParseDuration(text); err == nil && long > 0 {
 		return now.Add(long), nil
 	}
-	return time.Time{}, usagef("--expires %q: want a time such as 2027-01-31T12:00:00Z, or how long from now, such as 90d or 12h", text)
+	return time.Time{}, wiring.Usagef("--expires %q: want a time such as 2027-01-31T12:00:00Z, or how long from now, such as 90d or 12h", text)
 }
 
 // printKeys lists keys, in JSON in the form in which a node does.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"whorl/internal/wiring"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -53,11 +55,11 @@ func finish(err error, to io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(to, "whorl: %s\n", oneLine(err))
+	fmt.Fprintf(to, "whorl: %s\n", wiring.OneLine(err))
 	switch {
-	case errors.As(err, new(*usageError)):
+	case errors.As(err, new(*wiring.UsageError)):
 		return exitUsage
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, wiring.ErrInterrupted):
 		return exitInterrupted
 	default:
 		return exitFailed
@@ -82,7 +84,7 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usagef("no command given: run `whorl --help` for the list")
+			return wiring.Usagef("no command given: run `whorl --help` for the list")
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			environ := w.environ()
@@ -90,17 +92,17 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 			if err != nil {
 				return err
 			}
-			log := new(logging)
+			log := new(wiring.Logging)
 			var drawn *block
 			if terminal, ok := wantsBlock(cmd, sources, w); ok {
 				drawn = &block{screen: &screen{out: terminal}}
 				w.err = drawn.screen
 			}
-			if err := log.start(w.err, g.logFormat, g.logLevel, drawn.calmed()); err != nil {
+			if err := log.Start(w.err, g.logFormat, g.logLevel, drawn.calmed()); err != nil {
 				return err
 			}
-			ctx := withEnviron(withSources(cmd.Context(), sources), environ)
-			ctx = withSettings(withLogging(ctx, log), settingsFor(cmd, sources, log))
+			ctx := wiring.WithEnviron(withSources(cmd.Context(), sources), environ)
+			ctx = wiring.WithSettings(wiring.WithLogging(ctx, log), settingsFor(cmd, sources, log))
 			cmd.SetContext(context.WithValue(ctx, blockKey{}, drawn))
 			return nil
 		},
@@ -111,7 +113,7 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 	root.SetErr(w.err)
 	root.SetGlobalNormalizationFunc(petalsNames)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w: see `%s --help`", err, cmd.CommandPath())
+		return wiring.Usagef("%w: see `%s --help`", err, cmd.CommandPath())
 	})
 	root.AddCommand(newServe(w), newJoin(w), newInvite(w), newGateway(w), newBootstrap(w), newGenerate(w), newChat(w), newScore(w), newTune(w), newClassify(w),
 		newTokenize(w), newDetokenize(w), newModels(w), newBench(w), newSim(w), newVersion(w), newService(w),
@@ -139,7 +141,7 @@ func strictArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usagef("%w: see `%s --help`", err, cmd.CommandPath())
+				return wiring.Usagef("%w: see `%s --help`", err, cmd.CommandPath())
 			}
 			return nil
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/internal/golden"
+	"whorl/internal/wiring"
 )
 
 // toy is the folder of a tiny model: 8 blocks, random weights.
@@ -194,9 +195,9 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{nil, 0, ""},
 		{errors.New("it\n  broke\r\n"), 1, "whorl: it; broke\n"},
-		{usagef("no %s", "way"), 2, "whorl: no way\n"},
-		{fmt.Errorf("deep down: %w", usagef("no way")), 2, "whorl: deep down: no way\n"},
-		{fmt.Errorf("halfway: %w", errInterrupted), 130, "whorl: halfway: interrupted\n"},
+		{wiring.Usagef("no %s", "way"), 2, "whorl: no way\n"},
+		{fmt.Errorf("deep down: %w", wiring.Usagef("no way")), 2, "whorl: deep down: no way\n"},
+		{fmt.Errorf("halfway: %w", wiring.ErrInterrupted), 130, "whorl: halfway: interrupted\n"},
 	} {
 		var errs bytes.Buffer
 		code := finish(c.err, &errs)

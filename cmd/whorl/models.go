@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"whorl/internal/wiring"
 	"whorl/model/families"
 	"whorl/model/hub"
 	"whorl/model/weights"
@@ -34,7 +35,7 @@ the hub's own client uses (HF_HOME, HF_HUB_CACHE).`,
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return listModels(cmd.Context(), w, asJSON) }
 	root.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 
-	var get hubFlags
+	var get wiring.HubOptions
 	var span string
 	fetch := &cobra.Command{
 		Use: "get MODEL", Short: "Fetch a model, or some of its blocks, before they are needed", Args: oneModel,
@@ -64,7 +65,7 @@ type modelRow struct {
 }
 
 func listModels(ctx context.Context, w *world, asJSON bool) error {
-	cfg, err := new(hubFlags).config(ctx)
+	cfg, err := new(wiring.HubOptions).Config(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func listModels(ctx context.Context, w *world, asJSON bool) error {
 
 // peersName is what nodes call a model that came from them; "" for models of a hub.
 func peersName(h *hub.Hub, m hub.Model) string {
-	for _, raw := range h.Notes(m, noteManifest) {
+	for _, raw := range h.Notes(m, wiring.NoteManifest) {
 		if man, err := swarm.DecodeManifest(raw); err == nil {
 			return man.Name
 		}
@@ -131,39 +132,39 @@ func blocksHere(ctx context.Context, h *hub.Hub, m hub.Model) string {
 }
 
 // fetchModel is `whorl models get`.
-func fetchModel(ctx context.Context, f *hubFlags, w *world, model, span string) error {
-	src, fetched, err := f.source(ctx, model, false)
+func fetchModel(ctx context.Context, f *wiring.HubOptions, w *world, model, span string) error {
+	src, fetched, err := f.Source(ctx, model, false)
 	if err != nil {
 		return err
 	}
 	if fetched == nil {
-		return usagef("MODEL %s is a path of this machine: there is nothing to fetch", model)
+		return wiring.Usagef("MODEL %s is a path of this machine: there is nothing to fetch", model)
 	}
 	defer fetched.Close()
 	if span == "" {
-		if err := fetched.all(ctx); err != nil {
-			return hubError(ctx, "MODEL "+model, err)
+		if err := fetched.All(ctx); err != nil {
+			return wiring.HubError(ctx, "MODEL "+model, err)
 		}
-		fmt.Fprintln(w.out, fetched.snap.Path)
+		fmt.Fprintln(w.out, fetched.Snapshot.Path)
 		return nil
 	}
 	s, err := swarm.ParseSpan(span)
 	if err != nil {
-		return usagef("--blocks: %w", err)
+		return wiring.Usagef("--blocks: %w", err)
 	}
 	ck, err := families.OpenSource(ctx, src)
 	if err != nil {
-		return modelError(err)
+		return wiring.ModelError(err)
 	}
 	defer ck.Close()
 	if s.End > ck.Config.Layers {
-		return usagef("--blocks %s: %s has blocks 0:%d", span, fetched.snap.Name.Repo, ck.Config.Layers)
+		return wiring.Usagef("--blocks %s: %s has blocks 0:%d", span, fetched.Snapshot.Name.Repo, ck.Config.Layers)
 	}
-	defer fetched.report(ctx)()
+	defer fetched.Report(ctx)()
 	if err := ck.Fetch(ctx, s.Start, s.End, false); err != nil {
-		return hubError(ctx, "MODEL "+model, err)
+		return wiring.HubError(ctx, "MODEL "+model, err)
 	}
-	fmt.Fprintln(w.out, fetched.snap.Path)
+	fmt.Fprintln(w.out, fetched.Snapshot.Path)
 	return nil
 }
 
@@ -171,19 +172,19 @@ func fetchModel(ctx context.Context, f *hubFlags, w *world, model, span string) 
 func removeModel(ctx context.Context, w *world, model string) error {
 	n, err := hub.Parse(model)
 	if err != nil {
-		return usage(err)
+		return wiring.Usage(err)
 	}
 	if n.File != "" {
-		return usagef("%s: files go with their revision: name %s", model, n.Repo)
+		return wiring.Usagef("%s: files go with their revision: name %s", model, n.Repo)
 	}
-	cfg, err := new(hubFlags).config(ctx)
+	cfg, err := new(wiring.HubOptions).Config(ctx)
 	if err != nil {
 		return err
 	}
 	bytes, stayed := hub.New(cfg).Remove(n)
 	switch {
 	case bytes == 0 && stayed == 0:
-		return usagef("%s is not in the cache at %s: `whorl models` lists what is", model, cfg.Cache)
+		return wiring.Usagef("%s is not in the cache at %s: `whorl models` lists what is", model, cfg.Cache)
 	case stayed > 0:
 		fmt.Fprintf(w.out, "%s went; %d files stay: a process has them open, or another client fetched them\n", bytesText(bytes), stayed)
 	default:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"whorl/internal/golden"
+	"whorl/internal/wiring"
 	"whorl/model"
 	"whorl/model/families"
 	"whorl/server"
@@ -112,7 +113,7 @@ func row(t *testing.T, text *strings.Builder, name string, config []byte) {
 func machines(m *model.Outline, o model.LoadOptions, memory int64, http bool) string {
 	cfg := server.DefaultConfig()
 	cfg.Memory = memory
-	_, cfg.Network = strangers(0, memory, http)
+	_, cfg.Network = wiring.Strangers(0, memory, http)
 	p, err := planModel(m, o, tensor.F32, cfg, http)
 	if err != nil {
 		return "-"

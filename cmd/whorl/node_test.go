@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"whorl/internal/wiring"
 	"whorl/swarm"
 	"whorl/swarm/trust"
 )
@@ -188,7 +189,7 @@ func request(t *testing.T, method, url, body string, want int, v any) {
 
 // A second server adopts the class that the swarm serves, and a gateway finds both.
 func TestClassOfTheSwarm(t *testing.T) {
-	args := []string{"--http", off, "--admin", "127.0.0.1:0", "--throughput", "100", "--update-period", "1s"}
+	args := []string{"--http", wiring.Off, "--admin", "127.0.0.1:0", "--throughput", "100", "--update-period", "1s"}
 	first := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:4", "--quant", "q8_0", "--kv-dtype", "bf16"}, args...)...)
 	second := startRun(t, append([]string{"serve", toy, "--initial-peers", first.Addrs[0], "--num-blocks", "4"}, args...)...)
 	var status swarm.NodeStatus
@@ -245,7 +246,7 @@ func TestStartFailures(t *testing.T) {
 }
 
 func TestDryRun(t *testing.T) {
-	r := whorl(t, "", nil, "serve", toy, "--new-swarm", "--block-indices", "0:1", "--throughput", "dry_run", "--http", off, "--admin", off, "--host-maddrs", loopback).ok(t)
+	r := whorl(t, "", nil, "serve", toy, "--new-swarm", "--block-indices", "0:1", "--throughput", "dry_run", "--http", wiring.Off, "--admin", wiring.Off, "--host-maddrs", loopback).ok(t)
 	for _, part := range []string{"inference through one block:", "forward through one block:", "network: not measured", "tokens/s"} {
 		if !strings.Contains(r.stdout, part) {
 			t.Errorf("%q lacks %q", r.stdout, part)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"whorl/internal/wiring"
+
 	"github.com/spf13/cobra"
 )
 
@@ -41,7 +43,7 @@ func waitVar(cmd *cobra.Command, wait *time.Duration) {
 func waited(path string, wait time.Duration) (string, error) {
 	switch {
 	case wait < 0 || wait > longest:
-		return "", usagef("--wait %v: want at most %v; whorl ops show ID --wait goes on", wait, longest)
+		return "", wiring.Usagef("--wait %v: want at most %v; whorl ops show ID --wait goes on", wait, longest)
 	case wait == 0:
 		return path, nil
 	}
@@ -56,7 +58,7 @@ func tasks(w *world, f *adminFlags) []*cobra.Command {
 		body := map[string]any{"reason": reason}
 		if deadline != 0 {
 			if deadline < time.Second {
-				return nil, usagef("--deadline %v: want at least 1s", deadline)
+				return nil, wiring.Usagef("--deadline %v: want at least 1s", deadline)
 			}
 			body["deadline_s"] = int64(deadline / time.Second)
 		}

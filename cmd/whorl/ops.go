@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"whorl/internal/wiring"
+
 	"github.com/spf13/cobra"
 )
 
@@ -59,7 +61,7 @@ func newNode(w *world) *cobra.Command {
 		for _, a := range args {
 			name, value, ok := strings.Cut(a, "=")
 			if !ok {
-				return errand{}, usagef("%q: want NAME=VALUE, or NAME= to go back to what the node was started with", a)
+				return errand{}, wiring.Usagef("%q: want NAME=VALUE, or NAME= to go back to what the node was started with", a)
 			}
 			if patch[name] = &value; value == "" {
 				patch[name] = nil
@@ -109,7 +111,7 @@ func newPeers(w *world) *cobra.Command {
 	var reason string
 	ban := opsCommand(w, f, "ban PEER", "Never ask a node for anything, for a while", cobra.ExactArgs(1), func(args []string) (errand, error) {
 		if long < time.Second {
-			return errand{}, usagef("--for %v: want at least 1s", long)
+			return errand{}, wiring.Usagef("--for %v: want at least 1s", long)
 		}
 		body := map[string]any{"seconds": int64(long / time.Second), "reason": reason}
 		return errand{method: "PUT", path: v1 + "/peers/" + url.PathEscape(args[0]) + "/ban", body: body, done: fmt.Sprintf("banned for %v", long)}, nil

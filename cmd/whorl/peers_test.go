@@ -15,6 +15,7 @@ import (
 
 	"whorl/content"
 	"whorl/internal/fakehub"
+	"whorl/internal/wiring"
 	"whorl/swarm"
 	"whorl/swarm/dir"
 	"whorl/swarm/p2p"
@@ -36,10 +37,10 @@ func wordOf(t *testing.T, n *running) string {
 // there before any server waits for one.
 func TestFolderFromPeers(t *testing.T) {
 	args := []string{"--admin", "127.0.0.1:0", "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
-	founder := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:4", "--http", off}, args...)...)
+	founder := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:4", "--http", wiring.Off}, args...)...)
 	word := wordOf(t, founder)
 	cache := t.TempDir()
-	guest := startRun(t, append([]string{"join", word, "--block-indices", "4:8", "--http", off, "--cache-dir", cache}, args...)...)
+	guest := startRun(t, append([]string{"join", word, "--block-indices", "4:8", "--http", wiring.Off, "--cache-dir", cache}, args...)...)
 	var a, b swarm.NodeStatus
 	request(t, "GET", founder.Admin+"/api/v1/node", "", 200, &a)
 	request(t, "GET", guest.Admin+"/api/v1/node", "", 200, &b)
@@ -57,13 +58,13 @@ func TestFolderFromPeers(t *testing.T) {
 	// What a guest has fetched it does not fetch again.
 	before := figureOf(t, founder, "whorl_share_sent_bytes_total")
 	guest.stop()
-	again := startRun(t, append([]string{"join", word, "--block-indices", "4:8", "--http", off, "--cache-dir", cache}, args...)...)
+	again := startRun(t, append([]string{"join", word, "--block-indices", "4:8", "--http", wiring.Off, "--cache-dir", cache}, args...)...)
 	if now := figureOf(t, founder, "whorl_share_sent_bytes_total"); now != before || figureOf(t, again, "whorl_share_received_bytes_total") != 0 {
 		t.Errorf("%v bytes were fetched again", now-before)
 	}
 
 	// A founder may keep its files to itself, and a node need not give.
-	alone := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:8", "--http", off, "--share-weights=false", "--no-share"}, args...)...)
+	alone := startRun(t, append([]string{"serve", toy, "--new-swarm", "--block-indices", "0:8", "--http", wiring.Off, "--share-weights=false", "--no-share"}, args...)...)
 	r := whorl(t, "", []string{"HOME=" + t.TempDir()}, "generate", wordOf(t, alone), "--ids", "5", "--max-new-tokens", "1")
 	if r.code != exitUsage || !strings.Contains(r.err, "--share-weights") {
 		t.Errorf("exit %d, %s", r.code, r.err)
@@ -81,7 +82,7 @@ func TestJoiningIsSeenElsewhere(t *testing.T) {
 	if len(files) == 0 {
 		t.Skip("not proven: other nodes see how far a joining server is: there is no model in models/; run make model")
 	}
-	args := []string{"--admin", "127.0.0.1:0", "--http", off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s", "--block-indices", "27:30", "--threads", "1", "--attn-cache-tokens", "1024"}
+	args := []string{"--admin", "127.0.0.1:0", "--http", wiring.Off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s", "--block-indices", "27:30", "--threads", "1", "--attn-cache-tokens", "1024"}
 	founder := startRun(t, append([]string{"serve", files[0], "--new-swarm", "--max-upload", "4MB"}, args...)...)
 	seen := make(chan *swarm.Loading, 1)
 	ctx, stop := context.WithCancel(t.Context())
@@ -135,7 +136,7 @@ func TestJoiningIsSeenElsewhere(t *testing.T) {
 func TestHubWhereNobodyShares(t *testing.T) {
 	f := fakehub.New(t)
 	env := hubEnv(t, f, "someone/toy", toyFolder)
-	args := []string{"--admin", "127.0.0.1:0", "--http", off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
+	args := []string{"--admin", "127.0.0.1:0", "--http", wiring.Off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
 	founder := startRunEnv(t, env, append([]string{"serve", "someone/toy", "--new-swarm", "--no-share", "--block-indices", "0:1"}, args...)...)
 	word := wordOf(t, founder)
 	guest := []string{"HF_ENDPOINT=" + f.URL, "HOME=" + t.TempDir()}
@@ -244,7 +245,7 @@ func TestLiarAmongHolders(t *testing.T) {
 	if len(files) == 0 {
 		t.Skip("not proven: a node that gives wrong bytes of a file is banned: there is no model in models/; run make model")
 	}
-	args := []string{"--http", off, "--admin", "127.0.0.1:0", "--throughput", "100", "--update-period", "1s", "--block-indices", "27:30", "--threads", "1", "--attn-cache-tokens", "1024"}
+	args := []string{"--http", wiring.Off, "--admin", "127.0.0.1:0", "--throughput", "100", "--update-period", "1s", "--block-indices", "27:30", "--threads", "1", "--attn-cache-tokens", "1024"}
 	// The honest give so slowly that whoever asks turns to all three.
 	founder := startRun(t, append([]string{"serve", files[0], "--new-swarm", "--max-upload", "6MB"}, args...)...)
 	startRun(t, append([]string{"serve", files[0], "--initial-peers", founder.Addrs[0], "--max-upload", "6MB"}, args...)...)

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 
+	"whorl/internal/wiring"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -135,7 +137,7 @@ func checkInert(cmd *cobra.Command, table []petalsFlag) error {
 	from := sourcesOf(cmd)
 	for _, p := range table {
 		if p.verdict == refused && from.given(p.flag()) {
-			return usagef("--%s cannot be obeyed: %s", p.flag(), p.note)
+			return wiring.Usagef("--%s cannot be obeyed: %s", p.flag(), p.note)
 		}
 	}
 	for _, p := range table {

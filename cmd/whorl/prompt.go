@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"whorl/internal/wiring"
 	"whorl/model/tokenizer"
 )
 
@@ -33,15 +34,15 @@ func (f *promptFlags) check(cmd *cobra.Command) error {
 	from := sourcesOf(cmd)
 	switch {
 	case from.given("ids") && (from.given("prompt") || f.chat):
-		return usagef("--ids are the whole prompt: leave --prompt and --chat out")
+		return wiring.Usagef("--ids are the whole prompt: leave --prompt and --chat out")
 	case f.system != "" && !f.chat:
-		return usagef("--system belongs to a chat: add --chat")
+		return wiring.Usagef("--system belongs to a chat: add --chat")
 	}
 	return nil
 }
 
 // read finds the ids of the prompt.
-func (f *promptFlags) read(cmd *cobra.Command, in io.Reader, a *asker) ([]int32, error) {
+func (f *promptFlags) read(cmd *cobra.Command, in io.Reader, a *wiring.Asker) ([]int32, error) {
 	from := sourcesOf(cmd)
 	if from.given("ids") {
 		ids, err := parseIDs(f.ids)
@@ -49,14 +50,14 @@ func (f *promptFlags) read(cmd *cobra.Command, in io.Reader, a *asker) ([]int32,
 			return nil, err
 		}
 		for _, id := range ids {
-			if vocab := a.model.ck.Config.Vocab; int(id) >= vocab {
-				return nil, usagef("--ids: id %d is outside of the vocabulary of %d tokens", id, vocab)
+			if vocab := a.Model.Checkpoint.Config.Vocab; int(id) >= vocab {
+				return nil, wiring.Usagef("--ids: id %d is outside of the vocabulary of %d tokens", id, vocab)
 			}
 		}
 		return ids, notEmpty(ids)
 	}
-	if a.tok == nil {
-		return nil, usagef("%w (--ids)", a.tokErr)
+	if a.Tokenizer == nil {
+		return nil, wiring.Usagef("%w (--ids)", a.TokenizerErr)
 	}
 	text := f.text
 	if !from.given("prompt") {
@@ -73,28 +74,28 @@ func (f *promptFlags) read(cmd *cobra.Command, in io.Reader, a *asker) ([]int32,
 }
 
 // encode is a text as the model is to see it.
-func (f *promptFlags) encode(a *asker, text string) ([]int32, error) {
+func (f *promptFlags) encode(a *wiring.Asker, text string) ([]int32, error) {
 	if f.chat {
 		var messages []tokenizer.Message
 		if f.system != "" {
 			messages = append(messages, tokenizer.Message{Role: "system", Content: f.system})
 		}
-		ids, err := a.tok.EncodeChat(append(messages, tokenizer.Message{Role: "user", Content: text}), true)
+		ids, err := a.Tokenizer.EncodeChat(append(messages, tokenizer.Message{Role: "user", Content: text}), true)
 		if err != nil {
-			return nil, usagef("--chat: %w", err)
+			return nil, wiring.Usagef("--chat: %w", err)
 		}
 		return ids, nil
 	}
-	ids, err := a.tok.Encode(text, tokenizer.EncodeOptions{Special: true, ParseSpecial: f.parseSpecial})
+	ids, err := a.Tokenizer.Encode(text, tokenizer.EncodeOptions{Special: true, ParseSpecial: f.parseSpecial})
 	if err != nil {
-		return nil, usagef("prompt: %w", err)
+		return nil, wiring.Usagef("prompt: %w", err)
 	}
 	return ids, nil
 }
 
 func notEmpty(ids []int32) error {
 	if len(ids) == 0 {
-		return usagef("the prompt is empty: give at least one token")
+		return wiring.Usagef("the prompt is empty: give at least one token")
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"whorl/client"
+	"whorl/internal/wiring"
 	"whorl/model/tokenizer"
 )
 
@@ -42,24 +43,24 @@ func (f *setFlags) add(fs *pflag.FlagSet) {
 }
 
 // check refuses what does not go together.
-func (f *setFlags) check(cmd *cobra.Command, ask *askFlags) error {
+func (f *setFlags) check(cmd *cobra.Command, ask *wiring.AskOptions) error {
 	from := sourcesOf(cmd)
 	if f.file == "" {
 		if from.given("out") || from.given("parallel") {
-			return usagef("--out and --parallel belong to a set of prompts: give --prompts FILE")
+			return wiring.Usagef("--out and --parallel belong to a set of prompts: give --prompts FILE")
 		}
 		return nil
 	}
 	for _, name := range []string{"prompt", "ids"} {
 		if from.given(name) {
-			return usagef("--prompts has all prompts: leave out --%s", name)
+			return wiring.Usagef("--prompts has all prompts: leave out --%s", name)
 		}
 	}
 	switch {
-	case ask.receipts || ask.audit || ask.promptTuning != "":
-		return usagef("--receipts, --audit and --prompt-tuning are for one answer: leave out --prompts")
+	case ask.Receipts || ask.Audit || ask.PromptTuning != "":
+		return wiring.Usagef("--receipts, --audit and --prompt-tuning are for one answer: leave out --prompts")
 	case f.parallel < 1 || f.parallel > 256:
-		return usagef("--parallel %d: want 1 to 256", f.parallel)
+		return wiring.Usagef("--parallel %d: want 1 to 256", f.parallel)
 	}
 	return nil
 }
@@ -81,12 +82,12 @@ type setAnswer struct {
 }
 
 // run answers all prompts of a file.
-func (f *setFlags) run(cmd *cobra.Command, w *world, ask *askFlags, prompt *promptFlags, answer *answerFlags, a *asker, trace bool) error {
+func (f *setFlags) run(cmd *cobra.Command, w *world, ask *wiring.AskOptions, prompt *promptFlags, answer *answerFlags, a *wiring.Asker, trace bool) error {
 	in := w.in
 	if f.file != "-" {
 		file, err := os.Open(f.file)
 		if err != nil {
-			return usagef("--prompts: %w", err)
+			return wiring.Usagef("--prompts: %w", err)
 		}
 		defer file.Close()
 		in = file
@@ -100,7 +101,7 @@ func (f *setFlags) run(cmd *cobra.Command, w *world, ask *askFlags, prompt *prom
 		return err
 	}
 	defer out.Close()
-	longest, given := a.model.ck.Config.LongestSession(), sourcesOf(cmd).given("max-new-tokens")
+	longest, given := a.Model.Checkpoint.Config.LongestSession(), sourcesOf(cmd).given("max-new-tokens")
 	var left []setPrompt
 	length := 0
 	for _, p := range all {
@@ -121,15 +122,15 @@ func (f *setFlags) run(cmd *cobra.Command, w *world, ask *askFlags, prompt *prom
 	ctx := cmd.Context()
 	r := &setRun{w: w, out: out, total: len(all), done: len(all) - len(left), began: time.Now()}
 	if length > 0 {
-		adapter, err := ask.openAdapter(ctx, a)
+		adapter, err := ask.OpenAdapter(ctx, a)
 		if err != nil {
 			return err
 		}
-		if err := ask.connect(ctx, a, length, max(1, answer.beams.Beams)*f.parallel); err != nil {
+		if err := ask.Connect(ctx, a, length, max(1, answer.beams.Beams)*f.parallel); err != nil {
 			return err
 		}
 		r.ask = func(p setPrompt) (answerObject, error) {
-			s, err := a.engine.Open(ctx, client.SessionOptions{MaxLength: min(len(p.ids)+answer.tokens, longest), Beams: answer.beams.Beams, Activations: a.mode, PrefillChunk: a.chunk, Adapter: adapter, Verify: ask.verify})
+			s, err := a.Engine.Open(ctx, client.SessionOptions{MaxLength: min(len(p.ids)+answer.tokens, longest), Beams: answer.beams.Beams, Activations: a.Mode, PrefillChunk: a.Chunk, Adapter: adapter, Verify: ask.Verify})
 			if err != nil {
 				return answerObject{}, err
 			}
@@ -147,7 +148,7 @@ func (f *setFlags) run(cmd *cobra.Command, w *world, ask *askFlags, prompt *prom
 }
 
 // read reads all prompts. What is wrong with one is said in its place.
-func (f *setFlags) read(in io.Reader, prompt *promptFlags, a *asker) ([]setPrompt, error) {
+func (f *setFlags) read(in io.Reader, prompt *promptFlags, a *wiring.Asker) ([]setPrompt, error) {
 	limited := &io.LimitedReader{R: in, N: promptBytes + 1}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, promptLine)
@@ -158,7 +159,7 @@ func (f *setFlags) read(in io.Reader, prompt *promptFlags, a *asker) ([]setPromp
 			continue
 		}
 		if len(out) == promptLines {
-			return nil, usagef("--prompts has more than %d prompts: split it", promptLines)
+			return nil, wiring.Usagef("--prompts has more than %d prompts: split it", promptLines)
 		}
 		p := setPrompt{index: len(out)}
 		p.id, p.ids, p.err = readPrompt(text, prompt, a)
@@ -166,19 +167,19 @@ func (f *setFlags) read(in io.Reader, prompt *promptFlags, a *asker) ([]setPromp
 	}
 	switch {
 	case limited.N <= 0:
-		return nil, usagef("--prompts has more than %d MiB: split it", promptBytes>>20)
+		return nil, wiring.Usagef("--prompts has more than %d MiB: split it", promptBytes>>20)
 	case errors.Is(lines.Err(), bufio.ErrTooLong):
-		return nil, usagef("--prompts: prompt %d has more than %d MiB", len(out), promptLine>>20)
+		return nil, wiring.Usagef("--prompts: prompt %d has more than %d MiB", len(out), promptLine>>20)
 	case lines.Err() != nil:
 		return nil, fmt.Errorf("--prompts: %w", lines.Err())
 	case len(out) == 0:
-		return nil, usagef("--prompts has no prompt: want a JSON text or object on each line")
+		return nil, wiring.Usagef("--prompts has no prompt: want a JSON text or object on each line")
 	}
 	return out, nil
 }
 
 // readPrompt reads one line.
-func readPrompt(line []byte, prompt *promptFlags, a *asker) (id json.RawMessage, ids []int32, err error) {
+func readPrompt(line []byte, prompt *promptFlags, a *wiring.Asker) (id json.RawMessage, ids []int32, err error) {
 	var text string
 	var object struct {
 		ID       json.RawMessage
@@ -204,11 +205,11 @@ func readPrompt(line []byte, prompt *promptFlags, a *asker) (id json.RawMessage,
 	case given != 1:
 		return object.ID, nil, errors.New("want one of prompt, ids and messages")
 	case object.IDs != nil:
-		ids, err = object.IDs, checkIDs(object.IDs, a.model.ck.Config.Vocab)
-	case a.tok == nil:
-		err = fmt.Errorf("%w: give ids", a.tokErr)
+		ids, err = object.IDs, checkIDs(object.IDs, a.Model.Checkpoint.Config.Vocab)
+	case a.Tokenizer == nil:
+		err = fmt.Errorf("%w: give ids", a.TokenizerErr)
 	case object.Messages != nil:
-		ids, err = a.tok.EncodeChat(object.Messages, true)
+		ids, err = a.Tokenizer.EncodeChat(object.Messages, true)
 	default:
 		ids, err = prompt.encode(a, *object.Prompt)
 	}
@@ -233,13 +234,13 @@ func (f *setFlags) fit(ids []int32, room int) ([]int32, error) {
 	case len(ids) <= room:
 		return ids, nil
 	case room < 1:
-		return nil, usagef("an answer of that many tokens leaves no room for a prompt: ask for fewer (--max-new-tokens)")
+		return nil, wiring.Usagef("an answer of that many tokens leaves no room for a prompt: ask for fewer (--max-new-tokens)")
 	case f.truncate == "left":
 		return ids[len(ids)-room:], nil
 	case f.truncate == "right":
 		return ids[:room], nil
 	}
-	return nil, usagef("the prompt has %d tokens, and with the answer the model holds %d of it: shorten it, ask for fewer tokens, or let it be cut (--truncate left)", len(ids), room)
+	return nil, wiring.Usagef("the prompt has %d tokens, and with the answer the model holds %d of it: shorten it, ask for fewer tokens, or let it be cut (--truncate left)", len(ids), room)
 }
 
 // answered finds out which prompts have answers already, and where more go.
@@ -249,7 +250,7 @@ func (f *setFlags) answered(w *world) (done map[int]bool, out io.WriteCloser, er
 	}
 	file, err := os.OpenFile(f.out, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, nil, usagef("--out: %w", err)
+		return nil, nil, wiring.Usagef("--out: %w", err)
 	}
 	done = map[int]bool{}
 	r, whole := bufio.NewReader(file), int64(0)
@@ -267,7 +268,7 @@ func (f *setFlags) answered(w *world) (done map[int]bool, out io.WriteCloser, er
 		}
 		if err != nil || a.Index == nil {
 			file.Close()
-			return nil, nil, usagef("--out %s has a line that is no answer of such a run: name another file", f.out)
+			return nil, nil, wiring.Usagef("--out %s has a line that is no answer of such a run: name another file", f.out)
 		}
 		whole += int64(len(line))
 		done[*a.Index] = a.Error == "" // those that failed are asked again
@@ -332,7 +333,7 @@ func (r *setRun) run(ctx context.Context, prompts []setPrompt, parallel int) err
 	case r.broken != nil:
 		return fmt.Errorf("answers cannot be written: %w", r.broken)
 	case ctx.Err() != nil:
-		return errInterrupted
+		return wiring.ErrInterrupted
 	case r.failed > 0:
 		return fmt.Errorf("%d of %d prompts have no answer: their lines say why", r.failed, r.total)
 	}
@@ -359,7 +360,7 @@ func (r *setRun) one(ctx context.Context, p setPrompt) {
 		return // it is asked again
 	}
 	if err != nil {
-		a.Error = oneLine(err)
+		a.Error = wiring.OneLine(err)
 	}
 	b, jsonErr := json.Marshal(a)
 	r.mu.Lock()

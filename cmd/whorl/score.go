@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/client"
+	"whorl/internal/wiring"
 )
 
 func newScore(w *world) *cobra.Command {
 	var (
-		ask          askFlags
+		ask          wiring.AskOptions
 		prompt       promptFlags
 		asJSON, next bool
 	)
@@ -27,7 +28,7 @@ The first token has none.`,
 				return err
 			}
 			if next && !asJSON {
-				return usagef("--next adds to the JSON object: add --json")
+				return wiring.Usagef("--next adds to the JSON object: add --json")
 			}
 			a, err := openAsk(cmd, &ask, args)
 			if err != nil {
@@ -38,7 +39,7 @@ The first token has none.`,
 			if err != nil {
 				return err
 			}
-			s, err := ask.session(cmd.Context(), a, len(ids), 1)
+			s, err := ask.Session(cmd.Context(), a, len(ids), 1)
 			if err != nil {
 				return err
 			}
@@ -63,13 +64,13 @@ type scoreObject struct {
 	NextLogits []float32  `json:"next_logits,omitempty"`
 }
 
-func score(ctx context.Context, w *world, a *asker, s *client.Session, ids []int32, asJSON, next bool) error {
+func score(ctx context.Context, w *world, a *wiring.Asker, s *client.Session, ids []int32, asJSON, next bool) error {
 	res, err := s.Score(ctx, ids)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return wiring.ErrInterrupted
 	}
 	if err != nil {
-		return asked(err)
+		return wiring.Asked(err)
 	}
 	o := newScoreObject(ids, res.Logprobs)
 	if asJSON {
@@ -80,8 +81,8 @@ func score(ctx context.Context, w *world, a *asker, s *client.Session, ids []int
 	}
 	for i, id := range ids {
 		text := ""
-		if a.tok != nil {
-			text = a.engine.TokenText(id)
+		if a.Tokenizer != nil {
+			text = a.Engine.TokenText(id)
 		}
 		if i == 0 {
 			fmt.Fprintf(w.out, "%8d  %9s  %q\n", id, "-", text)

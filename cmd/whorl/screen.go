@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 
+	"whorl/internal/wiring"
+
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 )
@@ -96,7 +98,7 @@ func (c *calm) Handle(ctx context.Context, r slog.Record) error {
 	}
 	text := r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		if value := redacted(a.Key, a.Value.String()); value != "" {
+		if value := wiring.Redacted(a.Key, a.Value.String()); value != "" {
 			text += "  " + a.Key + " " + value
 		}
 		return len(text) < 200
@@ -122,7 +124,7 @@ func wantsBlock(cmd *cobra.Command, from sources, w *world) (*os.File, bool) {
 		return nil, false
 	}
 	environ := w.environ()
-	return f, isatty.IsTerminal(f.Fd()) && getenv(withEnviron(context.Background(), environ), "TERM") != "dumb" && drawable(f)
+	return f, isatty.IsTerminal(f.Fd()) && wiring.Getenv(wiring.WithEnviron(context.Background(), environ), "TERM") != "dumb" && drawable(f)
 }
 
 // drawEvery is the time between two drawings of the block.
@@ -146,7 +148,7 @@ func blockOf(ctx context.Context) *block {
 }
 
 // showOf is what draws a node of the command that runs; nil if it shows a log.
-func showOf(ctx context.Context) func(context.Context, *node) {
+func showOf(ctx context.Context) func(context.Context, *wiring.Node) {
 	if b := blockOf(ctx); b != nil {
 		return b.run
 	}
@@ -178,7 +180,7 @@ func (b *block) latest() string {
 }
 
 // run draws the node until ctx ends.
-func (b *block) run(ctx context.Context, n *node) {
+func (b *block) run(ctx context.Context, n *wiring.Node) {
 	b.mu.Lock()
 	b.live = true
 	b.mu.Unlock()
@@ -187,7 +189,7 @@ func (b *block) run(ctx context.Context, n *node) {
 	rate := pace{}
 	for {
 		st := n.Status()
-		b.screen.show(blockLines(st, rate.of(st.Batch.Rows, time.Now()), n.url(), b.latest()))
+		b.screen.show(blockLines(st, rate.of(st.Batch.Rows, time.Now()), n.URL(), b.latest()))
 		select {
 		case <-ctx.Done():
 			b.screen.show(append(blockLines(n.Status(), 0, "", ""), "ending: sessions go on elsewhere. Ctrl-C again ends it at once."))

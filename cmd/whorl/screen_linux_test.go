@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"whorl/internal/wiring"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -73,7 +75,7 @@ func TestBlockAtATerminal(t *testing.T) {
 		tty, seen := pseudoterminal(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan int, 1)
-		args := append([]string{"serve", toy, "--new-swarm", "--host-maddrs", loopback, "--http", off, "--admin", off, "--throughput", "100",
+		args := append([]string{"serve", toy, "--new-swarm", "--host-maddrs", loopback, "--http", wiring.Off, "--admin", wiring.Off, "--throughput", "100",
 			"--ephemeral", "--ready-file", filepath.Join(t.TempDir(), "ready")}, c.flags...)
 		go func() {
 			done <- run(ctx, args, world{strings.NewReader(""), io.Discard, tty, func() []string { return []string{"TERM=xterm"} }})

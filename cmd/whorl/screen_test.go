@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"whorl/internal/golden"
+	"whorl/internal/wiring"
 	"whorl/swarm"
 )
 
@@ -85,7 +86,7 @@ func TestCalm(t *testing.T) {
 	b.live = true
 	log.Info("ready")
 	got := m.seen()
-	if !strings.Contains(got, `level=WARN msg="a peer is away" peer=12D3`) || !strings.HasSuffix(got, "loading  block 3  token "+hidden) || strings.Contains(got, "nothing") {
+	if !strings.Contains(got, `level=WARN msg="a peer is away" peer=12D3`) || !strings.HasSuffix(got, "loading  block 3  token "+wiring.Hidden) || strings.Contains(got, "nothing") {
 		t.Errorf("%s", got)
 	}
 	if b.latest() != "ready" {

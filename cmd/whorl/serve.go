@@ -7,51 +7,52 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"whorl/internal/wiring"
 	"whorl/server"
 	"whorl/swarm"
 	"whorl/swarm/invite"
 	"whorl/web/view"
 )
 
-func addServe(fs *pflag.FlagSet, f *serveFlags) {
-	addNode(fs, &f.node)
-	addShare(fs, &f.share)
-	fs.BoolVar(&f.mayShare, "share-weights", true, "of a model that this node founds: nodes may pass its files on; false by default for gated and private models of a hub")
-	addHTTP(fs, &f.http, defaultHTTP, defaultAdmin)
-	addSessionsHTTP(fs, &f.http)
-	addModel(fs, &f.model)
-	addCompute(fs, &f.compute)
+func addServe(fs *pflag.FlagSet, f *wiring.Server) {
+	addNode(fs, &f.Node)
+	addShare(fs, &f.Share)
+	fs.BoolVar(&f.MayShare, "share-weights", true, "of a model that this node founds: nodes may pass its files on; false by default for gated and private models of a hub")
+	addHTTP(fs, &f.HTTP, wiring.DefaultHTTP, wiring.DefaultAdmin)
+	addSessionsHTTP(fs, &f.HTTP)
+	addModel(fs, &f.Model)
+	addCompute(fs, &f.Compute)
 	def := server.DefaultConfig()
-	fs.StringVar(&f.blockIndices, "block-indices", "", "`A:B`: hold blocks A up to but not including B; default: those that are served worst")
-	fs.IntVar(&f.numBlocks, "num-blocks", 0, "how many blocks to choose; 0: as many as fit into memory")
-	fs.Var(&f.memory, "memory", "bytes for weights, cache and buffers, such as 8GiB; 0: what is free, less a tenth")
-	fs.IntVar(&f.cacheTokens, "attn-cache-tokens", 0, "size of the KV cache in tokens; 0: by the model's kind of attention")
-	fs.IntVar(&f.maxLength, "inference-max-length", 0, "longest session in tokens; 0: the model's context or the cache, whichever is less")
-	fs.IntVar(&f.stepRows, "max-batch-size", def.StepRows, "most rows of one iteration")
-	f.maxWait, f.idle, f.session, f.joinDelay = def.Timeouts.Cache, def.Timeouts.Idle, def.Timeouts.Session, def.Balance.Settle
-	secondsVar(fs, &f.maxWait, "max-alloc-timeout", "longest wait of a session for cache")
-	secondsVar(fs, &f.idle, "step-timeout", "a session without steps for this long ends; its client replays it when it goes on")
-	secondsVar(fs, &f.session, "session-timeout", "a session ends so long after its prompt was computed; its client replays it when it goes on")
-	secondsVar(fs, &f.joinDelay, "mean-block-selection-delay", "how long a choice of blocks stands before they are loaded, so that servers which choose at one time see each other; 0: no wait")
-	addMoves(fs, &f.moves)
-	secondsVar(fs, &f.statsEvery, "stats-report-interval", "time between lines of the log with steps, sessions, cache and speed; 0: none")
-	addCaps(fs, &f.caps, &def)
-	addPasses(fs, &f.passes, &def)
-	fs.StringVar(&f.throughput, "throughput", "auto", "auto (measure once and remember), eval (measure anew), dry-run (measure and exit) or a number of tokens per second")
-	fs.StringSliceVar(&f.adapters, "adapters", nil, "LoRA adapters that sessions may ask for: `DIR[,DIR...]`, as the PEFT library saves them, or owner/name[@revision] of the hub; may be repeated")
-	fs.BoolVar(&f.noAutoRelay, "no-auto-relay", false, "be reached directly or not at all: look for no relays")
-	fs.BoolVar(&f.skipReach, "skip-reachability-check", false, "serve without asking others whether they can dial this node")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
-	fs.BoolVar(&f.asJSON, "json", false, "with --dry-run: print a JSON object")
-	fs.StringVar(&f.publicName, "public-name", "", fmt.Sprintf("`NAME` shown on dashboards, which cut it after %d characters", view.MaxName))
-	choiceVar(fs, &f.yield, "yield", "auto", []string{"auto", "on", "off"}, "give way to other programs of this machine; auto: where somebody works at it")
-	choiceVar(fs, &f.compression, "compression", "none", []string{"none"}, "how activations travel")
+	fs.StringVar(&f.BlockIndices, "block-indices", "", "`A:B`: hold blocks A up to but not including B; default: those that are served worst")
+	fs.IntVar(&f.NumBlocks, "num-blocks", 0, "how many blocks to choose; 0: as many as fit into memory")
+	fs.Var(&f.Memory, "memory", "bytes for weights, cache and buffers, such as 8GiB; 0: what is free, less a tenth")
+	fs.IntVar(&f.CacheTokens, "attn-cache-tokens", 0, "size of the KV cache in tokens; 0: by the model's kind of attention")
+	fs.IntVar(&f.MaxLength, "inference-max-length", 0, "longest session in tokens; 0: the model's context or the cache, whichever is less")
+	fs.IntVar(&f.StepRows, "max-batch-size", def.StepRows, "most rows of one iteration")
+	f.MaxWait, f.Idle, f.Session, f.JoinDelay = def.Timeouts.Cache, def.Timeouts.Idle, def.Timeouts.Session, def.Balance.Settle
+	secondsVar(fs, &f.MaxWait, "max-alloc-timeout", "longest wait of a session for cache")
+	secondsVar(fs, &f.Idle, "step-timeout", "a session without steps for this long ends; its client replays it when it goes on")
+	secondsVar(fs, &f.Session, "session-timeout", "a session ends so long after its prompt was computed; its client replays it when it goes on")
+	secondsVar(fs, &f.JoinDelay, "mean-block-selection-delay", "how long a choice of blocks stands before they are loaded, so that servers which choose at one time see each other; 0: no wait")
+	addMoves(fs, &f.Moves)
+	secondsVar(fs, &f.StatsEvery, "stats-report-interval", "time between lines of the log with steps, sessions, cache and speed; 0: none")
+	addCaps(fs, &f.Caps, &def)
+	addPasses(fs, &f.Passes, &def)
+	fs.StringVar(&f.Throughput, "throughput", "auto", "auto (measure once and remember), eval (measure anew), dry-run (measure and exit) or a number of tokens per second")
+	fs.StringSliceVar(&f.Adapters, "adapters", nil, "LoRA adapters that sessions may ask for: `DIR[,DIR...]`, as the PEFT library saves them, or owner/name[@revision] of the hub; may be repeated")
+	fs.BoolVar(&f.NoAutoRelay, "no-auto-relay", false, "be reached directly or not at all: look for no relays")
+	fs.BoolVar(&f.SkipReach, "skip-reachability-check", false, "serve without asking others whether they can dial this node")
+	fs.BoolVar(&f.DryRun, "dry-run", false, "say how many blocks would fit and what they would take, and exit; the folder may hold config.json alone")
+	fs.BoolVar(&f.JSON, "json", false, "with --dry-run: print a JSON object")
+	fs.StringVar(&f.PublicName, "public-name", "", fmt.Sprintf("`NAME` shown on dashboards, which cut it after %d characters", view.MaxName))
+	choiceVar(fs, &f.Yield, "yield", "auto", []string{"auto", "on", "off"}, "give way to other programs of this machine; auto: where somebody works at it")
+	choiceVar(fs, &f.Compression, "compression", "none", []string{"none"}, "how activations travel")
 	addInert(fs, serverFlags)
 }
 
 // newJoin is `whorl join`: serve, with all that an invitation says.
 func newJoin(w *world) *cobra.Command {
-	var f serveFlags
+	var f wiring.Server
 	cmd := &cobra.Command{
 		Use:   "join INVITATION [MODEL]",
 		Short: "Contribute to the swarm that somebody invited this machine to",
@@ -60,7 +61,7 @@ blocks: whorl serve, with the swarm, its addresses, its key and the model taken 
 invitation. Flags win over what it says. The blocks come from other nodes, or from the hub; MODEL is
 the path of the model's files, for a machine that has them.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || !isInvitation(args[0]) {
+			if len(args) == 0 || !wiring.IsInvitation(args[0]) {
 				return errors.New("no INVITATION given: it is a word that begins with " + invite.Prefix + ", as `whorl invite` prints it on a node of the swarm")
 			}
 			return oneModel(nil, args)
@@ -72,7 +73,7 @@ the path of the model's files, for a machine that has them.`,
 }
 
 func newServe(w *world) *cobra.Command {
-	var f serveFlags
+	var f wiring.Server
 	cmd := &cobra.Command{
 		Use:   "serve MODEL",
 		Short: "Contribute a span of blocks; API and dashboard come with it",
@@ -89,24 +90,24 @@ Flags of Petals that are not listed here are in docs/flags.md.`,
 }
 
 // serve runs the command.
-func serve(cmd *cobra.Command, w *world, f *serveFlags, args []string) error {
-	if f.node.printConfig {
+func serve(cmd *cobra.Command, w *world, f *wiring.Server, args []string) error {
+	if f.Node.PrintConfig {
 		return printConfig(w.out, cmd.Flags(), sourcesOf(cmd))
 	}
 	if err := checkInert(cmd, serverFlags); err != nil {
 		return err
 	}
 	given := sourcesOf(cmd).given
-	f.args, f.node.show = args, showOf(cmd.Context())
-	if f.dryRun {
-		if err := f.check(given); err != nil {
+	f.Args, f.Node.Show = args, showOf(cmd.Context())
+	if f.DryRun {
+		if err := f.Check(given); err != nil {
 			return err
 		}
 		return printPlan(cmd.Context(), w, f)
 	}
-	err := f.run(cmd.Context(), given)
+	err := f.Run(cmd.Context(), given)
 	if errors.Is(err, server.ErrDryRun) {
-		printRates(cmd, f.measured)
+		printRates(cmd, f.Measured)
 		return nil
 	}
 	return err

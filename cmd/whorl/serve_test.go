@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"whorl/internal/wiring"
+
 	"github.com/spf13/pflag"
 )
 
@@ -44,14 +46,14 @@ func TestServeTimes(t *testing.T) {
 		{[]string{"--step_timeout", "60", "--session_timeout", "90.5", "--mean_block_selection_delay", "5", "--stats_report_interval", "60"},
 			time.Minute, 90500 * time.Millisecond, 5 * time.Second, time.Minute},
 	} {
-		var f serveFlags
+		var f wiring.Server
 		fs := newFlagSet()
 		addServe(fs, &f)
 		if err := fs.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
-		f.memory = 1 << 30
-		cfg, err := f.config()
+		f.Memory = 1 << 30
+		cfg, err := f.Config()
 		if got := cfg.Timeouts; err != nil || got.Idle != c.step || got.Session != c.session || cfg.Balance.Settle != c.delay || cfg.StatsEvery != c.statsReport {
 			t.Errorf("%v: %v, %v, %v, %v, %v", c.args, got.Idle, got.Session, cfg.Balance.Settle, cfg.StatsEvery, err)
 		}

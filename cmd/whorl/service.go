@@ -16,6 +16,7 @@ import (
 
 	"whorl/internal/atomicfile"
 	"whorl/internal/service"
+	"whorl/internal/wiring"
 )
 
 // serviceFlags are those of `whorl service`.
@@ -38,7 +39,7 @@ systemd on Linux, a launch agent on macOS, a task on Windows. None of them needs
 administrator.`,
 		Args: knownCommand,
 		RunE: func(*cobra.Command, []string) error {
-			return usagef("no command given: install, status or remove")
+			return wiring.Usagef("no command given: install, status or remove")
 		},
 	}
 	install := &cobra.Command{
@@ -75,16 +76,16 @@ the present folder. Flags of install itself come before COMMAND.`,
 
 // plan is what a service of this user comes to.
 func (f *serviceFlags) plan(ctx context.Context, s service.Service, system string) (service.Plan, error) {
-	home := getenv(ctx, "HOME")
+	home := wiring.Getenv(ctx, "HOME")
 	if system == "windows" && runtime.GOOS == "windows" {
-		home = getenv(ctx, "USERPROFILE")
+		home = wiring.Getenv(ctx, "USERPROFILE")
 	}
 	if home == "" {
-		return service.Plan{}, usage(errors.New("the environment names no home folder, where the definition of a service belongs: set HOME"))
+		return service.Plan{}, wiring.Usage(errors.New("the environment names no home folder, where the definition of a service belongs: set HOME"))
 	}
 	s.Name = f.name
-	p, err := s.For(system, service.Home{Dir: home, Config: getenv(ctx, "XDG_CONFIG_HOME"), UID: os.Getuid()})
-	return p, usage(err)
+	p, err := s.For(system, service.Home{Dir: home, Config: wiring.Getenv(ctx, "XDG_CONFIG_HOME"), UID: os.Getuid()})
+	return p, wiring.Usage(err)
 }
 
 // installed is the plan of a service whose definition is there.
@@ -107,7 +108,7 @@ func (f *serviceFlags) install(cmd *cobra.Command, w *world, args []string) erro
 		return err
 	}
 	if f.system != runtime.GOOS && !f.show {
-		return usagef("--system goes with --print: a service of %s can only be installed there", f.system)
+		return wiring.Usagef("--system goes with --print: a service of %s can only be installed there", f.system)
 	}
 	program, err := os.Executable()
 	if err == nil {
@@ -163,7 +164,7 @@ func (f *serviceFlags) remove(ctx context.Context, w *world) error {
 		failed = append(failed, f.run(ctx, w, c))
 	}
 	if err := errors.Join(failed...); err != nil {
-		fmt.Fprintln(w.err, "whorl: while ending it:", oneLine(err))
+		fmt.Fprintln(w.err, "whorl: while ending it:", wiring.OneLine(err))
 	}
 	_, err = fmt.Fprintf(w.out, "service %s is removed\n", f.name)
 	return err
@@ -173,14 +174,14 @@ func (f *serviceFlags) remove(ctx context.Context, w *world) error {
 // is run.
 func checkServed(root *cobra.Command, args []string) error {
 	if !slices.Contains(serviceCommands, args[0]) {
-		return usagef("%q is no command that runs as a service: want one of %s", args[0], strings.Join(serviceCommands, ", "))
+		return wiring.Usagef("%q is no command that runs as a service: want one of %s", args[0], strings.Join(serviceCommands, ", "))
 	}
 	served, rest, err := root.Find(args)
 	if err != nil {
-		return usage(err)
+		return wiring.Usage(err)
 	}
 	if err := served.ParseFlags(rest); err != nil {
-		return usagef("%w: see `%s --help`", err, served.CommandPath())
+		return wiring.Usagef("%w: see `%s --help`", err, served.CommandPath())
 	}
 	return served.ValidateArgs(served.Flags().Args())
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"whorl/internal/wiring"
 )
 
 // theSystem records what a service would have the system do.
@@ -34,7 +36,7 @@ func (s *theSystem) command(t *testing.T, home string, args ...string) (string, 
 	w := &world{strings.NewReader(""), &out, &errs, func() []string { return nil }}
 	f := &serviceFlags{run: s.run}
 	cmd := newRoot(w)
-	ctx := withEnviron(t.Context(), []string{"HOME=" + home, "USERPROFILE=" + home})
+	ctx := wiring.WithEnviron(t.Context(), []string{"HOME=" + home, "USERPROFILE=" + home})
 	service, rest, err := cmd.Find(append([]string{"service"}, args...))
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +83,7 @@ func TestService(t *testing.T) {
 		{[]string{"install", "serve", "owner/name", "--new-swarn"}, "--new-swarn"},
 		{[]string{"install", "join", "owner/name"}, "INVITATION"},
 	} {
-		if _, err := sys.command(t, home, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*usageError)) {
+		if _, err := sys.command(t, home, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*wiring.UsageError)) {
 			t.Errorf("%v: %v", c.args, err)
 		}
 	}

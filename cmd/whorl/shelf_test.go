@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"whorl/internal/wiring"
 )
 
 // listedModel is a row of /v1/models.
@@ -54,7 +56,7 @@ func completed(t *testing.T, n *running, model string, status int) []int32 {
 // A gateway without a model offers what its swarm serves. Of each model it fetches what it computes
 // when somebody asks first, and gives up the one used longest ago when the room is needed.
 func TestGatewayOfTheSwarm(t *testing.T) {
-	args := []string{"--admin", "127.0.0.1:0", "--http", off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
+	args := []string{"--admin", "127.0.0.1:0", "--http", wiring.Off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
 	founder := startRun(t, append([]string{"serve", toy, "--new-swarm"}, args...)...)
 	other := startRun(t, append([]string{"serve", toyFolder, "--initial-peers", founder.Addrs[0]}, args...)...)
 	gateway := func(more ...string) *running {
@@ -159,7 +161,7 @@ func TestGatewayOfTheSwarm(t *testing.T) {
 // A gateway of several models that are named: one whose servers are not there yet keeps nobody
 // from the others, and is offered once they are.
 func TestGatewayOfNamedModels(t *testing.T) {
-	args := []string{"--admin", "127.0.0.1:0", "--http", off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
+	args := []string{"--admin", "127.0.0.1:0", "--http", wiring.Off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
 	founder := startRun(t, append([]string{"serve", toy, "--new-swarm"}, args...)...)
 	gateway := []string{"gateway", toy, toyFolder, "--initial-peers", founder.Addrs[0], "--host-maddrs", loopback}
 	n := startRun(t, append(gateway[:len(gateway)-2:len(gateway)-2], "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
@@ -184,7 +186,7 @@ func TestGatewayOfNamedModels(t *testing.T) {
 
 // Many ask for two models at once where there is room for one: each gets the right answer.
 func TestShelfInUse(t *testing.T) {
-	args := []string{"--admin", "127.0.0.1:0", "--http", off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
+	args := []string{"--admin", "127.0.0.1:0", "--http", wiring.Off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s"}
 	founder := startRun(t, append([]string{"serve", toy, "--new-swarm"}, args...)...)
 	startRun(t, append([]string{"serve", toyFolder, "--initial-peers", founder.Addrs[0]}, args...)...)
 	n := startRunEnv(t, []string{"HOME=" + t.TempDir()}, "gateway", "--initial-peers", founder.Addrs[0], "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "200000", "--cache-dir", t.TempDir())

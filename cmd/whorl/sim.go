@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"whorl/internal/atomicfile"
+	"whorl/internal/wiring"
 	"whorl/sim"
 )
 
@@ -31,7 +32,7 @@ of those that come with whorl:
 docs/sim.md has the form of a scenario, and what came out.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if report == "" && len(args) != 1 || report != "" && len(args) != 0 {
-				return usagef("want one SCENARIO, a file or one of %s; or --report alone", strings.Join(sim.Names(), ", "))
+				return wiring.Usagef("want one SCENARIO, a file or one of %s; or --report alone", strings.Join(sim.Names(), ", "))
 			}
 			return nil
 		},
@@ -41,11 +42,11 @@ docs/sim.md has the form of a scenario, and what came out.`,
 			}
 			sc, err := scenario(args[0])
 			if err != nil {
-				return usage(err)
+				return wiring.Usage(err)
 			}
 			rule, err := sim.RuleOf(policy)
 			if err != nil {
-				return usage(err)
+				return wiring.Usage(err)
 			}
 			if !sourcesOf(cmd).given("seed") {
 				seed = sc.Seed

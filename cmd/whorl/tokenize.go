@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"whorl/internal/wiring"
 	"whorl/model/tokenizer"
 )
 
@@ -33,7 +34,7 @@ MODEL is a folder, a .gguf file or a tokenizer.json.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := sourcesOf(cmd).given("text")
 			if lines && (given || asJSON) {
-				return usagef("--lines reads stdin and prints a list a line: leave --text and --json out")
+				return wiring.Usagef("--lines reads stdin and prints a list a line: leave --text and --json out")
 			}
 			t, err := openTokenizer(cmd.Context(), args[0])
 			if err != nil {
@@ -55,7 +56,7 @@ MODEL is a folder, a .gguf file or a tokenizer.json.`,
 			}
 			ids, err := encode(t, text, opts)
 			if err != nil {
-				return usage(err)
+				return wiring.Usage(err)
 			}
 			if asJSON {
 				return json.NewEncoder(w.out).Encode(map[string]any{"ids": ids})
@@ -96,7 +97,7 @@ MODEL is a folder, a .gguf file or a tokenizer.json.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := sourcesOf(cmd).given("ids")
 			if lines && (given || asJSON) {
-				return usagef("--lines reads stdin and prints a string a line: leave --ids and --json out")
+				return wiring.Usagef("--lines reads stdin and prints a string a line: leave --ids and --json out")
 			}
 			t, err := openTokenizer(cmd.Context(), args[0])
 			if err != nil {
@@ -124,7 +125,7 @@ MODEL is a folder, a .gguf file or a tokenizer.json.`,
 				return err
 			}
 			if err := inVocabulary(t, ids); err != nil {
-				return usage(err)
+				return wiring.Usage(err)
 			}
 			text := t.Decode(ids, skipSpecial)
 			if asJSON {
@@ -167,7 +168,7 @@ func eachLine(w *world, f func(line []byte) (any, error)) error {
 		}
 		v, err := f(line)
 		if err != nil {
-			return usagef("stdin, line %d: %w", n, err)
+			return wiring.Usagef("stdin, line %d: %w", n, err)
 		}
 		if err := printJSON(out, v); err != nil {
 			return err
@@ -207,7 +208,7 @@ func readText(in io.Reader) (string, error) {
 		return "", fmt.Errorf("read stdin: %w", err)
 	}
 	if len(b) > maxText {
-		return "", usagef("stdin holds more than %d bytes: give the text in parts", maxText)
+		return "", wiring.Usagef("stdin holds more than %d bytes: give the text in parts", maxText)
 	}
 	return string(b), nil
 }
@@ -219,7 +220,7 @@ func parseIDs(text string) ([]int32, error) {
 	for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' }) {
 		n, err := strconv.ParseInt(s, 10, 32)
 		if err != nil || n < 0 {
-			return nil, usagef("ids: %q is no token id: want numbers such as 1,2,3", s)
+			return nil, wiring.Usagef("ids: %q is no token id: want numbers such as 1,2,3", s)
 		}
 		ids = append(ids, int32(n))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"whorl/internal/wiring"
 	"whorl/model"
 	"whorl/model/tokenizer"
 )
@@ -23,7 +24,7 @@ func oneModel(_ *cobra.Command, args []string) error {
 	case 1:
 		return nil
 	case 2:
-		if isInvitation(args[0]) { // which may be followed by the path of the model
+		if wiring.IsInvitation(args[0]) { // which may be followed by the path of the model
 			return nil
 		}
 		fallthrough
@@ -35,7 +36,7 @@ func oneModel(_ *cobra.Command, args []string) error {
 // openTokenizer opens the tokenizer of a MODEL: a folder, a .gguf file or a
 // tokenizer.json.
 func openTokenizer(ctx context.Context, name string) (*tokenizer.Tokenizer, error) {
-	src, fetched, err := new(hubFlags).source(ctx, name, false)
+	src, fetched, err := new(wiring.HubOptions).Source(ctx, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -43,32 +44,32 @@ func openTokenizer(ctx context.Context, name string) (*tokenizer.Tokenizer, erro
 	path, dir, err := model.Locate(src.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, modelError(err)
+		return nil, wiring.ModelError(err)
 	case err != nil:
-		return nil, usagef("model: %w", err)
+		return nil, wiring.Usagef("model: %w", err)
 	case dir:
 		t, err := tokenizer.OpenFolder(path)
-		return t, usage(err)
+		return t, wiring.Usage(err)
 	case strings.HasSuffix(path, ".gguf"):
 		src.Path = path
 		f, err := src.OpenGGUF(ctx)
 		if err != nil {
-			return nil, usage(err)
+			return nil, wiring.Usage(err)
 		}
 		defer f.Close()
-		return ggufTokenizer(path, f.Metadata())
+		return wiring.GGUFTokenizer(path, f.Metadata())
 	case filepath.Ext(path) == ".json":
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, usagef("tokenizer %s: %w", path, err)
+			return nil, wiring.Usagef("tokenizer %s: %w", path, err)
 		}
 		t, err := tokenizer.LoadJSON(data)
 		if err != nil {
-			return nil, usagef("tokenizer %s: %w", path, err)
+			return nil, wiring.Usagef("tokenizer %s: %w", path, err)
 		}
 		return t, nil
 	}
-	return nil, usagef("model %s: want a folder, a .gguf file or a tokenizer.json", path)
+	return nil, wiring.Usagef("model %s: want a folder, a .gguf file or a tokenizer.json", path)
 }
 
 // noArgs is the argument check of commands that take flags alone.

@@ -19,12 +19,13 @@ import (
 	"whorl/client"
 	"whorl/client/train"
 	"whorl/internal/atomicfile"
+	"whorl/internal/wiring"
 	"whorl/swarm"
 )
 
 // tuneFlags are those of `whorl tune`.
 type tuneFlags struct {
-	ask       askFlags
+	ask       wiring.AskOptions
 	data      string
 	eval      string
 	out       string
@@ -63,11 +64,11 @@ seed give the same bits on any number of servers, interrupted or not.`,
 }
 
 func (f *tuneFlags) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.ask.local, "local", false, "compute in this process, without a network")
-	addSwarm(fs, &f.ask.swarm)
-	addModel(fs, &f.ask.model)
-	addCompute(fs, &f.ask.compute)
-	f.ask.stepTime = client.DefaultTimeouts().Step
+	fs.BoolVar(&f.ask.Local, "local", false, "compute in this process, without a network")
+	addSwarm(fs, &f.ask.Swarm)
+	addModel(fs, &f.ask.Model)
+	addCompute(fs, &f.ask.Compute)
+	f.ask.StepTime = client.DefaultTimeouts().Step
 	fs.StringVar(&f.data, "data", "", "examples: a `FILE` of JSON objects, one a line")
 	fs.StringVar(&f.eval, "eval", "", "examples that are not learnt from: a `FILE` like that of --data; loss and accuracy on it are told after each epoch")
 	fs.StringVar(&f.out, "out", "", "`DIR` for what is learnt and for checkpoints")
@@ -97,24 +98,24 @@ func (f *tuneFlags) check() error {
 	f.opt.Task, f.opt.Schedule = train.Task(f.task), train.Schedule(f.schedule)
 	switch {
 	case f.data == "":
-		return usagef("no examples: give --data FILE")
+		return wiring.Usagef("no examples: give --data FILE")
 	case f.out == "":
-		return usagef("nowhere to put what is learnt: give --out DIR")
+		return wiring.Usagef("nowhere to put what is learnt: give --out DIR")
 	case f.maxTokens < 1:
-		return usagef("--max-tokens %d: want at least 1", f.maxTokens)
+		return wiring.Usagef("--max-tokens %d: want at least 1", f.maxTokens)
 	case f.limit <= 0 || f.patience <= 0:
-		return usagef("--request-deadline %v and --patience %v: want more than 0", f.limit, f.patience)
+		return wiring.Usagef("--request-deadline %v and --patience %v: want more than 0", f.limit, f.patience)
 	}
 	o := f.opt
 	o.Labels = []string{"", ""} // they are read from the file
-	return usage(o.Validate())
+	return wiring.Usage(o.Validate())
 }
 
 // tuning is a run of `whorl tune`.
 type tuning struct {
 	f        *tuneFlags
 	w        *world
-	a        *asker
+	a        *wiring.Asker
 	run      train.Run
 	trainer  *train.Trainer
 	examples []train.Example
@@ -138,12 +139,12 @@ func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return err
 	}
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return usagef("--out: %w", err)
+		return wiring.Usagef("--out: %w", err)
 	}
 	ctx := cmd.Context()
-	if err := f.ask.connect(ctx, a, 1, 1); err != nil {
+	if err := f.ask.Connect(ctx, a, 1, 1); err != nil {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return wiring.ErrInterrupted
 		}
 		return err
 	}
@@ -155,27 +156,27 @@ func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
 
 // begin makes the trainer, and sets it to where the last run of the same command stopped.
 func (t *tuning) begin() error {
-	f, m := t.f, t.a.engine.Model()
+	f, m := t.f, t.a.Engine.Model()
 	patience, limit := f.patience, f.limit
-	if f.ask.local {
-		limit = localPatience
+	if f.ask.Local {
+		limit = wiring.LocalPatience
 	}
-	remote, err := t.a.engine.Remote(swarm.Span{Start: 0, End: m.Manifest.Blocks}, client.RemoteOptions{Limit: limit, Recover: patience, Hops: t.progress.chain})
+	remote, err := t.a.Engine.Remote(swarm.Span{Start: 0, End: m.Manifest.Blocks}, client.RemoteOptions{Limit: limit, Recover: patience, Hops: t.progress.chain})
 	if err != nil {
 		return err
 	}
-	cfg := &t.a.model.ck.Config
-	t.about = train.About{Model: t.a.model.name, UID: string(m.UID), Hidden: m.Manifest.Hidden, Blocks: m.Manifest.Blocks, Heads: cfg.Heads, Labels: f.opt.Labels}
+	cfg := &t.a.Model.Checkpoint.Config
+	t.about = train.About{Model: t.a.Model.Name, UID: string(m.UID), Hidden: m.Manifest.Hidden, Blocks: m.Manifest.Blocks, Heads: cfg.Heads, Labels: f.opt.Labels}
 	blocks := 0
 	if f.opt.Deep {
 		blocks = m.Manifest.Blocks
 	}
-	tables, err := train.NewTables(f.opt.Tokens, m.Manifest.Hidden, blocks, len(f.opt.Labels), m.Vocab, f.opt.Seed, t.a.model.head)
+	tables, err := train.NewTables(f.opt.Tokens, m.Manifest.Hidden, blocks, len(f.opt.Labels), m.Vocab, f.opt.Seed, t.a.Model.Head)
 	if err != nil {
 		return err
 	}
-	if t.trainer, err = train.New(f.opt, t.a.model.head, train.Remote(remote), m.Vocab, tables, t.examples); err != nil {
-		return usage(err)
+	if t.trainer, err = train.New(f.opt, t.a.Model.Head, train.Remote(remote), m.Vocab, tables, t.examples); err != nil {
+		return wiring.Usage(err)
 	}
 	t.run = train.Run{Model: string(m.UID), Data: hashExamples(t.examples), Options: f.opt}
 	b, err := os.ReadFile(t.checkpoint())
@@ -183,10 +184,10 @@ func (t *tuning) begin() error {
 	case errors.Is(err, os.ErrNotExist) || f.fresh:
 		return nil
 	case err != nil:
-		return usagef("--out: %w", err)
+		return wiring.Usagef("--out: %w", err)
 	}
 	if err := t.trainer.Resume(b, t.run); err != nil {
-		return usagef("--out %s holds a checkpoint that cannot be gone on from: %w. --fresh begins anew", f.out, err)
+		return wiring.Usagef("--out %s holds a checkpoint that cannot be gone on from: %w. --fresh begins anew", f.out, err)
 	}
 	fmt.Fprintf(t.w.err, "going on after step %d of %d\n", t.trainer.Done(), t.trainer.Steps())
 	return nil
@@ -268,9 +269,9 @@ func (t *tuning) stopped(ctx context.Context, err error) error {
 		fmt.Fprintf(t.w.err, "stopped after step %d of %d; the same command goes on from there\n", t.trainer.Done(), t.trainer.Steps())
 	}
 	if ctx.Err() != nil {
-		err = errInterrupted
+		err = wiring.ErrInterrupted
 	}
-	return errors.Join(asked(err), saved)
+	return errors.Join(wiring.Asked(err), saved)
 }
 
 // tuneObject is what --json prints.
@@ -340,12 +341,12 @@ func hashExamples(examples []train.Example) string {
 func openLines(path, flag string, task train.Task) ([]train.Line, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, usagef("%s: %w", flag, err)
+		return nil, wiring.Usagef("%s: %w", flag, err)
 	}
 	defer file.Close()
 	lines, err := train.Read(io.Reader(file), task)
 	if err != nil {
-		return nil, usagef("%s %s: %w", flag, path, err)
+		return nil, wiring.Usagef("%s %s: %w", flag, path, err)
 	}
 	return lines, nil
 }

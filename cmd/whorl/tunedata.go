@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	"whorl/client/train"
+	"whorl/internal/wiring"
 	"whorl/model/tokenizer"
 )
 
 // read reads the examples and turns them into ids.
 func (t *tuning) read() error {
 	f := t.f
-	if t.a.tok == nil {
-		return usagef("tune: %w", t.a.tokErr)
+	if t.a.Tokenizer == nil {
+		return wiring.Usagef("tune: %w", t.a.TokenizerErr)
 	}
 	lines, err := openLines(f.data, "--data", f.opt.Task)
 	if err != nil {
@@ -27,14 +28,14 @@ func (t *tuning) read() error {
 	}
 	if f.opt.Task == train.Classify {
 		if f.opt.Labels, err = train.Labels(lines); err != nil {
-			return usagef("--data %s: %w", f.data, err)
+			return wiring.Usagef("--data %s: %w", f.data, err)
 		}
 	}
-	if longest := t.a.model.ck.Config.LongestSession() - f.opt.Tokens; f.maxTokens > longest {
+	if longest := t.a.Model.Checkpoint.Config.LongestSession() - f.opt.Tokens; f.maxTokens > longest {
 		f.maxTokens = longest
 	}
 	if f.maxTokens < 1 {
-		return usagef("--prompt-tokens %d leave no room in the %d positions of the model", f.opt.Tokens, t.a.model.ck.Config.LongestSession())
+		return wiring.Usagef("--prompt-tokens %d leave no room in the %d positions of the model", f.opt.Tokens, t.a.Model.Checkpoint.Config.LongestSession())
 	}
 	cut := 0
 	if t.examples, err = t.encode(lines, "--data "+f.data, &cut); err == nil {
@@ -57,19 +58,19 @@ func (t *tuning) encode(lines []train.Line, from string, cut *int) ([]train.Exam
 			given = l.Prompt
 		}
 		if given != nil {
-			e.IDs, err = t.a.tok.Encode(*given, tokenizer.EncodeOptions{Special: true})
+			e.IDs, err = t.a.Tokenizer.Encode(*given, tokenizer.EncodeOptions{Special: true})
 		}
 		if own != nil && err == nil {
 			e.From = len(e.IDs)
 			var ids []int32
-			ids, err = t.a.tok.Encode(*own, tokenizer.EncodeOptions{Special: given == nil})
+			ids, err = t.a.Tokenizer.Encode(*own, tokenizer.EncodeOptions{Special: given == nil})
 			e.IDs = append(e.IDs, ids...)
-			if ends := t.a.model.ck.EOS(); len(ends) > 0 { // where it ends is learnt too
+			if ends := t.a.Model.Checkpoint.EOS(); len(ends) > 0 { // where it ends is learnt too
 				e.IDs = append(e.IDs, ends[0])
 			}
 		}
 		if err != nil {
-			return nil, usagef("%s: example %d: %w", from, i+1, err)
+			return nil, wiring.Usagef("%s: example %d: %w", from, i+1, err)
 		}
 		if len(e.IDs) > t.f.maxTokens {
 			e.IDs = e.IDs[:t.f.maxTokens]
@@ -77,13 +78,13 @@ func (t *tuning) encode(lines []train.Line, from string, cut *int) ([]train.Exam
 		}
 		switch {
 		case len(e.IDs) == 0:
-			return nil, usagef("%s: example %d is empty", from, i+1)
+			return nil, wiring.Usagef("%s: example %d is empty", from, i+1)
 		case e.From >= len(e.IDs):
-			return nil, usagef("%s: example %d has nothing to learn within %d tokens: raise --max-tokens or shorten its prompt", from, i+1, t.f.maxTokens)
+			return nil, wiring.Usagef("%s: example %d has nothing to learn within %d tokens: raise --max-tokens or shorten its prompt", from, i+1, t.f.maxTokens)
 		}
 		if t.f.opt.Task == train.Classify {
 			if e.Label = slices.Index(t.f.opt.Labels, string(*l.Label)); e.Label < 0 {
-				return nil, usagef("%s: example %d has the label %.40q, which no example of --data has", from, i+1, *l.Label)
+				return nil, wiring.Usagef("%s: example %d has the label %.40q, which no example of --data has", from, i+1, *l.Label)
 			}
 		}
 	}

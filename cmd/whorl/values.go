@@ -5,12 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"whorl/internal/wiring"
+
 	"github.com/spf13/pflag"
 )
 
 // secondsVar adds a duration flag.
 func secondsVar(fs *pflag.FlagSet, d *time.Duration, name, usage string) {
-	fs.Var((*seconds)(d), name, usage)
+	fs.Var((*wiring.Seconds)(d), name, usage)
 }
 
 // choice is a flag that takes one of a few words.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"whorl/internal/wiring"
 	"whorl/tensor/cpu"
 )
 
@@ -15,7 +16,7 @@ import (
 // build and says so.
 var version = "dev"
 
-func init() { buildVersion = version }
+func init() { wiring.BuildVersion = version }
 
 // build is what `whorl version` tells.
 type build struct {

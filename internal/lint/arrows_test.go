@@ -95,8 +95,9 @@ var arrows = []arrow{
 	{"internal/swarmtest", []string{"bench", "content", "client", "client/sample", "client/train", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/e2e", []string{"internal/natlab"}, "the built binary, also on machines of a laboratory"},
+	{"internal/wiring", []string{"api/...", "client/...", "content", "gpu", "internal/atomicfile", "internal/backoff", "internal/courtesy", "internal/journal", "internal/keys", "internal/operations", "internal/sharedfile", "internal/sysmem", "model/...", "server/...", "store", "swarm/...", "tensor/...", "web/..."}, "whole nodes from the parts: what whorl runs and package node embeds"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
-	{"cmd/whorl", []string{"..."}, "all wiring"},
+	{"cmd/whorl", []string{"..."}, "flags and commands over internal/wiring"},
 }
 
 // never are arrows whose absence carries the design, with the reason to give to whoever
@@ -104,8 +105,8 @@ var arrows = []arrow{
 var never = []struct{ from, to, why string }{
 	{"client/...", "server/...", "they share swarm/wire, not each other"},
 	{"server/...", "client/...", "they share swarm/wire, not each other"},
-	{"api/...", "web/...", "two faces of a node that cmd puts on one listener"},
-	{"web/...", "api/...", "two faces of a node that cmd puts on one listener"},
+	{"api/...", "web/...", "two faces of a node that internal/wiring puts on one listener"},
+	{"web/...", "api/...", "two faces of a node that internal/wiring puts on one listener"},
 	{"swarm/...", "model/...", "a swarm serves blocks of anything: the manifest is all it knows"},
 	{"swarm/...", "server/...", "the swarm's packages are below both sides"},
 	{"tensor/...", "model/...", "a device computes what it is told"},

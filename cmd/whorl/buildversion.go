@@ -1,5 +1,0 @@
-package main
-
-// buildVersion is what records, requests to hubs and remembered speeds call this program. A program sets
-// it, if at all, before it starts anything.
-var buildVersion = "dev"

@@ -1,8 +1,0 @@
-//go:build !clockskew
-
-package main
-
-import "time"
-
-// wallClock is the clock that other nodes see in this node's records.
-var wallClock func() time.Time // nil: the system's
