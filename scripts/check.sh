@@ -44,7 +44,8 @@ fi
 
 echo "== races"
 go test -race -timeout 20m ./client/... ./server/... ./swarm/... ./api/... ./web/... ./store/...
-# Thousands of sessions in virtual time crash the race detector itself (go1.26.8: SIGSEGV in
-# runtime.(*timer).modify): make test has them without it.
-go test -race -timeout 20m -skip '^TestAudits' ./internal/swarmtest
+# A timer of a synctest bubble that is due when it is armed runs on the thread that arms it, with the
+# race context of the bubble, which other threads use meanwhile: that crashes the detector (go1.26.8,
+# SIGSEGV in runtime.(*timer).modify). So code under these tests arms none with a wait of 0.
+go test -race -timeout 20m ./internal/swarmtest
 echo "check ok"

@@ -3,17 +3,16 @@ package hostile
 import (
 	"encoding/json"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"whorl/internal/swarmtest"
 	"whorl/swarm"
-	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
 )
 
@@ -46,17 +45,18 @@ func TestBesides(t *testing.T) {
 		for { // the process is ended
 		}
 	}
-	if flood, ok := floods[b.Kind]; ok {
-		var all sync.WaitGroup
+	var all sync.WaitGroup
+	if _, ok := floods[b.Kind]; ok || b.Kind == "handshake" {
+		var tried, answered atomic.Int64
 		for _, to := range b.Targets {
 			for range 4 {
-				all.Go(func() { to.flood(t, flood) })
+				all.Go(func() { to.storm(t, b.Kind, &tried, &answered) })
 			}
 		}
-		all.Wait()
-		return
+		for out := json.NewEncoder(os.Stdout); ; <-time.After(50 * time.Millisecond) {
+			out.Encode(tally{tried.Load(), answered.Load()})
+		}
 	}
-	var all sync.WaitGroup
 	for _, to := range b.Targets {
 		for kind := range 4 * len(protocols) {
 			all.Go(func() { to.attack(t, kind%len(protocols)) })
@@ -74,10 +74,7 @@ func (to *target) attack(t *testing.T, kind int) {
 	}
 	o.Mode = o.SessionMode().Hash()
 	for {
-		h, err := p2p.New(p2p.Config{HostMaddrs: []string{"/ip4/127.0.0.1/tcp/0"}, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := newcomer(t)
 		h.AddAddrs(to.Peer, to.Addrs)
 		for range 1000 {
 			s, err := h.Dial(t.Context(), to.Peer, protocols[kind].id)
@@ -128,11 +125,7 @@ func BenchmarkHonestBesideAttackers(b *testing.B) {
 // beside measures honest answers beside one kind of attackers and beside a busy loop, in turns, and
 // reports the share of the first in the second.
 func beside(b *testing.B, taskset, kind string) {
-	w := New(b, Options{Host: func(c *p2p.Config) {
-		limits := p2p.DefaultRelayLimits()
-		limits.Unasked = true
-		c.Relay = &limits
-	}})
+	w := New(b, Options{Host: counted})
 	targets := []target{}
 	for _, n := range w.Servers {
 		targets = append(targets, target{n.Host.ID(), n.Host.ListenAddrs(), *n.Server.Status().Span})

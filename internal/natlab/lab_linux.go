@@ -299,8 +299,10 @@ func (l *Lab) carry(wire <-chan timed, to *Host) {
 		case <-l.live.Done():
 			return
 		case t := <-wire:
-			if d := time.Until(t.at); d > 0 {
-				time.Sleep(d)
+			// Not time.Sleep, whose timers wait for whole milliseconds, and for a processor of Go's.
+			for d := time.Until(t.at); d > 0; d = time.Until(t.at) {
+				rest := unix.NsecToTimespec(int64(d))
+				unix.Nanosleep(&rest, nil)
 			}
 			to.receive(t.b)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+	"golang.org/x/time/rate"
 
 	"whorl/swarm/budget"
 )
@@ -24,13 +25,18 @@ const (
 	windowBytes = 256 << 10 // yamux gives every stream so much before it is asked
 )
 
-// streamsOfPeer and streamsOfNet bound how often streams come in, whatever for: what one costs
-// before it is refused, some ten microseconds, is then a hundredth of a core for a peer. A gateway
-// opens one or two for each session at a server.
+// streamsOfPeer and streamsOfNet bound how often streams come in, whatever for: one that says its
+// protocol and is answered costs a tenth of a millisecond, so that those of a prefix take a twentieth
+// of a core. A gateway opens one or two for each session at a server.
 var (
 	streamsOfPeer = budget.Rate{Burst: 1024, PerSecond: 256}
-	streamsOfNet  = budget.Rate{Burst: 4096, PerSecond: 1024}
+	streamsOfNet  = budget.Rate{Burst: 2048, PerSecond: 512}
 )
+
+// refusedPerSecond is how many connections are refused in a second: to take one and close it costs 30
+// microseconds. Beyond it they wait in the system's queue, and newcomers with them: who is served
+// comes before who is not there yet.
+const refusedPerSecond = 1000
 
 // errFlood refuses a stream.
 var errFlood = errors.New("too many streams in too short a time")
@@ -53,6 +59,7 @@ type door struct {
 	rule                       budget.Rule
 	handshakes, conns, streams *budget.Pool
 	pace                       *budget.Pace  // how often streams come in
+	refusals                   *rate.Limiter // of connections
 	flooded                    func(peer.ID) // is told who opens more, without waiting for it; nil: nobody
 
 	mu   sync.Mutex // guards nets
@@ -72,6 +79,7 @@ func newDoor(rm network.ResourceManager, rule budget.Rule, conns, streams int) *
 		conns:      budget.New("connections", int64(conns)),
 		streams:    budget.New("streams", int64(streams)),
 		pace:       budget.NewPace(streamsOfPeer, streamsOfNet),
+		refusals:   rate.NewLimiter(refusedPerSecond, refusedPerSecond),
 	}
 }
 
@@ -88,8 +96,20 @@ func (d *door) who(a ma.Multiaddr) budget.Who {
 // NetOf names the prefix of an address, "" for one that has no share of its own.
 func (h *Host) NetOf(a ma.Multiaddr) string { return h.door.who(a).Net }
 
-// OpenConnection takes a place before the handshake, and before the swarm key is asked for.
+// OpenConnection takes a place before the handshake, and before the swarm key is asked for. Of TCP it
+// runs in the loop that takes connections, so that a refusal may keep others waiting.
 func (d *door) OpenConnection(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
+	c, err := d.open(dir, usefd, endpoint)
+	if err == nil {
+		return c, nil
+	}
+	if _, no := endpoint.ValueForProtocol(ma.P_TCP); no == nil && dir == network.DirInbound {
+		time.Sleep(d.refusals.Reserve().Delay())
+	}
+	return nil, err
+}
+
+func (d *door) open(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (*knock, error) {
 	c := &knock{door: d}
 	if dir == network.DirInbound {
 		c.who = d.who(endpoint)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -129,5 +130,40 @@ func await(t *testing.T, what string, is func() bool) {
 		if time.Now().After(late) {
 			t.Fatalf("after 10 s it is not so that %s", what)
 		}
+	}
+}
+
+// Who connects over TCP faster than connections are refused waits in the system's queue; over UDP
+// nobody waits, since nothing is in a queue there.
+func TestRefusalsTakeTime(t *testing.T) {
+	for addr, want := range map[string]time.Duration{"/ip4/203.0.113.7/tcp/1": 2 * time.Second, "/ip4/203.0.113.7/udp/1/quic-v1": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			d, err := resources(Config{Exempt: everybody})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			at := ma.StringCast(addr)
+			var open []network.ConnManagementScope
+			for range 600 { // those of one address at once
+				c, err := d.OpenConnection(network.DirInbound, true, at)
+				if err != nil {
+					break
+				}
+				open = append(open, c)
+			}
+			began := time.Now()
+			for range 3*refusedPerSecond - 1 {
+				if c, err := d.OpenConnection(network.DirInbound, true, at); err == nil {
+					c.Done()
+				}
+			}
+			for _, c := range open {
+				c.Done()
+			}
+			if took := time.Since(began).Round(100 * time.Millisecond); took != want {
+				t.Errorf("%s: %d refusals took %v, want %v", addr, 3*refusedPerSecond, took, want)
+			}
+		})
 	}
 }

@@ -129,7 +129,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	if err == nil {
 		if cfg.Relay != nil {
-			h.relaying = newRelaying(*cfg.Relay, h.memberID, cfg.Registerer)
+			h.relaying = newRelaying(*cfg.Relay, h.memberID, h.NetOf, cfg.Registerer)
 			h.relayAsNeeded()
 		}
 		err = budget.Register(cfg.Registerer, h.reaches)

@@ -106,15 +106,15 @@ func resources(cfg Config) (*door, error) {
 	return d, nil
 }
 
-// callers limits how often an address may begin a handshake, which costs a signature: a
-// hundred nodes behind one address may all start at once.
+// callers limits how often an address may begin a handshake, and a prefix, which costs some
+// millisecond: a hundred nodes behind one address may all start at once.
 func callers(cfg Config) *rate.Limiter {
 	exempt := cfg.Exempt
 	if exempt == nil {
 		exempt = budget.Loopback
 	}
 	l := &rate.Limiter{SubnetRateLimiter: rate.SubnetLimiter{
-		IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: rate.Limit{RPS: 16, Burst: 512}}},
+		IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: rate.Limit{RPS: 16, Burst: 512}}, {PrefixLength: budget.Bits4, Limit: rate.Limit{RPS: 32, Burst: 1024}}},
 		IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: budget.Bits6, Limit: rate.Limit{RPS: 16, Burst: 512}}},
 		GracePeriod:      time.Minute,
 	}}

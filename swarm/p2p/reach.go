@@ -53,7 +53,7 @@ const (
 // questions on for a whole swarm that starts.
 var (
 	reachOfPeer = budget.Rate{Burst: 64, PerSecond: 4}
-	reachOfNet  = budget.Rate{Burst: 256, PerSecond: 16}
+	reachOfNet  = budget.Rate{Burst: 256, PerSecond: 8}
 )
 
 // reachQuestion is one line of JSON. Peer is empty from the node that wants to know, and names

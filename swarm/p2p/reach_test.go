@@ -13,7 +13,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 
 	"whorl/swarm"
 	"whorl/swarm/budget"
@@ -239,7 +238,7 @@ func TestRelayRates(t *testing.T) {
 	if err := limits.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	r := &relaying{limits: limits, peers: map[peer.ID]*rate.Limiter{}, asked: map[peer.ID]time.Time{}, all: rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)), member: func(p peer.ID) bool { return p == "m" }}
+	r := newRelaying(limits, func(p peer.ID) bool { return p == "m" }, func(ma.Multiaddr) string { return "" }, nil)
 	if !r.AllowReserve("m", nil) || r.AllowReserve("x", nil) || !r.AllowConnect("x", nil, "m") {
 		t.Error("strangers are served, or members are not")
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
 )
 
 // RelayLimits bound what a node does for those of its swarm that nobody can dial.
@@ -60,12 +61,21 @@ const (
 	relayPerIP = 32
 )
 
+// reservesOfPeer and reservesOfNet bound how often a reservation is asked for: a node renews its own
+// some times an hour, and begins again where its address changes.
+var (
+	reservesOfPeer = budget.Rate{Burst: 16, PerSecond: 0.1}
+	reservesOfNet  = budget.Rate{Burst: 256, PerSecond: 1}
+)
+
 // relaying is this node's service as a relay, for members of the swarm alone.
 type relaying struct {
 	limits  RelayLimits
 	all     *rate.Limiter
 	member  func(peer.ID) bool
-	open    atomic.Int64 // circuits
+	net     func(ma.Multiaddr) string // the prefix of an address
+	pace    *budget.Pace              // of reservations, each of which costs a signature
+	open    atomic.Int64              // circuits
 	metrics relayMetrics
 
 	mu    sync.Mutex // guards all below
@@ -73,10 +83,11 @@ type relaying struct {
 	asked map[peer.ID]time.Time // who may be reached through this node: when they asked last
 }
 
-func newRelaying(limits RelayLimits, member func(peer.ID) bool, reg prometheus.Registerer) *relaying {
+func newRelaying(limits RelayLimits, member func(peer.ID) bool, net func(ma.Multiaddr) string, reg prometheus.Registerer) *relaying {
 	return &relaying{
-		limits: limits, member: member, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{}, asked: map[peer.ID]time.Time{},
-		all: rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)),
+		limits: limits, member: member, net: net, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{}, asked: map[peer.ID]time.Time{},
+		pace: budget.NewPace(reservesOfPeer, reservesOfNet),
+		all:  rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)),
 	}
 }
 
@@ -128,13 +139,13 @@ func (h *Host) relayAsNeeded() {
 }
 
 // AllowReserve is asked before a node may be reached through this one.
-func (r *relaying) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
-	if !r.member(p) {
+func (r *relaying) AllowReserve(p peer.ID, from ma.Multiaddr) bool {
+	now := time.Now()
+	if !r.member(p) || !r.pace.Take(budget.Who{Peer: string(p), Net: r.net(from)}, now) {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
 	if r.asked[p] = now; len(r.asked) > maxProven {
 		forget(r.asked, func(at time.Time) time.Time { return at }, now.Add(-relayTTL))
 	}
