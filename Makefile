@@ -4,7 +4,7 @@ GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT_TIME = $(shell git log -1 --format=%ct)
 MODEL_FILE := models/SmolLM2-135M-Instruct.Q4_1.gguf
-BROWSER := internal/e2e/browser
+NODE_MODULES := internal/e2e/browser/node_modules internal/e2e/clients/node_modules
 
 .DEFAULT_GOAL := help
 
@@ -38,7 +38,7 @@ run: build ## a whole swarm here: three servers, gateway, dashboard, an answer (
 	scripts/run.sh
 
 .PHONY: deps
-deps: ## install what the tests need: the model, Postgres, Chromium, playwright-core, docker-compose
+deps: ## install what the tests need: the model, Postgres, Chromium, docker-compose, packages of npm and pip
 	scripts/test-deps.sh
 
 .PHONY: test
@@ -109,4 +109,4 @@ fixtures: ## make test data again with Python (installs torch: 6 GB)
 
 .PHONY: clean
 clean: ## remove what was built and fetched
-	rm -rf bin dist artifacts models $(BROWSER)/node_modules
+	rm -rf bin dist artifacts models $(NODE_MODULES)

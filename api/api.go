@@ -35,6 +35,7 @@ type Engine interface {
 	Decode(ids []int32) string
 	EncodeMarks(text string) ([]int32, error)
 	Template() string
+	Specials() map[string]string
 	Grammar(s grammar.Spec) (*grammar.Grammar, error)
 	Thinks() bool
 	TokenText(id int32) string

@@ -117,6 +117,15 @@ func (e *Engine) Template() string {
 	return e.cfg.Tokenizer.Template()
 }
 
+// Specials are the texts of the model's control tokens, by the names that templates have for them;
+// see tokenizer.Tokenizer.
+func (e *Engine) Specials() map[string]string {
+	if e.cfg.Tokenizer == nil {
+		return nil
+	}
+	return e.cfg.Tokenizer.Specials()
+}
+
 // encodeLimit leaves room to say by how much a text that is a little too long exceeds.
 func (e *Engine) encodeLimit() int { return 2 * e.cfg.MaxLength }
 

@@ -19,11 +19,14 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 if command -v npm >/dev/null; then
-  if [ ! -d internal/e2e/browser/node_modules/playwright-core ]; then
-    (cd internal/e2e/browser && npm ci --no-audit --no-fund --loglevel=error)
-  fi
+  for packages in internal/e2e/browser internal/e2e/clients; do
+    # npm notes what it installed; anew where the lock file says something else by now.
+    if [ "$packages/package-lock.json" -nt "$packages/node_modules/.package-lock.json" ]; then
+      (cd "$packages" && npm ci --no-audit --no-fund --loglevel=error)
+    fi
+  done
 else
-  echo "not installed: npm, so the dashboard is not tested in a browser" >&2
+  echo "not installed: npm, so the dashboard is not tested in a browser, and no package for Node is" >&2
 fi
 if command -v python3 >/dev/null; then
   # A package that shares a protocol with whorl is the best witness of it.

@@ -1643,6 +1643,21 @@ func (e TextScoreObject) Valid() bool {
 	}
 }
 
+// Defines values for TokenizerInfoTokenizerClass.
+const (
+	TokenizerInfoTokenizerClassBPE TokenizerInfoTokenizerClass = "BPE"
+)
+
+// Valid indicates whether the value is a known member of the TokenizerInfoTokenizerClass enum.
+func (e TokenizerInfoTokenizerClass) Valid() bool {
+	switch e {
+	case TokenizerInfoTokenizerClassBPE:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolType.
 const (
 	ToolTypeFunction ToolType = "function"
@@ -5253,7 +5268,7 @@ type TokenizeRequest struct {
 	// AddGenerationPrompt Refused unless true.
 	AddGenerationPrompt interface{} `json:"add_generation_prompt,omitempty"`
 
-	// AddSpecialTokens What the model puts around a text, such as a begin token; true by default. A conversation has what its template writes.
+	// AddSpecialTokens What the model puts around a text, such as a begin token; true by default. A conversation has what its template writes. With false, a prompt that is nothing but the text of a control token is that token's id; anywhere else such text is text.
 	AddSpecialTokens *bool `json:"add_special_tokens,omitempty"`
 
 	// ChatTemplate Refused: a template comes with its model.
@@ -5286,6 +5301,28 @@ type Tokenized struct {
 	TokenStrs   []string `json:"token_strs,omitempty"`
 	Tokens      []int32  `json:"tokens"`
 }
+
+// TokenizerInfo defines model for TokenizerInfo.
+type TokenizerInfo struct {
+	BosToken *string `json:"bos_token"`
+
+	// ChatTemplate Its source, in Jinja; null for none.
+	ChatTemplate *string `json:"chat_template"`
+	EosToken     *string `json:"eos_token"`
+	Model        string  `json:"model"`
+
+	// ModelMaxLength The model's longest session; what the swarm can hold now is context_length of OpenAIModel.
+	ModelMaxLength int     `json:"model_max_length"`
+	PadToken       *string `json:"pad_token"`
+
+	// TokenizerClass Where vLLM names a class of transformers.
+	TokenizerClass TokenizerInfoTokenizerClass `json:"tokenizer_class"`
+	UnkToken       *string                     `json:"unk_token"`
+	VocabSize      int                         `json:"vocab_size"`
+}
+
+// TokenizerInfoTokenizerClass Where vLLM names a class of transformers.
+type TokenizerInfoTokenizerClass string
 
 // Tool defines model for Tool.
 type Tool struct {
@@ -5636,6 +5673,12 @@ type ListServersParams struct {
 type GetReadyzParams struct {
 	// Exclude Names of checks to leave out; may be repeated.
 	Exclude []string `form:"exclude,omitempty" json:"exclude,omitempty"`
+}
+
+// TokenizerInfoParams defines parameters for TokenizerInfo.
+type TokenizerInfoParams struct {
+	// Model Whose; the first model's by default.
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
 }
 
 // CreateChatCompletionParams defines parameters for CreateChatCompletion.
@@ -6053,6 +6096,9 @@ type ServerInterface interface {
 	// Tokenize Turn a text or a conversation into token ids, as vLLM has it
 	// (POST /tokenize)
 	Tokenize(w http.ResponseWriter, r *http.Request)
+	// TokenizerInfo What is known of a model's tokenizer, as vLLM has it
+	// (GET /tokenizer_info)
+	TokenizerInfo(w http.ResponseWriter, r *http.Request, params TokenizerInfoParams)
 	// CreateChatCompletion Answer a conversation
 	// (POST /v1/chat/completions)
 	CreateChatCompletion(w http.ResponseWriter, r *http.Request, params CreateChatCompletionParams)
@@ -6473,6 +6519,12 @@ func (_ Unimplemented) GetReadyz(w http.ResponseWriter, r *http.Request, params 
 // Tokenize Turn a text or a conversation into token ids, as vLLM has it
 // (POST /tokenize)
 func (_ Unimplemented) Tokenize(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// TokenizerInfo What is known of a model's tokenizer, as vLLM has it
+// (GET /tokenizer_info)
+func (_ Unimplemented) TokenizerInfo(w http.ResponseWriter, r *http.Request, params TokenizerInfoParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -8551,6 +8603,39 @@ func (siw *ServerInterfaceWrapper) Tokenize(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// TokenizerInfo operation middleware
+func (siw *ServerInterfaceWrapper) TokenizerInfo(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TokenizerInfoParams
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TokenizerInfo(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateChatCompletion operation middleware
 func (siw *ServerInterfaceWrapper) CreateChatCompletion(w http.ResponseWriter, r *http.Request) {
 
@@ -9268,6 +9353,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/tokenize", wrapper.Tokenize)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/tokenizer_info", wrapper.TokenizerInfo)
 	})
 	r.Group(func(r chi.Router) {
 		r.Post(options.BaseURL+"/detokenize", wrapper.Detokenize)

@@ -49,7 +49,14 @@ func (a Dialect) tokens(ctx context.Context, req *gen.TokenizeRequest) (api.Engi
 		ids, err := api.EncodeMessages(e, req.Messages, extras)
 		return e, ids, err
 	}
-	ids, err := e.Encode(*req.Prompt, api.Value(req.AddSpecialTokens, true))
+	special := api.Value(req.AddSpecialTokens, true)
+	if !special {
+		// So a client learns the id of a token that /tokenizer_info named.
+		if ids, err := e.EncodeMarks(*req.Prompt); err == nil && len(ids) == 1 && e.TokenBytes(ids[0], false) == nil {
+			return e, ids, nil
+		}
+	}
+	ids, err := e.Encode(*req.Prompt, special)
 	if err != nil {
 		return nil, nil, api.EncodeError(e, "prompt", err)
 	}
@@ -76,4 +83,28 @@ func (a Dialect) Detokenize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	api.Reply(w, gen.Detokenized{Prompt: e.Decode(req.Tokens)})
+}
+
+// TokenizerInfo tells of a model's tokenizer.
+func (a Dialect) TokenizerInfo(w http.ResponseWriter, r *http.Request, params gen.TokenizerInfoParams) {
+	e, err := a.Engine(r.Context(), api.Value(params.Model, ""))
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	m, specials := e.Model(), e.Specials()
+	text := func(name string) *string {
+		if t, ok := specials[name]; ok {
+			return &t
+		}
+		return nil
+	}
+	out := gen.TokenizerInfo{
+		TokenizerClass: gen.TokenizerInfoTokenizerClassBPE, Model: m.Name, ModelMaxLength: m.MaxLength, VocabSize: m.Vocab,
+		BosToken: text("bos_token"), EosToken: text("eos_token"), UnkToken: text("unk_token"), PadToken: text("pad_token"),
+	}
+	if t := e.Template(); t != "" {
+		out.ChatTemplate = &t
+	}
+	api.Reply(w, out)
 }

@@ -120,6 +120,7 @@ var trials = map[string]trial{
 	"POST /api/show":                         {path: "/api/show", body: `{"model":"org/toy:latest"}`, status: 200, badBody: `{"model":"other"}`, badStatus: 404},
 	"GET /api/version":                       {path: "/api/version", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"POST /tokenize":                         {path: "/tokenize", body: `{"prompt":"x","return_token_strs":true}`, status: 200, badBody: `{}`, badStatus: 400},
+	"GET /tokenizer_info":                    {path: "/tokenizer_info?model=org%2Ftoy", status: 200, badPath: "/tokenizer_info?model=other", badStatus: 404},
 	"POST /detokenize":                       {path: "/detokenize", body: `{"tokens":[97,98]}`, status: 200, badBody: `{"tokens":[256]}`, badStatus: 400},
 	"GET /v1/models":                         {path: "/v1/models", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /v1/models/{id}":                    {path: "/v1/models/org%2Ftoy", status: 200, badPath: "/v1/models/other", badStatus: 404},

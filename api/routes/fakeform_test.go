@@ -54,6 +54,15 @@ func formed(form *grammar.Matcher, id int32) int32 {
 	return id
 }
 
-func (e *fakeEngine) EncodeMarks(text string) ([]int32, error) { return e.Encode(text, false) }
+func (e *fakeEngine) EncodeMarks(text string) ([]int32, error) {
+	if text == "</s>" {
+		return []int32{fakeEOS}, nil
+	}
+	return e.Encode(text, false)
+}
+
+func (e *fakeEngine) Specials() map[string]string {
+	return map[string]string{"bos_token": "<s>", "eos_token": "</s>"}
+}
 
 func (e *fakeEngine) Template() string { return e.template }

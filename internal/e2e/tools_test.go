@@ -5,13 +5,11 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -88,12 +86,9 @@ func function(name, parameters string) map[string]any {
 func TestToolsOfSmallModel(t *testing.T) {
 	s := spawnSmol(t)
 	t.Run("fifty tasks", func(t *testing.T) { fiftyTasks(t, s) })
-	t.Run("clients", func(t *testing.T) {
-		python := pythonOfTests(t)
-		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-		defer cancel()
-		client(ctx, t, python, "agents", s.gateway.HTTP)
-	})
+	for _, program := range []string{"agents_client.py", "agents_client.mjs", "lm_eval_client.py"} {
+		t.Run(program, func(t *testing.T) { client(t, program, s.gateway.HTTP) })
+	}
 	t.Run("a server dies", func(t *testing.T) { dyingServer(t, s) })
 }
 
@@ -228,16 +223,4 @@ func dyingServer(t *testing.T, s *swarm) {
 	if said, _ := s.chat(t, map[string]any{"messages": messages, "tools": []any{tool}, "max_tokens": 8, "seed": 5}); said.Content == nil && said.ToolCalls == nil {
 		t.Errorf("no answer to what the tool said: %s", fmt.Sprint(said))
 	}
-}
-
-// client runs a program of clients/.
-func client(ctx context.Context, t *testing.T, python, name, url string) {
-	t.Helper()
-	cmd := exec.CommandContext(ctx, python, "clients/"+name+"_client.py")
-	cmd.Env = append(os.Environ(), "WHORL_URL="+url, "NO_PROXY=*")
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "ok ") {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Logf("%s", out)
 }

@@ -48,6 +48,7 @@ func (x *shelved) BadWords([]string) ([][]int32, error)             { return nil
 func (x *shelved) Decode([]int32) string                            { return "" }
 func (x *shelved) EncodeMarks(string) ([]int32, error)              { return nil, x.asleep() }
 func (x *shelved) Template() string                                 { return "" }
+func (x *shelved) Specials() map[string]string                      { return nil }
 func (x *shelved) Grammar(grammar.Spec) (*grammar.Grammar, error)   { return nil, x.asleep() }
 func (x *shelved) Thinks() bool                                     { return false }
 func (x *shelved) TokenText(int32) string                           { return "" }

@@ -190,12 +190,22 @@ func (t *Tokenizer) chatVariables(messages []Message, addGenerationPrompt bool, 
 // ownVariables are what a template is told of the model.
 func (t *Tokenizer) ownVariables(addGenerationPrompt bool) map[string]jinja.Value {
 	own := map[string]jinja.Value{"add_generation_prompt": addGenerationPrompt}
-	for name, id := range map[string]int32{"bos_token": t.bos, "eos_token": t.eos, "unk_token": t.unk, "pad_token": t.pad} {
-		if token, ok := t.IDToToken(id); ok {
-			own[name] = token
-		}
+	for name, token := range t.Specials() {
+		own[name] = token
 	}
 	return own
+}
+
+// Specials are the texts of the control tokens that templates call bos_token, eos_token, unk_token
+// and pad_token, by those names; what the model has none of is missing.
+func (t *Tokenizer) Specials() map[string]string {
+	out := map[string]string{}
+	for name, id := range map[string]int32{"bos_token": t.bos, "eos_token": t.eos, "unk_token": t.unk, "pad_token": t.pad} {
+		if token, ok := t.IDToToken(id); ok {
+			out[name] = token
+		}
+	}
+	return out
 }
 
 // read reads a variable from JSON; nothing is null.
