@@ -24,6 +24,15 @@ release: ## binaries, archives, lists of modules and checksums for all systems, 
 release-check: ## make a release twice, in two folders and with two caches, and compare (TARGETS=linux/amd64)
 	scripts/release-check.sh $(TARGETS)
 
+.PHONY: module
+module: ## the Go module under a path of yours, as files for any web server, in dist/module (MODULE=example.org/whorl VERSION=v1.2.3; docs/library.md)
+	@test -n "$(MODULE)" || { echo "give MODULE=HOST/PATH, such as example.org/whorl"; exit 2; }
+	$(GO) run ./internal/release -module "$(MODULE)" -version "$(VERSION)" -time "$(COMMIT_TIME)" -out dist/module
+
+.PHONY: module-check
+module-check: ## publish the module under another path and let another module fetch it and run the example of package node (minutes)
+	nice scripts/module-check.sh
+
 .PHONY: image
 image: TARGETS := linux/$(shell $(GO) env GOARCH)
 image: release ## a container image from that binary

@@ -25,9 +25,9 @@ it with --initial-peers.`,
 			return f.Run(cmd.Context(), sourcesOf(cmd).given)
 		},
 	}
+	f.Defaults()
 	addNode(cmd.Flags(), &f.Node)
-	addHTTP(cmd.Flags(), &f.HTTP, wiring.Off, wiring.BootstrapAdmin)
-	f.Every = wiring.StatusEvery
+	addHTTP(cmd.Flags(), &f.HTTP, f.HTTP.HTTP, f.HTTP.Admin)
 	secondsVar(cmd.Flags(), &f.Every, "refresh-period", "time between status lines")
 	cmd.Flags().BoolVar(&f.Node.AutoRelay, "use-auto-relay", false, "be reached through relays if nobody can dial this node")
 	addInert(cmd.Flags(), bootstrapFlags)

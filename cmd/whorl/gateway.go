@@ -23,9 +23,10 @@ nodes or the hub when somebody asks for it first, and leaves memory when others 
 			return f.Run(cmd.Context(), sourcesOf(cmd).given)
 		},
 	}
+	f.Defaults()
 	addNode(cmd.Flags(), &f.Node)
 	addShare(cmd.Flags(), &f.Share)
-	addHTTP(cmd.Flags(), &f.HTTP, wiring.DefaultHTTP, wiring.DefaultAdmin)
+	addHTTP(cmd.Flags(), &f.HTTP, f.HTTP.HTTP, f.HTTP.Admin)
 	addSessionsHTTP(cmd.Flags(), &f.HTTP)
 	addModel(cmd.Flags(), &f.Model)
 	addCompute(cmd.Flags(), &f.Compute)

@@ -187,9 +187,10 @@ func (b *block) run(ctx context.Context, n *wiring.Node) {
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
 	rate := pace{}
+	at, _ := n.URLs()
 	for {
 		st := n.Status()
-		b.screen.show(blockLines(st, rate.of(st.Batch.Rows, time.Now()), n.URL(), b.latest()))
+		b.screen.show(blockLines(st, rate.of(st.Batch.Rows, time.Now()), at, b.latest()))
 		select {
 		case <-ctx.Done():
 			b.screen.show(append(blockLines(n.Status(), 0, "", ""), "ending: sessions go on elsewhere. Ctrl-C again ends it at once."))

@@ -97,6 +97,7 @@ var arrows = []arrow{
 	{"internal/e2e", []string{"internal/natlab"}, "the built binary, also on machines of a laboratory"},
 	{"internal/wiring", []string{"api/...", "client/...", "content", "gpu", "internal/atomicfile", "internal/backoff", "internal/courtesy", "internal/journal", "internal/keys", "internal/operations", "internal/sharedfile", "internal/sysmem", "model/...", "server/...", "store", "swarm/...", "tensor/...", "web/..."}, "whole nodes from the parts: what whorl runs and package node embeds"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
+	{"node", []string{"client", "internal/wiring"}, "the library: a small facade whose API is kept"},
 	{"cmd/whorl", []string{"..."}, "flags and commands over internal/wiring"},
 }
 

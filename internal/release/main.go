@@ -1,6 +1,7 @@
 // Command release makes what a release consists of: for each system a static binary, an
-// archive of it, and the list of all modules that are in it; and the checksums of all. The same
-// commit and Go give the same bytes, wherever and whenever it runs. It publishes nothing.
+// archive of it, and the list of all modules that are in it; and the checksums of all. With -module it makes
+// the module instead, under a path of its publisher's (ADR 0039). The same commit and Go give the same bytes,
+// wherever and whenever it runs. It publishes nothing.
 package main
 
 import (
@@ -17,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	gomod "golang.org/x/mod/module"
 )
 
 // allTargets are what releases are for.
@@ -39,10 +42,16 @@ func main() {
 	targets := flag.String("targets", allTargets, "OS/ARCH[,...]")
 	flag.StringVar(&r.version, "version", "", "the tag")
 	seconds := flag.Int64("time", 0, "time of all files, in seconds since 1970: that of the commit")
-	flag.StringVar(&r.out, "out", "dist", "folder, emptied first")
+	flag.StringVar(&r.out, "out", "dist", "folder, emptied first; that of a module keeps its other versions")
+	path := flag.String("module", "", "make the module under this path instead, such as example.org/whorl")
 	flag.Parse()
 	r.targets, r.time = strings.Split(*targets, ","), time.Unix(*seconds, 0).UTC()
-	if err := r.make(); err != nil {
+	work := r.make
+	if *path != "" {
+		p := publication{dir: r.dir, as: gomod.Version{Path: *path, Version: r.version}, time: r.time, out: r.out}
+		work = p.make
+	}
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}

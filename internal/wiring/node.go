@@ -58,6 +58,7 @@ type Node struct {
 	events        *journal.Log
 	operations    *operations.Set
 	over          chan struct{} // closed when all but the last words is done
+	up            chan struct{} // closed when it is usable
 	past          api.History   // nil without pages
 	stop          context.CancelCauseFunc
 	background    sync.WaitGroup // ends with the node's context
@@ -83,7 +84,7 @@ func startNode(ctx context.Context, roles []string, nf *NodeOptions, hf *HTTPOpt
 	n := &Node{
 		roles: roles, swarm: nf.Swarm, flags: &nf.SwarmOptions, readyFile: nf.ReadyFile, inviteFile: nf.InviteFile, started: time.Now(),
 		registry: prometheus.NewRegistry(), checks: map[string]error{"swarm": errStarting},
-		settings: settingsOf(ctx), events: journal.New(eventLines, eventBytes), over: make(chan struct{}),
+		settings: settingsOf(ctx), events: journal.New(eventLines, eventBytes), over: make(chan struct{}), up: make(chan struct{}),
 	}
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if n.readyFile != "" {
@@ -101,7 +102,7 @@ func startNode(ctx context.Context, roles []string, nf *NodeOptions, hf *HTTPOpt
 	}
 	n.admin, err = listen("admin", hf.Admin)
 	if p2p.AddrInUse(err) && hf.adminBusy { // another node of this machine has it
-		n.admin, err = listen("admin", anyPort)
+		n.admin, err = listen("admin", AnyPort)
 	}
 	if err != nil {
 		n.public.end()
@@ -160,8 +161,11 @@ func (n *Node) serveHTTP(ctx context.Context, nf *NodeOptions, hf *HTTPOptions) 
 	return nil
 }
 
-// URL is where the node's pages are; "" without HTTP.
-func (n *Node) URL() string { return n.public.url() }
+// URLs are where the node's pages and its control plane are; "" for what is off.
+func (n *Node) URLs() (http, admin string) { return n.public.url(), n.admin.url() }
+
+// Usable is closed once the node can be used.
+func (n *Node) Usable() <-chan struct{} { return n.up }
 
 // fail ends the node because a part of it cannot go on.
 func (n *Node) fail(err error) { n.stop(err) }
@@ -193,6 +197,14 @@ func (n *Node) check(part string, err error) {
 
 // usable says that the node can be used: in the log and in the ready file.
 func (n *Node) usable() error {
+	if err := n.sayUsable(); err != nil {
+		return err
+	}
+	close(n.up)
+	return nil
+}
+
+func (n *Node) sayUsable() error {
 	slog.Info("ready", "http", n.public.url(), "admin", n.admin.url())
 	if n.inviteFile != "" {
 		if err := n.writeInvitation(n.inviteFile); err != nil {

@@ -216,7 +216,7 @@ func (f *HTTPOptions) check(given given) error {
 		return Usagef("--alias: %w", err)
 	}
 	if _, port, err := net.SplitHostPort(f.HTTP); err == nil && port == "0" && !given("admin") && f.Admin != Off {
-		f.Admin = anyPort
+		f.Admin = AnyPort
 	}
 	f.adminBusy = !given("admin")
 	for _, limit := range []struct {
@@ -304,5 +304,5 @@ const (
 	DefaultAdmin = "127.0.0.1:8301"
 	// BootstrapAdmin leaves the other to a server or gateway of the same machine.
 	BootstrapAdmin = "127.0.0.1:8302"
-	anyPort        = "127.0.0.1:0"
+	AnyPort        = "127.0.0.1:0"
 )

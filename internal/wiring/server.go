@@ -53,6 +53,7 @@ type Server struct {
 	DryRun       bool
 	JSON         bool
 	Args         []string         // MODEL, or an invitation and MODEL
+	Guest        bool             // the process is another program's: its heap stays as that wants it
 	Measured     swarm.NodeStatus // after a dry run
 }
 
@@ -342,7 +343,7 @@ func (f *Server) server(ctx context.Context, n *Node, m *Model) (*server.Server,
 	if err != nil {
 		return nil, Usage(err)
 	}
-	if plan, err := cfg.Plan(loader.Sizes(), cfg.Manifest.Blocks); err == nil { // if not, the server says why
+	if plan, err := cfg.Plan(loader.Sizes(), cfg.Manifest.Blocks); err == nil && !f.Guest { // if not, the server says why
 		limitHeap(plan)
 	}
 	root, _ := f.Node.root(ctx)
