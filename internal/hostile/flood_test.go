@@ -3,7 +3,6 @@ package hostile
 import (
 	"context"
 	"io"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -99,17 +98,5 @@ func TestFloods(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkStreamBesideFloods: what floods of strangers, which have a core to themselves, leave of the
-// speed of honest answers beside a busy loop on that core. It should be 0.9 or more.
-func BenchmarkStreamBesideFloods(b *testing.B) {
-	taskset, err := exec.LookPath("taskset")
-	if err != nil {
-		b.Skip("taskset, which gives a process one core, is not here")
-	}
-	for _, kind := range []string{"pull", "reach", "reserve", "handshake"} {
-		b.Run(kind, func(b *testing.B) { beside(b, taskset, kind) })
 	}
 }

@@ -2,9 +2,11 @@ package hostile
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,37 +116,55 @@ func (to *target) attack(t *testing.T, kind int) {
 // BenchmarkHonestBesideAttackers measures honest answers beside attackers that have one core to
 // themselves, and beside a busy loop on that core, in turns. The share of the first in the second
 // should be 0.7 or more.
-func BenchmarkHonestBesideAttackers(b *testing.B) {
-	taskset, err := exec.LookPath("taskset")
-	if err != nil {
-		b.Skip("taskset, which gives a process one core, is not here")
+func BenchmarkHonestBesideAttackers(b *testing.B) { beside(b, "attack", "busy") }
+
+// BenchmarkStreamBesideFloods: what floods of strangers, on a core of their own, leave of the speed that
+// honest answers have on another core when nothing else runs: all that the nodes' own work for the
+// floods takes, and nothing of the attackers'. It should be 0.9 or more.
+func BenchmarkStreamBesideFloods(b *testing.B) {
+	for _, kind := range []string{"pull", "reach", "reserve", "handshake"} {
+		b.Run(kind, func(b *testing.B) { beside(b, kind, "nothing") })
 	}
-	beside(b, taskset, "attack")
 }
 
-// beside measures honest answers beside one kind of attackers and beside a busy loop, in turns, and
-// reports the share of the first in the second.
-func beside(b *testing.B, taskset, kind string) {
+// beside measures honest answers, all of whose nodes have the last core, beside one kind of attackers
+// on the first core, or on all others, and beside something else there, in turns. It reports the median of the shares of
+// each speed in the one that follows.
+func beside(b *testing.B, kind, other string) {
+	taskset, err := exec.LookPath("taskset")
+	if err != nil || runtime.NumCPU() < 2 {
+		b.Skip("two cores, and taskset, which gives a process one of them, are not here")
+	}
+	pin := exec.Command(taskset, "-a", "-c", "-p", fmt.Sprint(runtime.NumCPU()-1), fmt.Sprint(os.Getpid()))
+	if out, err := pin.CombinedOutput(); err != nil {
+		b.Skipf("this process cannot be given one core: %v: %s", err, out)
+	}
 	w := New(b, Options{Host: counted})
 	targets := []target{}
 	for _, n := range w.Servers {
 		targets = append(targets, target{n.Host.ID(), n.Host.ListenAddrs(), *n.Server.Status().Span})
 	}
-	const long = 2 * time.Second
-	speed := func(kind string) float64 {
+	// begin lets it run until the end of the benchmark; speed lets it run for some time.
+	begin := func(kind string) *exec.Cmd {
 		orders, _ := json.Marshal(besides{kind, targets})
 		cmd := exec.Command(taskset, "-c", "0", os.Args[0], "-test.run", "^TestBesides$")
 		cmd.Env = append(os.Environ(), besidesEnv+"="+string(orders))
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
 		}
-		defer func() {
-			cmd.Process.Kill()
-			cmd.Wait()
-		}()
-		<-time.After(500 * time.Millisecond) // until it is at work
+		return cmd
+	}
+	speed := func(kind string) float64 {
+		if kind != "nothing" {
+			cmd := begin(kind)
+			defer func() {
+				cmd.Process.Kill()
+				cmd.Wait()
+			}()
+			<-time.After(500 * time.Millisecond) // until it is at work
+		}
 		tokens, begin := 0, time.Now()
-		for time.Since(begin) < long {
+		for time.Since(begin) < time.Second {
 			if err := w.Ask([]int32{1, 7, 3, 11}, 100); err != nil {
 				b.Fatalf("beside %s: %v", kind, err)
 			}
@@ -152,15 +172,20 @@ func beside(b *testing.B, taskset, kind string) {
 		}
 		return float64(tokens) / time.Since(begin).Seconds()
 	}
-	var busy, attack []float64
+	spend := begin(kind) // what may be done at once
+	<-time.After(3 * time.Second)
+	spend.Process.Kill()
+	spend.Wait()
+	var shares, speeds []float64
 	for b.Loop() {
 		for range 5 {
-			busy = append(busy, speed("busy"))
-			attack = append(attack, speed(kind))
+			attacked, quiet := speed(kind), speed(other)
+			shares, speeds = append(shares, attacked/quiet), append(speeds, quiet)
 		}
 	}
 	middle := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
-	b.ReportMetric(middle(busy), "tok/s-beside-busy-loop")
-	b.ReportMetric(middle(attack), "tok/s-beside-attackers")
-	b.ReportMetric(middle(attack)/middle(busy), "share")
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(middle(speeds), "tok/s-beside-"+other)
+	b.ReportMetric(middle(shares), "share")
+	b.ReportMetric(shares[0], "share-least")
 }
