@@ -16,6 +16,8 @@ func addSwarm(fs *pflag.FlagSet, f *wiring.SwarmOptions) {
 	fs.StringSliceVar(&f.InitialPeers, "initial-peers", nil, "`ADDR`[,ADDR...] of nodes to join, as /ip4/HOST/tcp/PORT/p2p/ID, or names of lists in DNS; may be repeated")
 	fs.StringVar(&f.Swarm, "swarm", f.Swarm, "`NAME` of the swarm: swarms of other names are not seen")
 	fs.StringVar(&f.SwarmKey, "swarm-key", "", "`FILE` with the pre-shared key of a private swarm")
+	fs.StringSliceVar(&f.AllowPeers, "allow-peers", nil, "`PEER`s to have connections with, as ids, IP addresses or prefixes, and with no others but --initial-peers; default: all")
+	fs.StringSliceVar(&f.DenyPeers, "deny-peers", nil, "`PEER`s to have no connections with, as ids, IP addresses or prefixes")
 }
 
 func addNode(fs *pflag.FlagSet, f *wiring.NodeOptions) {

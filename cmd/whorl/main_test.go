@@ -94,6 +94,8 @@ func TestWrongUse(t *testing.T) {
 		{"generate " + toy + " --prompt x", []string{"--local", "--initial-peers"}},
 		{"generate " + toy + " --prompt x --local --initial-peers " + peer, []string{"--local", "--initial-peers"}},
 		{"generate " + toy + " --prompt x --initial-peers ''", []string{"--initial-peers is empty"}},
+		{"generate " + toy + " --prompt x --initial-peers " + peer + " --deny-peers example.org", []string{"--deny-peers", `"example.org" is neither a peer id`}},
+		{"bootstrap --new-swarm --allow-peers 10.0.0.0/40", []string{"--allow-peers", "prefix such as"}},
 		{"generate --prompt x --local", []string{"MODEL"}},
 		{"generate nowhere --prompt x --local", []string{"nowhere"}},
 		{"generate " + alien + " --ids 1 --local", []string{"Martian"}},

@@ -104,33 +104,43 @@ func (s *sitting) ready(t *testing.T, model, prompt string) {
 // What delay adds to a token, to a prompt and to the opening of a session through S servers
 // whose connections are there: S+1 one-way delays, S+2 of them, and two round trips to the farthest.
 // Loss of 1 % is shown beside it, and must not have anything collapse. A part of it is
-// -run TestDelays/tcp/40ms.
+// -run TestDelays/quic/40ms. The rows of bfloat16 (ADR 0028) show what half the bytes are worth over TCP.
 func TestDelays(t *testing.T) {
 	if os.Getenv("NATLAB") == "" {
 		t.Skip("not proven: what delay adds to a token, since that is measured on a quiet machine (make natlab)")
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "| transport | one way ms | loss | servers | token ms | prompt ms | open ms | token adds | prompt adds | open adds |\n|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, transport := range []string{"tcp", "quic"} {
-		t.Run(transport, func(t *testing.T) {
-			base := measure(t, 0, 0, transport)
+	type link struct {
+		name   string
+		oneWay time.Duration
+		loss   float64
+	}
+	far, near, lossy := link{"40ms", 40 * time.Millisecond, 0}, link{"10ms", 10 * time.Millisecond, 0}, link{"loss", 10 * time.Millisecond, 0.01}
+	for _, v := range []struct {
+		transport, residual string
+		links               []link
+	}{{"tcp", "f32", []link{far, near, lossy}}, {"quic", "f32", []link{far, near, lossy}}, {"tcp", "bf16", []link{far}}} {
+		transport := v.transport
+		name := transport
+		if v.residual != "f32" {
+			name += " " + v.residual
+		}
+		t.Run(name, func(t *testing.T) {
+			base := measure(t, 0, 0, transport, v.residual)
 			for _, s := range layouts {
-				fmt.Fprintf(&table, "| %s | 0 | 0 | %d | %.1f | %.1f | %.1f | | | |\n", transport, s, base[s].token, base[s].prompt, base[s].open)
+				fmt.Fprintf(&table, "| %s | 0 | 0 | %d | %.1f | %.1f | %.1f | | | |\n", name, s, base[s].token, base[s].prompt, base[s].open)
 			}
-			for _, c := range []struct {
-				name   string
-				oneWay time.Duration
-				loss   float64
-			}{{"10ms", 10 * time.Millisecond, 0}, {"40ms", 40 * time.Millisecond, 0}, {"loss", 10 * time.Millisecond, 0.01}} {
+			for _, c := range v.links {
 				t.Run(c.name, func(t *testing.T) {
 					own := late(t, c.oneWay)
-					got := measure(t, c.oneWay, c.loss, transport)
+					got := measure(t, c.oneWay, c.loss, transport, v.residual)
 					for _, s := range layouts {
 						f, b, way := got[s], base[s], float64(c.oneWay)/1e6
 						// In one-way delays.
 						adds := figures{open: (f.open - b.open) / way, prompt: (f.prompt - b.prompt) / way, token: (f.token - b.token) / way}
-						fmt.Fprintf(&table, "| %s | %.0f | %.0f %% | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f |\n", transport, way, 100*c.loss, s, f.token, f.prompt, f.open, adds.token, adds.prompt, adds.open)
-						if most := bound(transport, s, c.loss, own); adds.token > most.token || adds.prompt > most.prompt || adds.open > most.open {
+						fmt.Fprintf(&table, "| %s | %.0f | %.0f %% | %d | %.1f | %.1f | %.1f | %.2f | %.2f | %.2f |\n", name, way, 100*c.loss, s, f.token, f.prompt, f.open, adds.token, adds.prompt, adds.open)
+						if most := bound(transport, v.residual, s, c.loss, own); adds.token > most.token || adds.prompt > most.prompt || adds.open > most.open {
 							t.Errorf("%d servers: a token, a prompt and opening cost %.2f, %.2f and %.2f one-way delays more, want at most %.2f, %.2f and %.2f",
 								s, adds.token, adds.prompt, adds.open, most.token, most.prompt, most.open)
 						}
@@ -143,26 +153,30 @@ func TestDelays(t *testing.T) {
 	os.WriteFile("../../artifacts/natlab-delays.md", []byte(table.String()), 0o644)
 }
 
-// slowStart is how many round trips more TCP takes for a prompt on a connection that has been idle: it
-// sends 10 segments of 1,428 bytes, the keys of TLS and the frames apart, and twice as many after each.
-func slowStart() (trips int) {
+// slowStart is how many round trips more TCP takes for so many bytes on a connection that has been idle: it
+// sends 10 segments (RFC 6928) of 1,428 bytes, the ends of TLS apart, and twice as many after each.
+func slowStart(bytes int) (trips int) {
 	const segment = 1428
-	for sent, window := 0, 10*segment; sent+window < rows*256; window *= 2 {
-		sent += window
+	for window := 10 * segment; window < bytes; window *= 2 {
+		bytes -= window
 		trips++
 	}
 	return trips
 }
 
+// promptBytes are the rows of the prompt: of 64 float32, or as many bfloat16 in frames that are packed to
+// 0.7 of that.
+var promptBytes = map[string]int{"f32": rows * 256, "bf16": rows * 128 * 7 / 10}
+
 // bound is the most that may be added through s servers, in one-way delays, of which a message of the
 // laboratory itself is late by own.
-func bound(transport string, s int, loss, own float64) figures {
+func bound(transport, residual string, s int, loss, own float64) figures {
 	if loss > 0 { // a lost packet may cost time-outs of 200 ms
 		return figures{open: 60, prompt: 60, token: 10 * float64(s+1)}
 	}
 	f := figures{open: 4 * (1 + own), prompt: float64(s+2) * (1 + own), token: float64(s+1) * (1.1 + own)}
 	if transport == "tcp" { // the stages' own waits are under way at the same time
-		f.prompt = max(f.prompt, (float64(s+1)+2*float64(slowStart()))*(1+own))
+		f.prompt = max(f.prompt, (float64(s+1)+2*float64(slowStart(promptBytes[residual])))*(1+own))
 	}
 	return f
 }
@@ -202,7 +216,7 @@ func late(t *testing.T, oneWay time.Duration) float64 {
 var layouts = []int{1, 2, 4}
 
 // measure takes the figures through 1, 2 and 4 servers.
-func measure(t *testing.T, oneWay time.Duration, loss float64, transport string) map[int]figures {
+func measure(t *testing.T, oneWay time.Duration, loss float64, transport, residual string) map[int]figures {
 	w := newWorld(t, 0)
 	defer w.Close()
 	listen := map[string]string{"tcp": "/ip4/0.0.0.0/tcp/4001", "quic": "/ip4/0.0.0.0/udp/4001/quic-v1"}[transport]
@@ -225,7 +239,7 @@ func measure(t *testing.T, oneWay time.Duration, loss float64, transport string)
 	}
 	for _, s := range layouts {
 		h := host(fmt.Sprint("gateway of ", s))
-		p := h.run(t, append([]string{"gateway", toy, "--model-name", fmt.Sprint("m", s), "--http", "127.0.0.1:8300", "--admin", "off"}, common...)...)
+		p := h.run(t, append([]string{"gateway", toy, "--model-name", fmt.Sprint("m", s), "--http", "127.0.0.1:8300", "--admin", "off", "--residual", residual}, common...)...)
 		sit[s] = &sitting{host: h, http: "http://127.0.0.1:8300"}
 		all = append(all, p)
 	}

@@ -117,7 +117,7 @@ func (f *NodeOptions) startAt(ctx context.Context, h home, reg prometheus.Regist
 	}
 	n, err := startNetwork(ctx, p2p.Config{
 		IdentityPath: identity, SwarmKeyPath: f.SwarmKey, SwarmKey: f.key, HostMaddrs: listen, AnnounceMaddr: f.AnnounceMaddr, Registerer: reg,
-		Memory: int64(f.NetworkMemory), Relay: f.Relay.offered(unasked), AutoRelay: f.AutoRelay, PortMapping: !f.NoMapping && f.outward(),
+		Allow: f.allow, Deny: f.deny, Memory: int64(f.NetworkMemory), Relay: f.Relay.offered(unasked), AutoRelay: f.AutoRelay, PortMapping: !f.NoMapping && f.outward(),
 	}, dc)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (f *SwarmOptions) clientMaddrs() []string {
 func (f *SwarmOptions) start(ctx context.Context) (*network, error) {
 	dc := dir.DefaultConfig()
 	dc.Swarm, dc.Bootstrap, dc.Client = f.Swarm, f.InitialPeers, true
-	n, err := startNetwork(ctx, p2p.Config{SwarmKeyPath: f.SwarmKey, SwarmKey: f.key, HostMaddrs: f.clientMaddrs()}, dc)
+	n, err := startNetwork(ctx, p2p.Config{SwarmKeyPath: f.SwarmKey, SwarmKey: f.key, HostMaddrs: f.clientMaddrs(), Allow: f.allow, Deny: f.deny}, dc)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ type SwarmOptions struct {
 	InitialPeers []string
 	Swarm        string
 	SwarmKey     string
+	AllowPeers   []string // ids, addresses and prefixes; the initial peers are allowed too
+	DenyPeers    []string
+	allow, deny  p2p.List
 	key          []byte // of an invitation to a private swarm; nil for none
 	source       string // where the model is fetched from, for invitations; "" for files of this machine
 }
@@ -41,7 +44,26 @@ func (f *SwarmOptions) check() error {
 			return Usagef("--swarm-key: %w: all nodes of a private swarm have a copy of one file; docs/howto/swarm.md says how to make it", err)
 		}
 	}
-	return f.checkPeers()
+	if err := f.checkPeers(); err != nil {
+		return err
+	}
+	return f.checkLists()
+}
+
+// checkLists reads whom the operator allows and denies.
+func (f *SwarmOptions) checkLists() (err error) {
+	if f.allow, err = p2p.ParseList(f.AllowPeers); err != nil {
+		return Usagef("--allow-peers: %w", err)
+	}
+	if f.deny, err = p2p.ParseList(f.DenyPeers); err != nil {
+		return Usagef("--deny-peers: %w", err)
+	}
+	if !f.allow.Empty() {
+		for _, a := range f.InitialPeers {
+			f.allow.Add(a)
+		}
+	}
+	return nil
 }
 
 // checkPeers keeps the initial peers that can be read. One wrong address among good ones must

@@ -236,7 +236,7 @@ func (d *Directory) Refresh() {
 	}
 }
 
-// View is the snapshot of one model. The first call waits for the first exchange, since
+// View is the snapshot of one model, without servers to which this node must not connect. The first call waits for the first exchange, since
 // an empty view of a swarm that was not asked yet would be a lie. A model that nobody
 // serves has a zero manifest.
 func (d *Directory) View(ctx context.Context, uid swarm.UID) (swarm.View, error) {
@@ -252,7 +252,9 @@ func (d *Directory) View(ctx context.Context, uid swarm.UID) (swarm.View, error)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.records.view(uid, d.cfg.Clock()), nil
+	v := d.records.view(uid, d.cfg.Clock())
+	v.Servers = slices.DeleteFunc(v.Servers, func(r swarm.Record) bool { return !d.host.Permits(r.Peer, r.Addrs) })
+	return v, nil
 }
 
 // Views are the snapshots of every model known, sorted by name.

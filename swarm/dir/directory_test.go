@@ -309,3 +309,25 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// A server that the operator denies is in no view of that node, although others tell of it; it is in
+// theirs.
+func TestDeniedServersAreNotInViews(t *testing.T) {
+	boot := start(t, newHost(t, p2p.Config{}), quick(nil))
+	denied, other := join(t, boot), join(t, boot)
+	list, err := p2p.ParseList([]string{string(denied.host.ID())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, newHost(t, p2p.Config{Deny: list}), quick(boot.host.Addrs()))
+	denied.announce(t, 0, 4, swarm.Online)
+	boot.until(t, "the server that is denied elsewhere", servers(1))
+	other.announce(t, 0, 4, swarm.Online)
+	boot.until(t, "both", servers(2))
+	n.until(t, "the other alone", func(v swarm.View) bool {
+		if len(v.Servers) > 0 && v.Servers[0].Peer != other.host.ID() || len(v.Servers) > 1 {
+			t.Fatalf("a denied server is in the view: %v", v.Servers)
+		}
+		return len(v.Servers) == 1
+	})
+}

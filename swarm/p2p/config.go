@@ -26,6 +26,9 @@ type Config struct {
 	Memory int64
 	// Exempt are the address prefixes whose peers have no common share; nil for loopback.
 	Exempt []netip.Prefix
+	// Allow and Deny are peers: with nobody of Deny is there any connection, and unless Allow is empty
+	// with nobody else than it names.
+	Allow, Deny List
 	// Relay has this node relay for members of its swarm that cannot be dialled; nil: for nobody.
 	Relay *RelayLimits
 	// AutoRelay has this node be reached through relays where it cannot be dialled.

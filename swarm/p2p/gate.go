@@ -252,7 +252,8 @@ func onLoopback(maddrs []string) bool {
 	return false
 }
 
-// gater is the gate as libp2p asks it. It judges dials only.
+// gater is the gate as libp2p asks it. It judges dials; whom the operator denies, or does not allow,
+// whoever begins.
 type gater struct {
 	*gate
 	h *Host
@@ -261,15 +262,19 @@ type gater struct {
 func (g gater) InterceptPeerDial(peer.ID) bool { return true }
 func (g gater) InterceptAddrDial(p peer.ID, a ma.Multiaddr) bool {
 	now := time.Now()
-	ok := !g.h.deadRelay(a, now) && g.allow(p, a, now)
+	ok := g.h.policy.address(p, a) && !g.h.deadRelay(a, now) && g.allow(p, a, now)
 	if ok && !isRelayed(a) {
 		g.h.spoken.note(p, ipOf(a), true, now)
 	}
 	return ok
 }
-func (g gater) InterceptAccept(lnet.ConnMultiaddrs) bool                           { return true }
-func (g gater) InterceptSecured(lnet.Direction, peer.ID, lnet.ConnMultiaddrs) bool { return true }
-func (g gater) InterceptUpgraded(lnet.Conn) (bool, control.DisconnectReason)       { return true, 0 }
+func (g gater) InterceptAccept(c lnet.ConnMultiaddrs) bool {
+	return g.h.policy.stranger(ipOf(c.RemoteMultiaddr()))
+}
+func (g gater) InterceptSecured(_ lnet.Direction, p peer.ID, c lnet.ConnMultiaddrs) bool {
+	return g.h.policy.address(p, c.RemoteMultiaddr())
+}
+func (g gater) InterceptUpgraded(lnet.Conn) (bool, control.DisconnectReason) { return true, 0 }
 
 // contacts keeps the gate informed of who is where.
 func (h *Host) contacts() lnet.Notifiee {

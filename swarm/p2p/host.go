@@ -35,6 +35,7 @@ type Host struct {
 	id       *identity
 	door     *door // who may come in
 	gate     *gate // whom to dial
+	policy   policy
 	spoken   *spoken
 	log      *slog.Logger
 	instance [16]byte       // tells this process from another with the same identity
@@ -99,7 +100,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		id: id, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), spoken: newSpoken(), log: cfg.Log, dialTimeout: dialTimeout,
+		id: id, policy: policy{cfg.Allow, cfg.Deny}, gate: newGate(onLoopback(cfg.HostMaddrs), onPrivate()), spoken: newSpoken(), log: cfg.Log, dialTimeout: dialTimeout,
 		names: resolver(cfg), reaches: budget.New("looks at whether others can be reached", reachTurns), reachPace: budget.NewPace(reachOfPeer, reachOfNet), reachNews: make(chan struct{}, 1), company: make(chan struct{}, 1), autoRelay: cfg.AutoRelay, told: len(cfg.AnnounceMaddr) > 0, psk: cfg.SwarmKey,
 		moving: map[moveID]*moving{}, handlers: map[protocol.ID]func(swarm.PeerID, wire.Stream){}, members: map[peer.ID]time.Time{}, reserved: map[peer.ID]reservation{}, refused: map[peer.ID]time.Time{}, ended: map[peer.ID]time.Time{}, rtt: map[swarm.PeerID]roundTrip{}, used: map[swarm.PeerID]time.Time{},
 		links: links{}, probes: map[int]func(){}, rateAsked: map[peer.ID]time.Time{}, rateTurns: newRateTurns(),
