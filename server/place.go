@@ -85,7 +85,9 @@ func (x *session) grantedLocked(now time.Time) {
 	x.view.Pages = x.pages
 	// Other stages may wait for theirs as long as this one was told to.
 	x.phase, x.expires = leased, now.Add(s.cfg.Timeouts.Lease+max(0, min(x.wait, s.cfg.Timeouts.Cache)))
-	x.home.queue.Open(x.key, string(x.client), sched.Key{Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode.Act) | uint8(x.mode.Residual)<<4})
+	x.home.queue.Open(x.key, string(x.client), sched.Key{
+		Start: x.span.Start, End: x.span.End, Mode: uint8(x.mode.Act) | uint8(x.mode.Residual)<<4, Whole: x.span.Len() == s.cfg.Manifest.Blocks,
+	})
 	x.home.queue.Ready(x.key, false)
 	if x.background {
 		x.home.queue.Background(x.key)

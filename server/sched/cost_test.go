@@ -58,6 +58,7 @@ func TestPromptShares(t *testing.T) {
 		for n := range 9 { // so that the costs are known
 			for range 5 {
 				s.q.lane(Key{}).cost.add(1<<n, ms(e.took(1<<n)))
+				s.q.lane(Key{}).prompts.add(1<<n, ms(e.took(1<<n)))
 			}
 		}
 		for i := range c.prompts {

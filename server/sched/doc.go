@@ -5,8 +5,8 @@
 //
 // Pure policy: it knows nothing of tensors or streams, the time is passed in, and it is not for
 // concurrent use. What an iteration computes does not depend on what shares it (package
-// tensor), so this package may choose freely. docs/adr/0012-shared-batches.md and
-// 0030-one-group.md have the reasons, testdata the tables of a simulation.
+// tensor), so this package may choose freely. docs/adr/0012-shared-batches.md,
+// 0030-one-group.md and 0042-prompts-beside-answers.md have the reasons, testdata the tables of a simulation.
 //
 // The rules of [Queue.Next]:
 //
@@ -23,9 +23,10 @@
 //     divided into groups, one for each stage (plan.go).
 //   - Decodes come first. While prefill waits, an eighth of the budget is kept for it.
 //   - Beside running answers, prompts have a budget in time: what hides behind the reading of
-//     the weights, and a share more (plan.go): less where that is enough for half of their own
-//     speed, or where they are short, and more where more wait with short ones than answers run.
-//   - The oldest item gets at least a row, and an eighth of the budget that its class has, so
+//     the weights, and a share more (plan.go): less where that is enough for their own speed, or
+//     where they are short, and more where more wait with short ones than answers run. What rows of
+//     long prompts add is measured apart (beside.go): it grows with their past.
+//   - The oldest item gets at least a row (where it is a long prompt, in all but one iteration of 25), and an eighth of the budget that its class has, so
 //     no session starves.
 //   - Inside a class the peer that has received the least goes first, its oldest session
 //     first: many sessions of one peer do not push out the one of another.

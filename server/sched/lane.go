@@ -6,7 +6,10 @@ import "time"
 type lane struct {
 	key          Key
 	sessions     int
-	cost         cost
+	cost         cost       // of iterations of decodes
+	prompts      cost       // of those of prompts
+	beside       beside     // and what these add to the others
+	count        uint64     // iterations
 	cohorts      [16]cohort // of the last iterations
 	divide, join trials
 
@@ -17,6 +20,30 @@ type lane struct {
 	whole    bool          // the last iteration was of all
 	ended    time.Duration // and when it was done
 }
+
+// computed notes what an iteration took with so many rows of decodes and of prompts. Rows of short
+// prompts take as long as so many decodes.
+func (l *lane) computed(decodes, prompts int, long bool, took time.Duration) {
+	l.count++
+	switch alone := l.cost.of(decodes); {
+	case !long:
+		l.cost.add(decodes+prompts, took)
+		if l.beside.since >= refresh {
+			for range stands - 1 {
+				l.cost.add(decodes+prompts, took)
+			}
+		}
+		l.beside.since = 0
+	case decodes == 0:
+		l.prompts.add(prompts, took)
+	case alone > 0:
+		l.beside.add(prompts, float64(took-alone), float64(alone)/leastRow)
+	}
+}
+
+// leastRow bounds what a row of a prompt is taken to add to decodes: they take no longer than this
+// many of them.
+const leastRow = 256
 
 // wholly notes an iteration of all who answer, which were so many rows. After a pause it says
 // nothing of what a round takes.
@@ -32,7 +59,7 @@ const maxLanes = 64
 
 // cohort begins one of those whose results leave now.
 func (l *lane) cohort(now time.Duration) *cohort {
-	c := &l.cohorts[l.cost.count%uint64(len(l.cohorts))]
+	c := &l.cohorts[l.count%uint64(len(l.cohorts))]
 	*c = cohort{left: now}
 	return c
 }

@@ -9,8 +9,10 @@ import (
 
 // Shares of what an iteration takes.
 const (
-	// stretch is by how much prompts may lengthen an iteration of running answers at most.
-	stretch = 0.8
+	// stretch is by how much prompts may lengthen an iteration of running answers at most, chained the
+	// same for long ones, since their pieces lengthen the iterations of all stages. Where one stage
+	// has all blocks long ones may lengthen a round by single on the mean.
+	stretch, chained, single = 0.8, 0.65, 0.9
 	// slowed is how many times its time alone a prompt may take beside running answers. Where less
 	// than stretch is enough for that, since rows hide behind the reading of the weights, answers
 	// keep the rest.
@@ -21,6 +23,10 @@ const (
 	// crowded is the most that many short prompts have of these shares; what has more than short
 	// rows left is a long one.
 	crowded, short = 4, quantum
+	// clients is how much of the time between two iterations counts as theirs at most where a stage
+	// has all blocks, as a share of what decodes take: clients that are far away have prompts
+	// computed meanwhile.
+	clients = 0.5
 	// spill is by how much a piece of a prompt alone may keep waiting who comes meanwhile.
 	spill = 0.1
 	// kind and kindShare are how much longer than those that are ready a session may take to
@@ -52,7 +58,8 @@ type present struct {
 	rows    int  // of those
 	prompts int  // rows of prompts
 	longest int  // of one of them
-	short   int  // sessions that have few of them left
+	short   int  // sessions that have few of them
+	long    bool // there are others
 	alone   bool // nothing of another lane is ready
 }
 
@@ -66,6 +73,7 @@ func (q *Queue) plan(now time.Duration, ready []*session, alone bool, budget int
 			if len(s.items) == 1 && s.items[0].left <= short {
 				r.short++
 			}
+			r.long = r.long || s.long
 			continue
 		}
 		r.decodes = append(r.decodes, s)
@@ -123,28 +131,43 @@ func (q *Queue) prefill(now time.Duration, r *present, budget int) int {
 	if !q.running(now) {
 		return budget
 	}
-	t := float64(r.l.cost.of(max(r.rows, 1)))
-	if t == 0 {
-		return min(budget, quantum)
-	}
-	crowd := r.crowd()
-	limit := (1 + crowd*stretch) * t
-	if r.rows == 0 && len(q.guests) > 0 {
-		limit = max(t, float64(q.guests[0].in)+spill*t)
-	}
-	c := &r.l.cost
-	n := c.rows(r.rows, budget, time.Duration(limit))
-	if r.rows == 0 {
-		return n
-	}
-	if few := c.rows(r.rows, n, time.Duration((1+crowd*mild)*t)); r.longest <= pieces*few && r.prompts <= 4*pieces*few {
-		return few
-	}
+	l := r.l
+	t := float64(l.cost.of(max(r.rows, 1)))
 	away := 0.0 // in which an iteration of prompts alone would go on
 	for _, s := range r.decodes {
 		away = max(away, s.pace.mean)
 	}
-	return min(n, c.enough(r.rows, n, budget, away))
+	crowd, c, longer := r.crowd(), &l.cost, 1.0
+	if r.long {
+		c, longer = &l.prompts, chained
+	}
+	switch {
+	case t == 0:
+		return min(budget, quantum)
+	case r.rows == 0:
+		limit := (1 + crowd*stretch) * t
+		if len(q.guests) > 0 {
+			limit = max(longer*t, float64(q.guests[0].in)+spill*t)
+		}
+		if c.count == 0 {
+			return fewRows
+		}
+		return c.rows(0, budget, time.Duration(limit))
+	case !r.long:
+		n := c.rows(r.rows, budget, time.Duration((1+crowd*stretch)*t))
+		if few := c.rows(r.rows, n, time.Duration((1+crowd*mild)*t)); r.longest <= pieces*few && r.prompts <= 4*pieces*few {
+			return few
+		}
+		return min(n, c.enough(r.rows, n, budget, away))
+	case l.beside.since >= refresh:
+		return 0
+	default:
+		extra := chained * t
+		if l.key.Whole {
+			extra = single * (t + min(away, t*clients))
+		}
+		return l.enough(r.rows, l.most(r.rows, crowd*extra, budget), budget, away)
+	}
 }
 
 // running tells whether some answer is under way.
@@ -170,7 +193,7 @@ const (
 // meanwhile, as in a chain, where one group should be in each stage. If those that were
 // divided come back together, the chain does not want it, and it is tried ever less often.
 func (q *Queue) group(now time.Duration, l *lane) int {
-	if q.hasty || !l.divide.may(l.cost.count) || l.cost.of(1) == 0 {
+	if q.hasty || !l.divide.may(l.count) || l.cost.of(1) == 0 {
 		return math.MaxInt
 	}
 	all, away := 0, math.Inf(1)

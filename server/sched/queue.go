@@ -20,6 +20,7 @@ const (
 type Key struct {
 	Start, End int   // blocks
 	Mode       uint8 // activation mode
+	Whole      bool  // these are all blocks: nobody else computes for its sessions
 }
 
 // Session names a session to the queue.
@@ -67,7 +68,8 @@ type session struct {
 	stopped bool // not ready
 	behind  bool // background
 	items   []item
-	rows    int // of its last decode
+	rows    int  // of its last decode
+	long    bool // its prompt has more than a few rows
 	pace    pace
 	turn    uint64 // of the last iteration that took from it
 	grant   int    // index of its grant in that iteration
@@ -193,6 +195,9 @@ func (q *Queue) Push(now time.Duration, id Session, itemID uint64, rows int, cla
 	if class == Decode {
 		s.rows = rows
 		s.pace.back(now, s.lane.cost.of(rows)/2)
+		s.long = false
+	} else if rows > short {
+		s.long = true
 	}
 	s.pace.away = false
 	if len(s.items) == 0 {
@@ -237,7 +242,7 @@ func (q *Queue) Next(now time.Duration, budget int) ([]Grant, time.Duration) {
 	q.whole = p.whole
 	if p.divided {
 		l := waiting[0].lane
-		l.divide.try(l.cost.count, maxDivideGap)
+		l.divide.try(l.count, maxDivideGap)
 	}
 	q.grant(waiting, p, budget)
 	return q.grants, 0
@@ -247,7 +252,9 @@ func (q *Queue) Next(now time.Duration, budget int) ([]Grant, time.Duration) {
 func (q *Queue) grant(waiting []*session, p plan, budget int) {
 	share := max(1, budget/keep)
 	oldest := oldestOf(waiting)
-	if n := share; oldest.items[0].class == Decode {
+	if n := share; oldest.items[0].class == Prefill && p.prefill == 0 {
+		// It has its turn in the next iteration.
+	} else if oldest.items[0].class == Decode {
 		n = min(n, p.decodes, oldest.items[0].left)
 		q.take(oldest, n)
 		budget, p.decodes = budget-n, p.decodes-n
@@ -274,15 +281,18 @@ func (q *Queue) grant(waiting []*session, p plan, budget int) {
 // Computed says that what Next gave was computed in the time took, and that its results
 // leave now.
 func (q *Queue) Computed(now, took time.Duration) {
-	rows := 0
+	var rows [2]int // by class
+	long := false
 	var l *lane
 	var c *cohort
 	for _, g := range q.grants {
-		rows += g.Rows
+		rows[g.class] += g.Rows
 		s := q.sessions[g.Session]
 		if s == nil {
+			long = long || g.class == Prefill // it may have been
 			continue
 		}
+		long = long || g.class == Prefill && s.long
 		if l == nil {
 			l = s.lane
 			c = l.cohort(now)
@@ -292,9 +302,9 @@ func (q *Queue) Computed(now, took time.Duration) {
 		}
 	}
 	if l != nil && took > 0 {
-		l.cost.add(rows, took)
+		l.computed(rows[Decode], rows[Prefill], long, took)
 		if q.whole {
-			l.wholly(rows, now, took)
+			l.wholly(rows[Decode], now, took)
 		} else {
 			l.whole = false
 		}

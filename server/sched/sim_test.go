@@ -127,7 +127,7 @@ func simulate(seed uint64, engines []engine, clients []simClient, hasty bool, lo
 		u := &simUser{simClient: c, w: w, id: Session(i + 1)}
 		w.users = append(w.users, u)
 		for k, s := range w.stages {
-			s.q.Open(u.id, fmt.Sprint("peer ", i), Key{Start: k})
+			s.q.Open(u.id, fmt.Sprint("peer ", i), Key{Start: k, Whole: len(w.stages) == 1})
 		}
 		w.after(c.from, u.ask)
 	}

@@ -34,7 +34,7 @@ func (q *Queue) wait(now time.Duration, r *present) time.Duration {
 	if lasting <= wait {
 		return wait
 	}
-	if count := r.l.cost.count; try {
+	if count := r.l.count; try {
 		if !r.l.join.may(count) {
 			return wait
 		}

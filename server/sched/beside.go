@@ -1,0 +1,72 @@
+package sched
+
+import (
+	"math"
+	"time"
+)
+
+// beside learns what rows of prompts add to iterations of running answers. It is not a part of the
+// curve of costs: how much a row adds depends on how long its past is, which grows while a prompt
+// is computed, and what decodes cost must not be told by iterations that have prompts too.
+type beside struct {
+	row   float64 // nanoseconds that each of about so many rows adds; 0: not known
+	rows  int     // of the last iteration that had prompts
+	since int     // iterations with prompts since the last one of decodes alone
+	rest  float64 // of a row, that the last iteration might have had too
+}
+
+const (
+	besideGain = 0.25 // of a new sample
+	// refresh is after how many iterations with prompts one has none, so that what decodes cost
+	// without them stays known while their pasts grow too. It counts as so many of them.
+	refresh, stands = 24, 4
+	// step is by how many times the rows may be more than in the iteration before: they hide behind
+	// the reading of the weights up to a number that only trying tells. fewRows are always tried.
+	step, fewRows = 2, 4
+)
+
+// add takes in an iteration with so many rows of prompts, which took longer by extra nanoseconds
+// than it would have without them. least is what a row is taken to add at least.
+func (b *beside) add(rows int, extra, least float64) {
+	b.rows = rows
+	b.since++
+	x := max(extra/float64(rows), least)
+	if b.row == 0 {
+		b.row = x
+		return
+	}
+	// A single iteration that was disturbed counts in part.
+	b.row += besideGain * (min(max(x, b.row/step), b.row*step) - b.row)
+}
+
+// most is how many rows of prompts an iteration of so many decodes may have to take no longer than
+// limit nanoseconds more, on the mean. Where that was never measured a row is one like a decode's.
+func (l *lane) most(decodes int, limit float64, budget int) int {
+	b := &l.beside
+	if b.row == 0 {
+		return l.cost.rows(decodes, budget, l.cost.of(decodes)+time.Duration(limit))
+	}
+	n := min(max(limit/b.row+b.rest, 1), float64(max(step*b.rows, fewRows)), float64(budget))
+	b.rest = n - math.Floor(n)
+	return int(n)
+}
+
+// content is as slowed, of a long prompt where one stage has all blocks: alone its first rows take
+// less than the mean and its last ones more, so to be through in time it must be ahead at first.
+const content = 1.3
+
+// enough is the least number of rows of a long prompt, at most most, with which it takes slowed times
+// as long as alone; see [cost.enough].
+func (l *lane) enough(decodes, most, budget int, away float64) int {
+	if l.beside.row == 0 || l.prompts.count == 0 {
+		return l.cost.enough(decodes, most, budget, away)
+	}
+	round, times := away+float64(l.cost.of(decodes)), float64(slowed)
+	if l.key.Whole {
+		times = content
+	}
+	if spare := times*float64(l.prompts.of(budget))/float64(budget) - l.beside.row; spare*float64(most) > round {
+		return min(most, int(round/spare)+1)
+	}
+	return most
+}
