@@ -26,8 +26,8 @@
 //     the weights, and a share more (plan.go): less where that is enough for their own speed, or
 //     where they are short, and more where more wait with short ones than answers run. What rows of
 //     long prompts add is measured apart (beside.go): it grows with their past.
-//   - The oldest item gets at least a row (where it is a long prompt, in all but one iteration of 25), and an eighth of the budget that its class has, so
-//     no session starves.
+//   - The oldest item gets at least a row, and an eighth of the budget that its class has, so
+//     no session starves (a long prompt has nothing in one iteration of 25).
 //   - Inside a class the peer that has received the least goes first, its oldest session
 //     first: many sessions of one peer do not push out the one of another.
 //   - Background sessions, for which nobody waits, have their turn while nothing else is ready,
