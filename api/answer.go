@@ -64,7 +64,13 @@ func (a *API) Turns(ctx context.Context, q Ask) ([]Turn, error) {
 	for _, p := range q.Prompts {
 		longest = max(longest, len(p))
 	}
+	if q.Request.Guidance != nil {
+		longest = max(longest, len(q.Request.Guidance.Other))
+	}
 	q.Request.MaxNewTokens = Value(q.Tokens, max(1, min(q.Default, room-longest)))
+	if err := checkGuidance(q.Engine, room, &q.Request); err != nil {
+		return nil, err
+	}
 	turns, each := q.Answers, 1
 	if q.Request.Beams.Beams > 1 {
 		turns, each = 1, q.Answers

@@ -31,6 +31,34 @@ func (a *API) CheckBeams(n int) error {
 	return nil
 }
 
+// Guide is the guidance that a request asks for, nil for none.
+func Guide(e Engine, g sample.GuidanceParams) (*client.Guidance, error) {
+	switch {
+	case g.Negative != "" && len(g.Ids) > 0:
+		return nil, Invalid("negative_prompt", "give either negative_prompt or negative_prompt_ids")
+	case g.Scale == 1 && (g.Negative != "" || len(g.Ids) > 0):
+		return nil, Invalid("guidance_scale", "guidance_scale is missing, or 1: a negative prompt has no effect then")
+	case g.Scale == 1:
+		return nil, nil
+	}
+	out := &client.Guidance{Scale: g.Scale, Other: g.Ids}
+	if g.Negative != "" {
+		var err error
+		if out.Other, err = e.Encode(g.Negative, true); err != nil {
+			return nil, EncodeError(e, "negative_prompt", err)
+		}
+	}
+	return out, nil
+}
+
+// checkGuidance refuses another context for which there is no room beside the tokens of an answer.
+func checkGuidance(e Engine, room int, r *client.Request) error {
+	if r.Guidance == nil || len(r.Guidance.Other) == 0 {
+		return nil
+	}
+	return checkPrompt(e, room, "negative_prompt", r.Guidance.Other, r.MaxNewTokens)
+}
+
 // FinishSampling turns words into ids and checks the parameters against a model: what is
 // wrong with them is found before a session is opened. An error may be a *sample.FieldError, for
 // fieldError to name.

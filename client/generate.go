@@ -33,6 +33,10 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 			return Result{}, formError(err)
 		}
 	}
+	if err := t.openOther(ctx); err != nil {
+		return Result{}, err
+	}
+	defer t.other.close()
 	run := t.run
 	if r.Beams.Beams > 1 {
 		run = t.search
@@ -111,6 +115,7 @@ type turn struct {
 	sampler *sample.Sampler
 	text    *texter
 	form    *grammar.Matcher // how far the answer is in its grammar; nil without one
+	other   *other           // the other context of a guided turn; nil without one
 	logits  []float32
 	history []int32
 	res     Result
@@ -138,6 +143,7 @@ func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
 
 func (t *turn) run(ctx context.Context) error {
 	start := time.Now()
+	t.other.start(ctx)
 	next, err := t.prefill(ctx)
 	if err != nil {
 		return err
@@ -156,6 +162,7 @@ func (t *turn) run(ctx context.Context) error {
 		if err != nil || done {
 			return err
 		}
+		t.other.start(ctx)
 		if next, err = t.step(ctx); err != nil {
 			return errors.Join(err, t.finish(""))
 		}
@@ -213,26 +220,6 @@ func (t *turn) step(ctx context.Context) ([]float32, error) {
 	return row, err
 }
 
-// choose samples the next id from a hidden row.
-func (t *turn) choose(row []float32) (int32, error) {
-	if err := t.s.e.cfg.Head.Logits(t.logits, row, 1, t.s.opt.Activations); err != nil {
-		return 0, err
-	}
-	t.hash.add(t.logits)
-	mask, err := t.mask()
-	if err != nil {
-		return 0, err
-	}
-	id, err := t.sampler.SampleAmong(t.logits, t.history, mask)
-	if err != nil {
-		return 0, t.unchosen(err)
-	}
-	if t.r.TopLogprobs >= 0 {
-		t.measured(sample.Logprobs(t.logits, id, t.r.TopLogprobs))
-	}
-	return id, nil
-}
-
 // measured notes how likely the next id is, before its text is known.
 func (t *turn) measured(lp sample.Logprob) {
 	t.lps = append(t.lps, Logprob{ID: lp.ID, Logprob: lp.Logprob, Top: lp.Top, Offset: t.text.start(lp.ID)})
@@ -244,6 +231,9 @@ func (t *turn) accept(id int32) (done bool, err error) {
 	t.s.pending = append(t.s.pending, id)
 	t.s.mu.Unlock()
 	t.history = append(t.history, id)
+	if t.other != nil {
+		t.other.pending = append(t.other.pending, id)
+	}
 	t.res.IDs = append(t.res.IDs, id)
 	t.ids = append(t.ids, id)
 

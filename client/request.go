@@ -63,6 +63,8 @@ type Request struct {
 	Special bool
 	// Show are control tokens that are shown as text although Special is not set.
 	Show []int32
+	// Guidance moves the answer away from what would follow another context; nil for none.
+	Guidance *Guidance
 	// Grammar, of Engine.Grammar, is what the answer must be; nil for anything. It ends the
 	// answer where nothing may follow. What must come next is taken without asking the chain,
 	// unless log-probabilities or the hash are asked for.
@@ -85,6 +87,11 @@ func (r *Request) Validate(vocab int) error {
 	if err := r.Sampling.Fits(vocab); err != nil {
 		return err
 	}
+	if r.Guidance != nil {
+		if err := r.Guidance.validate(r, vocab); err != nil {
+			return err
+		}
+	}
 	if r.Grammar != nil {
 		switch {
 		case r.IgnoreEOS:
@@ -103,8 +110,6 @@ func (r *Request) Validate(vocab int) error {
 		return err
 	}
 	switch {
-	case r.Sampling.Temperature != 0:
-		return &sample.FieldError{Field: "temperature", Value: r.Sampling.Temperature, Want: "0: a beam search takes the best and does not draw"}
 	case r.TopLogprobs >= 0:
 		return &sample.FieldError{Field: "logprobs", Value: r.TopLogprobs, Want: "none: a beam search does not give them"}
 	}

@@ -1757,7 +1757,7 @@ type AnswerOptions struct {
 	// Constraints Refused: use structured output.
 	Constraints interface{} `json:"constraints,omitempty"`
 
-	// DiversityPenalty Refused: groups of beams are not searched.
+	// DiversityPenalty Refused: groups of beams are not searched: the library has them no more.
 	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
 
 	// DolaLayers Refused: the last server gives the last layer alone.
@@ -1799,8 +1799,8 @@ type AnswerOptions struct {
 	// Grammar Refused.
 	Grammar interface{} `json:"grammar,omitempty"`
 
-	// GuidanceScale Refused: a second session without the prompt is not computed.
-	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
+	// GuidanceScale Extension: -100 to 100; 1, the default, for none. Above 1 the answer is moved away from what would follow negative_prompt (classifier-free guidance), below 1 towards it. It takes a second session. Not with num_beams.
+	GuidanceScale *float64 `json:"guidance_scale,omitempty"`
 
 	// GuidedChoice Extension: the answer is one of these texts.
 	GuidedChoice []string `json:"guided_choice,omitempty"`
@@ -1847,13 +1847,19 @@ type AnswerOptions struct {
 	// Model A served name, or NAME:ADAPTER; may be left out where one model is served.
 	Model *string `json:"model,omitempty"`
 
+	// NegativePrompt Extension: the other context of guidance_scale, a text that no template changes; the last token of the prompt by default.
+	NegativePrompt *string `json:"negative_prompt,omitempty"`
+
+	// NegativePromptIds Extension: negative_prompt as ids.
+	NegativePromptIds *any `json:"negative_prompt_ids,omitempty"`
+
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeamGroups Refused: groups of beams are not searched.
+	// NumBeamGroups Refused: groups of beams are not searched: the library has them no more.
 	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
 
-	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
+	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; with a temperature above 0 beams are drawn. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
 	// OutputAttentions Refused: attention stays on the servers.
@@ -2202,7 +2208,7 @@ type ChatRequest struct {
 	// ContinueFinalMessage Refused unless false.
 	ContinueFinalMessage interface{} `json:"continue_final_message,omitempty"`
 
-	// DiversityPenalty Refused: groups of beams are not searched.
+	// DiversityPenalty Refused: groups of beams are not searched: the library has them no more.
 	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
 
 	// Documents Refused unless empty.
@@ -2253,8 +2259,8 @@ type ChatRequest struct {
 	// Grammar Refused.
 	Grammar interface{} `json:"grammar,omitempty"`
 
-	// GuidanceScale Refused: a second session without the prompt is not computed.
-	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
+	// GuidanceScale Extension: -100 to 100; 1, the default, for none. Above 1 the answer is moved away from what would follow negative_prompt (classifier-free guidance), below 1 towards it. It takes a second session. Not with num_beams.
+	GuidanceScale *float64 `json:"guidance_scale,omitempty"`
 
 	// GuidedChoice Extension: the answer is one of these texts.
 	GuidedChoice []string `json:"guided_choice,omitempty"`
@@ -2316,13 +2322,19 @@ type ChatRequest struct {
 	// N Answers; more than the gateway allows (16, --max-answers) are refused.
 	N *int `json:"n,omitempty"`
 
+	// NegativePrompt Extension: the other context of guidance_scale, a text that no template changes; the last token of the prompt by default.
+	NegativePrompt *string `json:"negative_prompt,omitempty"`
+
+	// NegativePromptIds Extension: negative_prompt as ids.
+	NegativePromptIds *any `json:"negative_prompt_ids,omitempty"`
+
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeamGroups Refused: groups of beams are not searched.
+	// NumBeamGroups Refused: groups of beams are not searched: the library has them no more.
 	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
 
-	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
+	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; with a temperature above 0 beams are drawn. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
 	// OutputAttentions Refused: attention stays on the servers.
@@ -2546,7 +2558,7 @@ type CompletionRequest struct {
 	// Constraints Refused: use structured output.
 	Constraints interface{} `json:"constraints,omitempty"`
 
-	// DiversityPenalty Refused: groups of beams are not searched.
+	// DiversityPenalty Refused: groups of beams are not searched: the library has them no more.
 	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
 
 	// DolaLayers Refused: the last server gives the last layer alone.
@@ -2591,8 +2603,8 @@ type CompletionRequest struct {
 	// Grammar Refused.
 	Grammar interface{} `json:"grammar,omitempty"`
 
-	// GuidanceScale Refused: a second session without the prompt is not computed.
-	GuidanceScale interface{} `json:"guidance_scale,omitempty"`
+	// GuidanceScale Extension: -100 to 100; 1, the default, for none. Above 1 the answer is moved away from what would follow negative_prompt (classifier-free guidance), below 1 towards it. It takes a second session. Not with num_beams.
+	GuidanceScale *float64 `json:"guidance_scale,omitempty"`
 
 	// GuidedChoice Extension: the answer is one of these texts.
 	GuidedChoice []string `json:"guided_choice,omitempty"`
@@ -2649,13 +2661,19 @@ type CompletionRequest struct {
 	// N Answers to each prompt; more than the gateway allows (16, --max-answers) are refused. A few run at a time, the rest wait.
 	N *int `json:"n,omitempty"`
 
+	// NegativePrompt Extension: the other context of guidance_scale, a text that no template changes; the last token of the prompt by default.
+	NegativePrompt *string `json:"negative_prompt,omitempty"`
+
+	// NegativePromptIds Extension: negative_prompt as ids.
+	NegativePromptIds *any `json:"negative_prompt_ids,omitempty"`
+
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeamGroups Refused: groups of beams are not searched.
+	// NumBeamGroups Refused: groups of beams are not searched: the library has them no more.
 	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
 
-	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; temperature must be 0 or left out. The text comes at the end.
+	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; with a temperature above 0 beams are drawn. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
 
 	// OutputAttentions Refused: attention stays on the servers.
@@ -2941,6 +2959,9 @@ type GenerateRequest struct {
 	// FrequencyPenalty A number, or one as a string.
 	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
 
+	// GuidanceScale A number, or one as a string.
+	GuidanceScale *Number `json:"guidance_scale,omitempty"`
+
 	// IgnoreEos A boolean, 0 or 1, or one of these as a string.
 	IgnoreEos *Flag   `json:"ignore_eos,omitempty"`
 	Inputs    *string `json:"inputs,omitempty"`
@@ -2958,8 +2979,12 @@ type GenerateRequest struct {
 	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
 
 	// MinP A number, or one as a string.
-	MinP  *Number `json:"min_p,omitempty"`
-	Model *string `json:"model,omitempty"`
+	MinP           *Number `json:"min_p,omitempty"`
+	Model          *string `json:"model,omitempty"`
+	NegativePrompt *string `json:"negative_prompt,omitempty"`
+
+	// NegativePromptIds Ids; in a form, as text.
+	NegativePromptIds *any `json:"negative_prompt_ids,omitempty"`
 
 	// NoRepeatNgramSize A number, or one as a string.
 	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
@@ -4735,6 +4760,9 @@ type Sampling struct {
 	// FrequencyPenalty A number, or one as a string.
 	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
 
+	// GuidanceScale A number, or one as a string.
+	GuidanceScale *Number `json:"guidance_scale,omitempty"`
+
 	// IgnoreEos A boolean, 0 or 1, or one of these as a string.
 	IgnoreEos *Flag `json:"ignore_eos,omitempty"`
 
@@ -4745,7 +4773,11 @@ type Sampling struct {
 	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
 
 	// MinP A number, or one as a string.
-	MinP *Number `json:"min_p,omitempty"`
+	MinP           *Number `json:"min_p,omitempty"`
+	NegativePrompt *string `json:"negative_prompt,omitempty"`
+
+	// NegativePromptIds Ids; in a form, as text.
+	NegativePromptIds *any `json:"negative_prompt_ids,omitempty"`
 
 	// NoRepeatNgramSize A number, or one as a string.
 	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
@@ -5020,6 +5052,9 @@ type SocketGenerate struct {
 	// FrequencyPenalty A number, or one as a string.
 	FrequencyPenalty *Number `json:"frequency_penalty,omitempty"`
 
+	// GuidanceScale A number, or one as a string.
+	GuidanceScale *Number `json:"guidance_scale,omitempty"`
+
 	// IgnoreEos A boolean, 0 or 1, or one of these as a string.
 	IgnoreEos *Flag `json:"ignore_eos,omitempty"`
 
@@ -5042,7 +5077,11 @@ type SocketGenerate struct {
 	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
 
 	// MinP A number, or one as a string.
-	MinP *Number `json:"min_p,omitempty"`
+	MinP           *Number `json:"min_p,omitempty"`
+	NegativePrompt *string `json:"negative_prompt,omitempty"`
+
+	// NegativePromptIds Ids; in a form, as text.
+	NegativePromptIds *any `json:"negative_prompt_ids,omitempty"`
 
 	// NoRepeatNgramSize A number, or one as a string.
 	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`

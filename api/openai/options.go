@@ -60,6 +60,9 @@ func (o *options) ask(e api.Engine) (api.Ask, error) {
 	if r.Sampling, r.Beams, err = asked.Settle(); err != nil {
 		return q, err
 	}
+	if r.Guidance, err = api.Guide(e, asked.GuidanceParams); err != nil {
+		return q, err
+	}
 	r.Sampling.Seed = api.SeedOr(o.Seed)
 	r.Sampling.Bias, err = biases(o.LogitBias)
 	return q, err

@@ -239,6 +239,8 @@ func (f *fields) into(v any) {
 		switch v := field.Addr().Interface().(type) {
 		case *float64:
 			*v, _ = f.number(name, math.Inf(-1), math.Inf(1), *v)
+		case *string:
+			*v = f.text(name, 0)
 		case *int:
 			*v, _ = f.integer(name, -maxPositions, maxPositions, *v)
 		case *sample.Early:

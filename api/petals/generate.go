@@ -40,6 +40,7 @@ type legacyTurn struct {
 	timeout   float64
 	req       client.Request // but for prompt, MaxNewTokens and BadWords
 	badWords  []string
+	guidance  sample.GuidanceParams
 	warnings  []string
 }
 
@@ -73,6 +74,7 @@ func (t *legacyTurn) sampling(f *fields) {
 	asked, seed := sample.DefaultAsked(), f.seed("seed")
 	f.into(&asked.Params)
 	f.into(&asked.BeamParams)
+	f.into(&asked.GuidanceParams)
 	if f.get("temperature") != nil && !sampled && asked.Temperature != 0 {
 		t.warnings = append(t.warnings, "temperature has no effect without do_sample")
 	}
@@ -93,7 +95,7 @@ func (t *legacyTurn) sampling(f *fields) {
 		p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP, p.TopH, p.Epsilon, p.Eta = 0, 0, 0, 0, 0, 0, 0, 0
 	}
 	p.Seed = api.SeedOr(seed)
-	t.req.Sampling, t.req.Beams = p, beams
+	t.req.Sampling, t.req.Beams, t.guidance = p, beams, asked.GuidanceParams
 }
 
 // budget is the number of new tokens of a turn that begins at a position with a prompt.
@@ -231,6 +233,9 @@ func (a Dialect) generateOnce(w http.ResponseWriter, r *http.Request, f *fields,
 	}
 	e, err := a.Engine(r.Context(), model)
 	if err != nil {
+		return none, err
+	}
+	if t.req.Guidance, err = api.Guide(e, t.guidance); err != nil {
 		return none, err
 	}
 	prompt, err := e.Encode(t.inputs, true)

@@ -18,6 +18,7 @@ type talk struct {
 	engine  api.Engine
 	session api.Session // nil until opened
 	limit   int         // positions of the session
+	verify  int         // chains that compute it
 	give    func()      // gives back what the session holds of the user's share; nil until opened
 }
 
@@ -77,7 +78,7 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 		give()
 		return failed(err)
 	}
-	t.engine, t.session, t.limit, t.give = e, s, limit, give
+	t.engine, t.session, t.limit, t.verify, t.give = e, s, limit, verify, give
 	t.send(ctx, gen.SocketOpened{
 		Ok: true, SessionId: s.ID(), Model: e.Model().Name, MaxLength: limit, Protocol: socketProtocol, Warnings: api.Warnings(f.unknown()),
 	})
@@ -127,6 +128,13 @@ func (t *talk) generate(ctx context.Context, f *fields) *closing {
 	if err != nil {
 		return t.refuse(ctx, err)
 	}
+	if g := st.req.Guidance; g != nil { // the session of its other context
+		give, err := t.api.Hold(t.user, t.engine, t.verify*(max(1, len(g.Other))+st.req.MaxNewTokens))
+		if err != nil {
+			return t.refuse(ctx, err)
+		}
+		defer give()
+	}
 	var cancel context.CancelFunc
 	turnCtx := ctx
 	if st.timeout > 0 {
@@ -169,6 +177,9 @@ func (t *talk) prepare(f *fields) (socketTurn, error) {
 		return socketTurn{}, err
 	}
 	st := socketTurn{legacyTurn: legacy}
+	if st.req.Guidance, err = api.Guide(t.engine, st.guidance); err != nil {
+		return st, err
+	}
 	if err := t.api.FinishSampling(t.engine, &st.req, st.badWords); err != nil {
 		return st, api.FieldError(err, nil)
 	}

@@ -136,7 +136,7 @@ func TestGenerateSearch(t *testing.T) {
 		t.Errorf("%+v, opened %+v", out, b.engine.opened)
 	}
 	for body, param := range map[string]string{
-		`"num_beams":33`: "num_beams", `"num_beams":2,"do_sample":1`: "temperature", `"num_beams":2,"early_stopping":"soon"`: "early_stopping",
+		`"num_beams":33`: "num_beams", `"num_beams":2,"guidance_scale":2`: "guidance_scale", `"negative_prompt":"x"`: "guidance_scale", `"num_beams":2,"early_stopping":"soon"`: "early_stopping",
 		`"num_beams":2,"early_stopping":7`: "early_stopping", `"presence_penalty":3`: "presence_penalty",
 	} {
 		out := generate(t, b, "/api/v1/generate", `{"inputs":"a","max_new_tokens":4,`+body+`}`)

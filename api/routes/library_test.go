@@ -30,6 +30,14 @@ func TestLibrarySettings(t *testing.T) {
 		if got := fmt.Sprint(p.TopH, p.Epsilon, p.Eta, &p.Decay, &p.Suppress, &p.BeginSuppress, &p.ForcedEOS, p.Runs); strings.ReplaceAll(got, "100[", "100 [") != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
+		w = do(b.api.Public(), "POST", path, fmt.Sprintf(body, `"guidance_scale":1.5,"negative_prompt":"yz"`))
+		if turn := b.engine.turns[len(b.engine.turns)-1]; w.Code != 200 || turn.Guidance == nil || turn.Guidance.Scale != 1.5 || fmt.Sprint(turn.Guidance.Other) != "[1 121 122]" {
+			t.Errorf("%s with guidance: status %d: %+v: %s", path, w.Code, turn.Guidance, w.Body)
+		}
+		w = do(b.api.Public(), "POST", path, fmt.Sprintf(body, `"num_beams":2,"do_sample":true,"temperature":0.5`))
+		if turn := b.engine.turns[len(b.engine.turns)-1]; turn.Beams.Beams != 2 || turn.Sampling.Temperature != 0.5 {
+			t.Errorf("%s with drawn beams: status %d: %+v: %s", path, w.Code, turn, w.Body)
+		}
 		for _, f := range sample.LibraryFields {
 			for value, asks := range map[string]bool{"null": false, "2.5": true, `[[1]]`: true} {
 				w := do(b.api.Public(), "POST", path, fmt.Sprintf(body, fmt.Sprintf("%q:%s", f.Name, value)))

@@ -133,6 +133,20 @@ func TestSocketSearch(t *testing.T) {
 	if b.engine.opened[0].Beams != 3 || r.Beams != (sample.BeamParams{Beams: 3, LengthPenalty: 0.5, Early: sample.EarlyTrue, Return: 1}) {
 		t.Errorf("opened %+v, asked %+v", b.engine.opened[0], r.Beams)
 	}
+	p.send(`{"type":"generate","inputs":"x","max_new_tokens":2,"num_beams":2,"do_sample":1,"temperature":0.5,"seed":7}`)
+	p.want(`{"ok":true,"stop":true}`)
+	if r := b.engine.requests()[1]; r.Beams.Beams != 2 || r.Sampling.Temperature != 0.5 || r.Sampling.Seed != 7 {
+		t.Errorf("drawn: %+v", r)
+	}
+	p.send(`{"type":"generate","inputs":"x","max_new_tokens":2,"guidance_scale":"1.5","negative_prompt":"yz"}`)
+	p.want(`{"ok":true,"stop":true}`)
+	if g := b.engine.requests()[2].Guidance; g == nil || g.Scale != 1.5 || fmt.Sprint(g.Other) != "[1 121 122]" {
+		t.Errorf("guided: %+v", g)
+	}
+	p.send(`{"type":"generate","inputs":"x","max_new_tokens":2,"guidance_scale":2,"negative_prompt_ids":[999]}`)
+	if m := p.want(`{"ok":false}`); m["error"].(map[string]any)["param"] != "negative_prompt_ids" {
+		t.Errorf("%v", m)
+	}
 }
 
 // The protocol as clients of the Petals gateway know it.

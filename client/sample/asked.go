@@ -7,13 +7,15 @@ import "encoding/json"
 type Asked struct {
 	Params
 	BeamParams
+	GuidanceParams
 }
 
 // DefaultAsked is what a caller gets who asks for nothing: a draw among all tokens.
 func DefaultAsked() Asked {
 	return Asked{
-		Params:     Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1},
-		BeamParams: BeamParams{Beams: 1, LengthPenalty: 1, Return: 1},
+		Params:         Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1},
+		BeamParams:     BeamParams{Beams: 1, LengthPenalty: 1, Return: 1},
+		GuidanceParams: GuidanceParams{Scale: 1},
 	}
 }
 

@@ -69,9 +69,10 @@ const none = -1e9
 type Beams struct {
 	b      BeamParams
 	proc   processor
-	prompt int // length of the history before the answer
-	most   int // new ids
-	keep   int // candidates of a step
+	draw   *drawing // nil: the best ways to go on are taken
+	prompt int      // length of the history before the answer
+	most   int      // new ids
+	keep   int      // candidates of a step
 	end    []int32
 	stops  func(seq int, id int32) bool
 
@@ -107,7 +108,8 @@ func (a step) before(b step) bool {
 }
 
 // NewBeams begins a search after a history, for answers of at most the given number of
-// new ids, which must be positive. p gives the processors; its drawing is not used. end
+// new ids, which must be positive. p gives the processors, and with a temperature above 0 the ways
+// to go on are drawn. end
 // lists the ids that end an answer. stops, if not nil, tells whether an answer ends once an
 // id is put behind sequence seq of Next; it must not change what it knows of the sequences,
 // since most of what is asked does not come about. p and b should have passed Validate.
@@ -115,6 +117,9 @@ func NewBeams(p Params, b BeamParams, history []int32, most int, end []int32, st
 	s := &Beams{b: b, prompt: len(history), most: most, end: end, stops: stops, keep: max(2, 1+len(end)) * b.Beams}
 	p.Most = most
 	s.proc = newProcessor(&p, len(history), end)
+	if p.Temperature > 0 {
+		s.draw = newDrawing(p, len(history), end)
+	}
 	s.open = []beam{{ids: slices.Clone(history)}}
 	s.finished = make([]beam, b.Beams)
 	return s
@@ -160,6 +165,9 @@ func (s *Beams) Step(logits []float32) error {
 			return err
 		}
 	}
+	if s.draw != nil {
+		s.cand = s.draw.ways(vocab, s.keep)
+	}
 	slices.SortFunc(s.cand, func(a, b step) int {
 		if a.before(b) {
 			return -1
@@ -186,6 +194,10 @@ func (s *Beams) consider(i int, logits []float32) error {
 		s.proc.apply(s.scores, s.open[i].ids)
 	}
 	before := s.open[i].score
+	if s.draw != nil {
+		s.draw.offer(i, s.scores, before)
+		return nil
+	}
 	worst := float32(math.Inf(-1)) // of enough candidates
 	if len(s.cand) == s.keep {
 		worst = s.cand[0].score

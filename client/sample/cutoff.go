@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// cutoff keeps the candidates that are at least so likely, and those as likely as the best,
+// cutoff keeps the candidates that are at least so likely, and those as likely as the n-th best,
 // reusing c. With eta the bound falls where much is possible: it is the lesser of the number and
 // of its root times Exp(-entropy) (Hewitt et al. 2022, and transformers).
-func cutoff(c []candidate, least float64, eta bool) []candidate {
-	total, best := 0.0, 0.0
+func cutoff(c []candidate, least float64, eta bool, n int) []candidate {
+	total, best := 0.0, nth(c, n)
 	for i := range c {
 		total += c[i].weight
-		best = max(best, c[i].weight)
 	}
 	if eta {
 		least = min(least, math.Sqrt(least)*math.Exp(-entropy(c, total)))

@@ -13,4 +13,6 @@
 // Greedy decoding takes the best of that, and [Beams] searches it. A draw goes on:
 //
 //	temperature, top-k, top-p, min-p, typical-p, one number from the seeded generator
+//
+// and so does a search with a temperature, which draws among the ways to go on of all its beams.
 package sample

@@ -34,7 +34,7 @@ var LibraryFields = []Library{
 	{"continuous_batching_config", Nothing, "servers batch by themselves"},
 	{"decoder_start_token_id", Nothing, "of models with an encoder"},
 	{"disable_compile", Nothing, "nothing is compiled"},
-	{"diversity_penalty", Refused, "groups of beams are not searched"},
+	{"diversity_penalty", Refused, "groups of beams are not searched: the library has them no more"},
 	{"do_sample", Done, "a temperature above 0 draws; the routes of Petals have the field"},
 	{"dola_layers", Refused, "the last server gives the last layer alone"},
 	{"early_stopping", Done, ""},
@@ -47,7 +47,7 @@ var LibraryFields = []Library{
 	{"force_words_ids", Refused, "use structured output"},
 	{"forced_bos_token_id", Refused, "put it at the front of the prompt"},
 	{"forced_eos_token_id", Done, ""},
-	{"guidance_scale", Refused, "a second session without the prompt is not computed"},
+	{"guidance_scale", Done, "with `negative_prompt` as text, or `negative_prompt_ids`; not with beams"},
 	{"is_assistant", Nothing, "drafts change the speed alone"},
 	{"length_penalty", Done, ""},
 	{"low_memory", Nothing, "servers keep their caches"},
@@ -62,8 +62,8 @@ var LibraryFields = []Library{
 	{"no_repeat_ngram_size", Done, ""},
 	{"num_assistant_tokens", Nothing, "drafts change the speed alone"},
 	{"num_assistant_tokens_schedule", Nothing, "drafts change the speed alone"},
-	{"num_beam_groups", Refused, "groups of beams are not searched"},
-	{"num_beams", Done, "1 to 32; with a temperature above 0 it is refused: beams are not drawn"},
+	{"num_beam_groups", Refused, "groups of beams are not searched: the library has them no more"},
+	{"num_beams", Done, "1 to 32; with a temperature above 0 (`do_sample`) beams are drawn"},
 	{"num_return_sequences", Done, "`n` on the OpenAI surface"},
 	{"output_attentions", Refused, "attention stays on the servers"},
 	{"output_hidden_states", Refused, "hidden states stay in the swarm"},
@@ -97,7 +97,7 @@ var LibraryFields = []Library{
 // Neutral tells whether a number asks for nothing in a field that is refused.
 func Neutral(name string, v float64) bool {
 	switch name {
-	case "guidance_scale", "num_beam_groups", "encoder_repetition_penalty", "assistant_ensemble_weight":
+	case "num_beam_groups", "encoder_repetition_penalty", "assistant_ensemble_weight":
 		return v == 1 || v == 0
 	case "eos_token_id", "forced_bos_token_id":
 		return false

@@ -1,5 +1,7 @@
 package sample
 
+import "slices"
+
 // topK returns the k best candidates of at least as many, best first, with weights,
 // reusing c. Candidates equal to the k-th stay, as in transformers.
 //
@@ -24,8 +26,8 @@ func firstK(c []candidate, k int) []candidate {
 }
 
 // topShare returns the fewest of candidates, which come best first, whose share of their
-// weight together reaches p.
-func topShare(c []candidate, p float64) []candidate {
+// weight together reaches p, at least some.
+func topShare(c []candidate, p float64, least int) []candidate {
 	if p >= 1 {
 		return c
 	}
@@ -34,23 +36,48 @@ func topShare(c []candidate, p float64) []candidate {
 		total += c[i].weight
 	}
 	for i := range c {
-		if sum += c[i].weight; sum >= p*total {
+		if sum += c[i].weight; sum >= p*total && i+1 >= least {
 			return c[:i+1]
 		}
 	}
 	return c
 }
 
-// takeShare returns the fewest best candidates whose weights reach want, best first,
+// takeShare returns the fewest best candidates whose weights reach want, at least some, best first,
 // reusing c; false if all together do not.
-func takeShare(c []candidate, want float64) ([]candidate, bool) {
+func takeShare(c []candidate, want float64, least int) ([]candidate, bool) {
 	heapify(c)
 	var sum float64
-	kept := take(c, func(_ int, last, _ candidate) bool {
+	kept := take(c, func(n int, last, _ candidate) bool {
 		sum += last.weight
-		return sum < want
+		return sum < want || n < least
 	})
-	return kept, len(kept) < len(c) || sum+kept[len(kept)-1].weight >= want
+	return kept, len(kept) < len(c) || sum+kept[len(kept)-1].weight >= want && len(kept) >= least
+}
+
+// nth is the weight of the n-th best of candidates, or of the worst.
+func nth(c []candidate, n int) float64 {
+	if n == 1 {
+		best := 0.0
+		for i := range c {
+			best = max(best, c[i].weight)
+		}
+		return best
+	}
+	var best []float64 // so many, in rising order
+	for i := range c {
+		w := c[i].weight
+		if len(best) == n && w <= best[0] {
+			continue
+		}
+		at, _ := slices.BinarySearch(best, w)
+		best = slices.Insert(best, at, w)
+		best = best[max(0, len(best)-n):]
+	}
+	if len(best) == 0 {
+		return 0
+	}
+	return best[0]
 }
 
 // take pops candidates while more says so, given how many were taken, the last one taken

@@ -18,6 +18,7 @@ var ErrAllBanned = errors.New("bad words, n-grams, biases and the grammar forbid
 // alone. It allocates only at the first tokens. Not for concurrent use.
 type Sampler struct {
 	p     Params
+	least int // candidates that are left if there are so many
 	rng   *rand.Rand
 	proc  processor
 	raw   []float32   // logits as processed
@@ -45,7 +46,7 @@ const stream = 0x77686f726c // "whorl"
 // New makes a sampler. p should have passed Validate. start is the length of the history
 // before the answer, and end the ids that end the answer.
 func New(p Params, start int, end ...int32) *Sampler {
-	s := &Sampler{p: p, rng: rand.New(rand.NewPCG(p.Seed, stream)), reach: firstReach}
+	s := &Sampler{p: p, least: 1, rng: rand.New(rand.NewPCG(p.Seed, stream)), reach: firstReach}
 	s.proc = newProcessor(&s.p, start, end)
 	return s
 }
@@ -131,7 +132,7 @@ func (s *Sampler) truncates(vocab int) bool {
 }
 
 // truncate fills cand with what top-h, top-k, top-p, min-p, typical-p, epsilon and eta leave, at
-// least one.
+// least one, and all of them but top-h at least so many as least says.
 func (s *Sampler) truncate(by scale, logits []float32) {
 	k, topP := s.p.TopK, s.p.TopP
 	if k >= len(logits) {
@@ -140,36 +141,45 @@ func (s *Sampler) truncate(by scale, logits []float32) {
 	if topP == 0 {
 		topP = 1
 	}
+	if k > 0 {
+		k = min(max(k, s.least), len(logits))
+	}
 	switch {
 	case s.p.TopH > 0:
 		s.rank(by, logits, min(mostTopH, len(logits)), 1)
-		s.cand = topShare(firstK(topH(s.cand, s.p.TopH), k), topP)
+		s.cand = topShare(firstK(topH(s.cand, s.p.TopH), k), topP, s.least)
 	case k > 0 || topP < 1:
 		s.rank(by, logits, k, topP)
 	case s.p.MinP > 0: // a little further than it reaches: weights decide
-		s.cand = by.above(s.cand[:0], logits, 1e-9-math.Log(s.p.MinP))
+		reach := 1e-9 - math.Log(s.p.MinP)
+		s.cand = by.above(s.cand[:0], logits, reach)
+		for len(s.cand) < s.least && reach <= mostReach {
+			reach = max(2*reach, leastReach)
+			s.cand = by.above(s.cand[:0], logits, reach)
+		}
 		weigh(s.cand)
 	default:
 		s.cand = by.above(s.cand[:0], logits, math.Inf(1))
 		weigh(s.cand)
 	}
 	if s.p.MinP > 0 { // the best weight is 1: a candidate's weight is its ratio to the best
+		stays := min(s.p.MinP, nth(s.cand, s.least))
 		kept := s.cand[:0]
 		for _, c := range s.cand {
-			if c.weight >= s.p.MinP {
+			if c.weight >= stays {
 				kept = append(kept, c)
 			}
 		}
 		s.cand = kept
 	}
 	if s.p.TypicalP > 0 && s.p.TypicalP < 1 {
-		s.cand = typical(s.cand, s.p.TypicalP)
+		s.cand = typical(s.cand, s.p.TypicalP, s.least)
 	}
 	if s.p.Epsilon > 0 {
-		s.cand = cutoff(s.cand, s.p.Epsilon, false)
+		s.cand = cutoff(s.cand, s.p.Epsilon, false, s.least)
 	}
 	if s.p.Eta > 0 {
-		s.cand = cutoff(s.cand, s.p.Eta, true)
+		s.cand = cutoff(s.cand, s.p.Eta, true, s.least)
 	}
 }
 
@@ -197,10 +207,10 @@ func (s *Sampler) rank(by scale, logits []float32, k int, topP float64) {
 		found := len(s.cand)
 		enough := found >= k
 		if k > 0 && enough {
-			s.cand = topShare(topK(s.cand, k), topP)
+			s.cand = topShare(topK(s.cand, k), topP, s.least)
 		} else if k == 0 {
 			weigh(s.cand)
-			s.cand, enough = takeShare(s.cand, topP*total)
+			s.cand, enough = takeShare(s.cand, topP*total, s.least)
 		}
 		if enough || found == len(logits) {
 			if found > manyFound {
@@ -231,28 +241,7 @@ func weigh(c []candidate) {
 func (s *Sampler) drawAny(by scale, logits []float32) int32 {
 	var total float64
 	s.sums, total = by.sums(s.sums[:0], logits)
-	u := s.rng.Float64() * total
-	b, last := 0, len(s.sums)-1
-	for b < last && u >= s.sums[b] {
-		u -= s.sums[b]
-		b++
-	}
-	for ; ; b-- { // at most to the block of the best
-		var w [blockSize]float64
-		drawn := int32(-1)
-		from := b * blockSize
-		for i, weight := range by.weights(&w, logits[from:min(from+blockSize, len(logits))]) {
-			if weight > 0 { // rounding may leave a rest: the last id with any weight has it
-				drawn = int32(from + i)
-			}
-			if u -= weight; u < 0 {
-				break
-			}
-		}
-		if drawn >= 0 {
-			return drawn
-		}
-	}
+	return by.pick(logits, s.sums, s.rng.Float64()*total)
 }
 
 // draw picks a candidate in proportion to its weight.

@@ -153,3 +153,28 @@ func (s scale) sum(logits []float32) float64 {
 	}
 	return (a + b) + (c + d)
 }
+
+// pick is where the sum of weights reaches u; sums are those of blocks.
+func (s scale) pick(logits []float32, sums []float64, u float64) int32 {
+	b, last := 0, len(sums)-1
+	for b < last && u >= sums[b] {
+		u -= sums[b]
+		b++
+	}
+	for ; ; b-- { // at most to the block of the best
+		var w [blockSize]float64
+		drawn := int32(-1)
+		from := b * blockSize
+		for i, weight := range s.weights(&w, logits[from:min(from+blockSize, len(logits))]) {
+			if weight > 0 { // rounding may leave a rest: the last id with any weight has it
+				drawn = int32(from + i)
+			}
+			if u -= weight; u < 0 {
+				break
+			}
+		}
+		if drawn >= 0 {
+			return drawn
+		}
+	}
+}

@@ -3,9 +3,9 @@ package sample
 import "math"
 
 // typical returns the candidates whose surprise is nearest to the expected one, as few as
-// have the given share of the weight together, reusing c. Candidates as near as the last
+// have the given share of the weight together, at least some, reusing c. Candidates as near as the last
 // of them stay, as in transformers. Nearest come first; their logits are lost.
-func typical(c []candidate, mass float64) []candidate {
+func typical(c []candidate, mass float64, least int) []candidate {
 	var total float64
 	for i := range c {
 		total += c[i].weight
@@ -22,8 +22,8 @@ func typical(c []candidate, mass float64) []candidate {
 	}
 	heapify(c)
 	var sum float64
-	return take(c, func(_ int, last, next candidate) bool {
+	return take(c, func(n int, last, next candidate) bool {
 		sum += last.weight
-		return sum < mass*total || next.logit == last.logit
+		return sum < mass*total || next.logit == last.logit || n < least
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -132,7 +133,32 @@ func TestGenerateStop(t *testing.T) {
 	}
 }
 
-// --ids needs no tokenizer, and text without one is an honest error.
+// Beams are drawn by the seed, and guidance takes the answer elsewhere; a scale that changes nothing
+// changes nothing.
+func TestGenerateDrawnAndGuided(t *testing.T) {
+	args := func(more ...string) []string {
+		return append([]string{"generate", toy, "--local", "--json", "--prompt", references(t)[0].Prompt, "--max-new-tokens", "8"}, more...)
+	}
+	of := func(more ...string) string {
+		var got answerObject
+		whorl(t, "", nil, args(more...)...).last(t, &got)
+		return fmt.Sprint(got.IDs)
+	}
+	drawn := []string{"--num-beams", "3", "--temperature", "1.5", "--seed"}
+	first := of(append(drawn, "1")...)
+	if again, other := of(append(drawn, "1")...), of(append(drawn, "2")...); first != again || first == other {
+		t.Errorf("seed 1: %s, again %s, seed 2: %s", first, again, other)
+	}
+	plain := of()
+	if same := of("--guidance-scale", "1"); same != plain {
+		t.Errorf("guidance of 1 is %s, without it is %s", same, plain)
+	}
+	away := of("--guidance-scale", "3", "--negative-prompt", "Once upon a time")
+	if ids := of("--guidance-scale", "3"); away == plain || ids == plain || ids == away {
+		t.Errorf("plain %s, guided %s, away from a text %s", plain, ids, away)
+	}
+}
+
 // A beam search shows its best answer, and all that were asked for; processors change it.
 func TestGenerateBeams(t *testing.T) {
 	ref := references(t)[0]
@@ -154,6 +180,7 @@ func TestGenerateBeams(t *testing.T) {
 	}
 }
 
+// --ids needs no tokenizer, and text without one is an honest error.
 func TestNoTokenizer(t *testing.T) {
 	bare := t.TempDir()
 	for _, name := range []string{"config.json", "model.safetensors"} {

@@ -50,6 +50,9 @@ forgets the conversation, /exit or the end of stdin ends it.`,
 			if !sourcesOf(cmd).given("max-length") {
 				length = min(length, a.Model.Checkpoint.Config.LongestSession())
 			}
+			if ask.Beside, err = answer.beside(a); err != nil {
+				return err
+			}
 			s, err := ask.Session(cmd.Context(), a, length, answer.beams.Beams)
 			if err != nil {
 				return err

@@ -64,6 +64,9 @@ With --prompts all prompts of a file are answered, several at once.`,
 			if room := a.Model.Checkpoint.Config.LongestSession() - len(ids); room > 0 && !sourcesOf(cmd).given("max-new-tokens") {
 				answer.tokens = min(answer.tokens, room)
 			}
+			if ask.Beside, err = answer.beside(a); err != nil {
+				return err
+			}
 			length := len(ids) + answer.tokens
 			s, err := ask.Session(cmd.Context(), a, length, answer.beams.Beams)
 			if err != nil {

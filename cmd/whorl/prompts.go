@@ -126,6 +126,9 @@ func (f *setFlags) run(cmd *cobra.Command, w *world, ask *wiring.AskOptions, pro
 		if err != nil {
 			return err
 		}
+		if ask.Beside, err = answer.beside(a); err != nil {
+			return err
+		}
 		if err := ask.Connect(ctx, a, length, max(1, answer.beams.Beams)*f.parallel); err != nil {
 			return err
 		}

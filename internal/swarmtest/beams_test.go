@@ -59,10 +59,14 @@ func TestBeamsEqualOneMachine(t *testing.T) {
 		}
 		for i, n := range []int{1, 5, 62, 63, 64, 65, 130} {
 			p, b := prompt(n, 3), sample.BeamParams{Beams: 2 + i, LengthPenalty: 1, Return: 2, Early: sample.Early(i % 3)}
-			want := FakeBeams(p, 70, b, sample.Params{NoRepeatNGram: 3})
+			how := sample.Params{NoRepeatNGram: 3}
+			if i%2 == 1 { // drawn
+				how.Temperature, how.TopP, how.Seed = 0.8, 0.9, uint64(n)
+			}
+			want := FakeBeams(p, 70, b, how)
 			for layout, e := range engines {
 				got := beamSearch(t, e, client.SessionOptions{MaxLength: n + 70, PrefillChunk: []int{0, 1, 3}[i%3]},
-					client.Request{Prompt: p, MaxNewTokens: 70, Beams: b, Sampling: sample.Params{NoRepeatNGram: 3}})
+					client.Request{Prompt: p, MaxNewTokens: 70, Beams: b, Sampling: how})
 				sameAnswers(t, fmt.Sprint("layout ", layout), got.Answers, want)
 				if !slices.Equal(got.IDs, want[0].IDs) || got.Finish != client.FinishLength || got.Position != n+70 {
 					t.Errorf("layout %d: the result is %v at position %d, %s", layout, got.IDs, got.Position, got.Finish)

@@ -31,6 +31,7 @@ type AskOptions struct {
 	Verify       int  // likewise
 	Audit        bool // likewise
 	StepTime     time.Duration
+	Beside       int // positions of a second session that each answer takes
 }
 
 func errVerify(n int) error {
@@ -182,6 +183,9 @@ func (f *AskOptions) Session(ctx context.Context, a *Asker, length, beams int) (
 	if prompts != nil {
 		rows = prompts.Tokens
 	}
+	if f.Beside > 0 {
+		f.Beside += rows // in front of everything
+	}
 	if err := f.Connect(ctx, a, length+rows, beams); err != nil {
 		return nil, err
 	}
@@ -199,8 +203,15 @@ func (f *AskOptions) Session(ctx context.Context, a *Asker, length, beams int) (
 
 // Connect makes the engine, for sessions of up to length tokens in each of so many beams.
 func (f *AskOptions) Connect(ctx context.Context, a *Asker, length, beams int) error {
-	if longest := a.Model.Checkpoint.Config.LongestSession(); length > longest {
+	longest := a.Model.Checkpoint.Config.LongestSession()
+	if length > longest {
 		return Usagef("prompt and answer take %d tokens, and %s holds at most %d: shorten the prompt or ask for fewer tokens", length, a.Model.Name, longest)
+	}
+	if f.Beside > longest {
+		return Usagef("negative prompt and answer take %d tokens, and %s holds at most %d: shorten the negative prompt or ask for fewer tokens", f.Beside, a.Model.Name, longest)
+	}
+	if f.Beside > 0 {
+		length, beams = max(length, f.Beside), 2*beams
 	}
 	cfg := client.DefaultConfig()
 	cfg.EOS, cfg.Timeouts.Step = a.Model.Checkpoint.EOS(), f.StepTime
