@@ -52,6 +52,8 @@ type Session interface {
 	IDs() []int32
 	Generate(ctx context.Context, r client.Request, emit func(client.Delta) error) (client.Result, error)
 	Truncate(pos int) error
+	// Keep puts ids behind the session's text.
+	Keep(ids []int32) error
 	Close() error
 }
 

@@ -27,7 +27,7 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 		return Result{}, err
 	}
 	t := newTurn(s, r, emit)
-	if r.Grammar != nil {
+	if r.Grammar != nil && len(r.Branches) == 0 {
 		var err error
 		if t.form, err = r.Grammar.Start(); err != nil {
 			return Result{}, formError(err)
@@ -40,6 +40,8 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 	run := t.run
 	if r.Beams.Beams > 1 {
 		run = t.search
+	} else if len(r.Branches) > 0 {
+		run = t.branch
 	}
 	err := run(ctx)
 	if err == nil {
@@ -83,10 +85,20 @@ func (s *Session) accepts(r Request) error {
 	if have+len(r.Prompt) == 0 {
 		return bad("the session is empty and the request has no prompt")
 	}
-	if r.MaxNewTokens > s.MaxLength()-have-len(r.Prompt) { // the sum may be beyond an int
+	for _, b := range r.Branches {
+		for _, id := range b.Prompt {
+			if id < 0 || int(id) >= s.e.cfg.Vocab {
+				return bad("token id %d is outside the vocabulary of %d", id, s.e.cfg.Vocab)
+			}
+		}
+	}
+	if n := len(r.Branches); n > s.opt.sequences() {
+		return bad("%d answers go on from one text: the session was opened for at most %d (num_beams)", n, s.opt.sequences())
+	}
+	if prompt := len(r.Prompt) + r.longestBranch(); r.MaxNewTokens > s.MaxLength()-have-prompt { // the sum may be beyond an int
 		return swarm.Errorf(swarm.CodeTooLong, swarm.Caller,
 			"Maximum length exceeded: prefix %d + prompt %d + new %d exceeds pre-allocated maximum %d",
-			have, len(r.Prompt), r.MaxNewTokens, s.MaxLength())
+			have, prompt, r.MaxNewTokens, s.MaxLength())
 	}
 	return nil
 }
@@ -124,16 +136,27 @@ type turn struct {
 	shown   int         // characters of the text that was shown
 	before  int         // re-routes before the turn
 	hash    *logitsHash // nil if not asked for
+
+	// Of a branch.
+	aside bool    // it is one: its ids are not the session's
+	queue []int32 // to be computed
+	over  bool
 }
 
 func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
-	t := &turn{s: s, r: r, emit: emit, before: s.rerouted()}
-	t.text = newTexter(s.e.cfg.Tokenizer, s.e.cfg.EOS, r)
+	t := newTurnBehind(s, r, emit, append(s.IDs(), r.Prompt...))
+	t.before = s.rerouted()
 	t.logits = make([]float32, s.e.cfg.Vocab)
+	return t
+}
+
+// newTurnBehind makes a turn whose answer stands behind a history.
+func newTurnBehind(s *Session, r Request, emit func(Delta) error, history []int32) *turn {
+	t := &turn{s: s, r: r, emit: emit, history: history}
+	t.text = newTexter(s.e.cfg.Tokenizer, s.e.cfg.EOS, r)
 	if r.Hash {
 		t.hash = newLogitsHash()
 	}
-	t.history = append(s.IDs(), r.Prompt...)
 	r.Sampling.Most = r.MaxNewTokens
 	t.sampler = sample.New(r.Sampling, len(t.history), t.text.ends()...)
 	t.res.PromptTokens = len(r.Prompt)
@@ -227,9 +250,13 @@ func (t *turn) measured(lp sample.Logprob) {
 
 // accept takes a sampled id into the session and shows its text; done ends the turn.
 func (t *turn) accept(id int32) (done bool, err error) {
-	t.s.mu.Lock()
-	t.s.pending = append(t.s.pending, id)
-	t.s.mu.Unlock()
+	if t.aside {
+		t.queue = append(t.queue, id)
+	} else {
+		t.s.mu.Lock()
+		t.s.pending = append(t.s.pending, id)
+		t.s.mu.Unlock()
+	}
 	t.history = append(t.history, id)
 	if t.other != nil {
 		t.other.pending = append(t.other.pending, id)

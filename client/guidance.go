@@ -125,6 +125,11 @@ func (t *turn) choose(row []float32) (int32, error) {
 		}
 		from = o.mixed
 	}
+	return t.pick(t.logits, from)
+}
+
+// pick samples the next id from logits; what is told of it is by those of the text.
+func (t *turn) pick(text, from []float32) (int32, error) {
 	mask, err := t.mask()
 	if err != nil {
 		return 0, err
@@ -134,7 +139,7 @@ func (t *turn) choose(row []float32) (int32, error) {
 		return 0, t.unchosen(err)
 	}
 	if t.r.TopLogprobs >= 0 {
-		t.measured(sample.Logprobs(t.logits, id, t.r.TopLogprobs))
+		t.measured(sample.Logprobs(text, id, t.r.TopLogprobs))
 	}
 	return id, nil
 }

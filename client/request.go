@@ -63,6 +63,11 @@ type Request struct {
 	Special bool
 	// Show are control tokens that are shown as text although Special is not set.
 	Show []int32
+	// Branches, if there are any, are several answers that go on from the session's text and
+	// Prompt, which is computed once: at most as many as the session has sequences. Each has
+	// MaxNewTokens and is what it would be alone. The session ends up with Prompt, and without any
+	// answer; see Session.Keep.
+	Branches []Branch
 	// Guidance moves the answer away from what would follow another context; nil for none.
 	Guidance *Guidance
 	// Grammar, of Engine.Grammar, is what the answer must be; nil for anything. It ends the
@@ -86,6 +91,11 @@ func (r *Request) Validate(vocab int) error {
 	}
 	if err := r.Sampling.Fits(vocab); err != nil {
 		return err
+	}
+	if len(r.Branches) > 0 {
+		if err := r.validateBranches(); err != nil {
+			return err
+		}
 	}
 	if r.Guidance != nil {
 		if err := r.Guidance.validate(r, vocab); err != nil {
@@ -125,6 +135,8 @@ type Delta struct {
 	// Echo says that this is the prompt, which comes before the answer: Logprobs are of its
 	// ids, which IDs does not hold.
 	Echo bool
+	// Branch is the answer that this is of, where there are several.
+	Branch int
 }
 
 // Echo is a prompt as the model reads it.
@@ -156,13 +168,14 @@ const (
 	FinishCancelled Finish = "cancelled"
 )
 
-// Answer is one that a beam search found.
+// Answer is one that a beam search found, or that of a branch.
 type Answer struct {
 	IDs       []int32 // the end token included
 	Text      string
-	Score     float64 // sum of log-probabilities over the penalty of its length
+	Score     float64 // of a search: sum of log-probabilities over the penalty of its length
 	Finish    Finish
 	StopMatch string
+	Logprobs  []Logprob // of a branch, if asked for
 }
 
 // Timings of a turn.
@@ -171,14 +184,14 @@ type Timings struct {
 	Decode  time.Duration // from then to the last
 }
 
-// Result sums up a turn. IDs are all new ids, the end token included; Text is what the
-// deltas joined give.
+// Result sums up a turn. IDs are all new ids, the end token included, those of branches one after
+// the other; Text is what the deltas joined give, of the first branch.
 type Result struct {
 	IDs          []int32
 	Text         string
 	Logprobs     []Logprob
 	Echo         *Echo    // if asked for
-	Answers      []Answer // of a beam search, best first: the first one is IDs and Text
+	Answers      []Answer // of a beam search, best first: the first one is IDs and Text; or of branches
 	Finish       Finish
 	StopMatch    string // the stop text that matched
 	PromptTokens int

@@ -1404,6 +1404,7 @@ func (e SettingSource) Valid() bool {
 const (
 	SocketCommandTypeCancel   SocketCommandType = "cancel"
 	SocketCommandTypeClose    SocketCommandType = "close"
+	SocketCommandTypeKeep     SocketCommandType = "keep"
 	SocketCommandTypePing     SocketCommandType = "ping"
 	SocketCommandTypeTruncate SocketCommandType = "truncate"
 )
@@ -1414,6 +1415,8 @@ func (e SocketCommandType) Valid() bool {
 	case SocketCommandTypeCancel:
 		return true
 	case SocketCommandTypeClose:
+		return true
+	case SocketCommandTypeKeep:
 		return true
 	case SocketCommandTypePing:
 		return true
@@ -1548,6 +1551,7 @@ func (e SocketStateOk) Valid() bool {
 const (
 	SocketStateTypeCancel   SocketStateType = "cancel"
 	SocketStateTypeClose    SocketStateType = "close"
+	SocketStateTypeKeep     SocketStateType = "keep"
 	SocketStateTypeTruncate SocketStateType = "truncate"
 )
 
@@ -1557,6 +1561,8 @@ func (e SocketStateType) Valid() bool {
 	case SocketStateTypeCancel:
 		return true
 	case SocketStateTypeClose:
+		return true
+	case SocketStateTypeKeep:
 		return true
 	case SocketStateTypeTruncate:
 		return true
@@ -4947,8 +4953,20 @@ type Settings struct {
 // SettingsPatch Names of settings and their new values; null goes back.
 type SettingsPatch map[string]*interface{}
 
+// SocketAnswer defines model for SocketAnswer.
+type SocketAnswer struct {
+	Outputs    string     `json:"outputs"`
+	StopMatch  *string    `json:"stop_match,omitempty"`
+	StopReason StopReason `json:"stop_reason"`
+	TokenCount int        `json:"token_count"`
+	TokenIds   []int32    `json:"token_ids,omitempty"`
+}
+
 // SocketCommand defines model for SocketCommand.
 type SocketCommand struct {
+	// Index Of keep: the answer of the last generate that the session goes on behind.
+	Index *any `json:"index,omitempty"`
+
 	// Position A number, or one as a string.
 	Position *Number           `json:"position,omitempty"`
 	Type     SocketCommandType `json:"type"`
@@ -4959,7 +4977,12 @@ type SocketCommandType string
 
 // SocketDelta defines model for SocketDelta.
 type SocketDelta struct {
-	Ok SocketDeltaOk `json:"ok"`
+	// Answers Extension: of a generate with several answers, in the last frame: those of the first text, then of the next.
+	Answers []SocketAnswer `json:"answers,omitempty"`
+
+	// Index Extension: of several answers, the one that this is of.
+	Index *int          `json:"index,omitempty"`
+	Ok    SocketDeltaOk `json:"ok"`
 
 	// Outputs Text since the last frame, the stop sequence included.
 	Outputs  string `json:"outputs"`
@@ -5058,8 +5081,8 @@ type SocketGenerate struct {
 	// IgnoreEos A boolean, 0 or 1, or one of these as a string.
 	IgnoreEos *Flag `json:"ignore_eos,omitempty"`
 
-	// Inputs New text only; absent or empty to continue.
-	Inputs *string `json:"inputs,omitempty"`
+	// Inputs New text only; absent or empty to continue. Extension: a list of texts, each of which has answers of its own.
+	Inputs *any `json:"inputs,omitempty"`
 
 	// LengthPenalty A number, or one as a string.
 	LengthPenalty *Number `json:"length_penalty,omitempty"`
@@ -5077,7 +5100,10 @@ type SocketGenerate struct {
 	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
 
 	// MinP A number, or one as a string.
-	MinP           *Number `json:"min_p,omitempty"`
+	MinP *Number `json:"min_p,omitempty"`
+
+	// N Extension: answers to each text, 1 by default, which differ by their seed. Not with num_beams.
+	N              *any    `json:"n,omitempty"`
 	NegativePrompt *string `json:"negative_prompt,omitempty"`
 
 	// NegativePromptIds Ids; in a form, as text.
@@ -5140,7 +5166,7 @@ type SocketOpen struct {
 	MaxLength Number  `json:"max_length"`
 	Model     *string `json:"model,omitempty"`
 
-	// NumBeams Extension: the most beams of a search in the session; 1 by default.
+	// NumBeams Extension: the most beams of a search in the session, and the most answers that go on from its text; 1 by default.
 	NumBeams *any           `json:"num_beams,omitempty"`
 	Type     SocketOpenType `json:"type"`
 

@@ -201,7 +201,7 @@ func parseFrame(kind int, b []byte) inbound {
 		return inbound{err: api.Refused(api.CodeFrame, "a frame's %v", f.err)}
 	}
 	switch name {
-	case "open_inference_session", "generate", "truncate", "close", "cancel", "ping":
+	case "open_inference_session", "generate", "truncate", "keep", "close", "cancel", "ping":
 		return inbound{kind: name, fields: f}
 	}
 	return inbound{err: api.Refused(api.CodeFrame, "a frame has the type %q: want open_inference_session or generate", api.Clip(name))}

@@ -19,6 +19,8 @@ type talk struct {
 	session api.Session // nil until opened
 	limit   int         // positions of the session
 	verify  int         // chains that compute it
+	beams   int         // sequences that it may have
+	answers [][]int32   // of the last batch, each with the text that was its own
 	give    func()      // gives back what the session holds of the user's share; nil until opened
 }
 
@@ -45,6 +47,8 @@ func (t *talk) handle(ctx context.Context, m inbound) *closing {
 		return t.open(ctx, m.fields)
 	case "truncate":
 		return t.truncate(ctx, m.fields)
+	case "keep":
+		return t.keep(ctx, m.fields)
 	}
 	return t.generate(ctx, m.fields)
 }
@@ -78,7 +82,7 @@ func (t *talk) open(ctx context.Context, f *fields) *closing {
 		give()
 		return failed(err)
 	}
-	t.engine, t.session, t.limit, t.verify, t.give = e, s, limit, verify, give
+	t.engine, t.session, t.limit, t.verify, t.beams, t.give = e, s, limit, verify, beams, give
 	t.send(ctx, gen.SocketOpened{
 		Ok: true, SessionId: s.ID(), Model: e.Model().Name, MaxLength: limit, Protocol: socketProtocol, Warnings: api.Warnings(f.unknown()),
 	})
@@ -104,6 +108,7 @@ func (t *talk) truncate(ctx context.Context, f *fields) *closing {
 	err := f.err
 	if err == nil {
 		err = t.session.Truncate(pos)
+		t.answers = nil
 	}
 	if err != nil {
 		return t.refuse(ctx, err)
@@ -120,11 +125,14 @@ type socketTurn struct {
 	chat     bool // by messages
 	untilEnd bool // by stop_sequence: until it comes or the session is full
 	group    int  // tokens per frame; 0: all in the last frame
+	batch
+	apart bool // of a batch: each answer has a session of its own
 }
 
 // generate runs one turn.
 func (t *talk) generate(ctx context.Context, f *fields) *closing {
 	st, err := t.prepare(f)
+	t.answers = nil
 	if err != nil {
 		return t.refuse(ctx, err)
 	}
@@ -144,6 +152,9 @@ func (t *talk) generate(ctx context.Context, f *fields) *closing {
 	}
 	defer cancel()
 	t.turnRuns(cancel)
+	if st.several() {
+		return t.runBatch(ctx, turnCtx, &st)
+	}
 	out := frames{turn: &st, send: func(v any) { t.send(ctx, v) }}
 	leave, err := t.api.BeginTurn(turnCtx)
 	var res client.Result
@@ -172,11 +183,15 @@ func (t *talk) generate(ctx context.Context, f *fields) *closing {
 // prepare makes a generate frame ready, and the session for it. What can be refused is
 // refused here.
 func (t *talk) prepare(f *fields) (socketTurn, error) {
+	several, err := readBatch(f)
+	if err != nil {
+		return socketTurn{}, err
+	}
 	legacy, err := parseTurn(f)
 	if err != nil {
 		return socketTurn{}, err
 	}
-	st := socketTurn{legacyTurn: legacy}
+	st := socketTurn{legacyTurn: legacy, batch: several}
 	if st.req.Guidance, err = api.Guide(t.engine, st.guidance); err != nil {
 		return st, err
 	}
@@ -190,23 +205,24 @@ func (t *talk) prepare(f *fields) (socketTurn, error) {
 	if err != nil {
 		return st, err
 	}
-	if st.chat = st.messages != nil; st.chat && st.inputs != "" {
+	if st.chat = st.messages != nil; st.chat && (st.inputs != "" || st.texts != nil) {
 		return st, api.Invalid("messages", "give either inputs or messages")
 	}
 	st.warnings = append(st.warnings, api.Warnings(f.unknown())...)
 	if err := t.prompt(&st, f); err != nil {
 		return st, err
 	}
-	asked, err := st.budget(st.position, len(st.req.Prompt), t.limit)
+	prompt := len(st.req.Prompt) + st.longest()
+	asked, err := st.budget(st.position, prompt, t.limit)
 	if err != nil {
 		return st, err
 	}
-	rest := t.limit - st.position - len(st.req.Prompt)
-	st.untilEnd = st.stop != "" && !st.stream && !st.chat
+	rest := t.limit - st.position - prompt
+	st.untilEnd = st.stop != "" && !st.stream && !st.chat && !st.several()
 	switch {
 	case st.untilEnd:
 		st.group, asked = max(1, asked), rest
-	case st.stream || st.chat:
+	case st.stream || st.chat || st.several() && st.stop != "":
 		if asked == 0 {
 			asked = rest
 		}
@@ -217,6 +233,9 @@ func (t *talk) prepare(f *fields) (socketTurn, error) {
 		return st, api.Invalid("max_new_tokens", badLimits)
 	}
 	st.req.MaxNewTokens = asked
+	if err := st.req.Validate(t.engine.Model().Vocab); err != nil { // now that all of it is known
+		return st, api.FieldError(err, nil)
+	}
 	if held := len(t.session.IDs()); st.position < held {
 		return st, t.session.Truncate(st.position)
 	}
@@ -248,6 +267,11 @@ func (t *talk) prompt(st *socketTurn, f *fields) error {
 	} else {
 		st.position = len(held)
 	}
+	if st.several() {
+		if err := t.branch(st); err != nil || st.apart {
+			return err
+		}
+	}
 	if st.position+len(st.req.Prompt) == 0 {
 		return api.Invalid("inputs", "inputs is empty, and so is the session: there is nothing to continue")
 	}
@@ -273,10 +297,11 @@ func (t *talk) messages(f *fields) ([]gen.ChatMessage, error) {
 
 // frames turns deltas into frames of a turn.
 type frames struct {
-	turn *socketTurn
-	send func(any)
-	text string  // not sent yet
-	ids  []int32 // not sent yet
+	turn  *socketTurn
+	send  func(any)
+	index *int    // of the answer in a batch; nil of others
+	text  string  // not sent yet
+	ids   []int32 // not sent yet
 }
 
 // delta takes a piece of the answer and sends a frame when one is full.
@@ -297,7 +322,7 @@ func (o *frames) flush() {
 }
 
 func (o *frames) frame() gen.SocketDelta {
-	d := gen.SocketDelta{Ok: true, Outputs: o.text, TokenCount: len(o.ids)}
+	d := gen.SocketDelta{Ok: true, Index: o.index, Outputs: o.text, TokenCount: len(o.ids)}
 	if o.turn.ids {
 		d.TokenIds = o.ids
 	}

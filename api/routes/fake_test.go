@@ -50,6 +50,7 @@ type fakeEngine struct {
 	dieErr   error         //
 	eosAfter int           // tokens after which the end token comes; 0 never
 	room     int           // positions that servers hold; 0 for as many as the model takes
+	bare     bool          // no begin token
 	thinks   bool          // as a template that knows <think>
 	says     string        // what it answers, if not letters
 	template string        // source of its template, which tells how it calls tools
@@ -72,7 +73,7 @@ func (e *fakeEngine) Model() client.Model {
 
 func (e *fakeEngine) Encode(text string, special bool) ([]int32, error) {
 	var ids []int32
-	if special && text != "" {
+	if special && text != "" && !e.bare {
 		ids = append(ids, fakeBOS)
 	}
 	for _, b := range []byte(text) {
@@ -197,6 +198,13 @@ func (s *fakeSession) Generate(ctx context.Context, r client.Request, emit func(
 	s.e.mu.Lock()
 	s.e.turns = append(s.e.turns, r)
 	s.e.mu.Unlock()
+	if len(r.Branches) > 0 {
+		return s.branches(ctx, r, emit)
+	}
+	return s.answer(ctx, r, emit)
+}
+
+func (s *fakeSession) answer(ctx context.Context, r client.Request, emit func(client.Delta) error) (client.Result, error) {
 	s.ids = append(s.ids, r.Prompt...)
 	s.prompt = len(s.ids)
 	res := client.Result{PromptTokens: len(r.Prompt), Finish: client.FinishLength, Route: []swarm.Hop{{Peer: "12D3KooWabcdef", Span: swarm.Span{Start: 0, End: 8}}}}

@@ -290,7 +290,10 @@ func (s *Beams) advance() {
 	}
 	best := s.penalised(s.open[0].score, hypothetical)
 	alive := !math.IsInf(float64(s.open[0].score), -1)
-	improvable := alive && (!s.full() || best > worst)
+	improvable := alive && best > worst
+	if !s.full() { // only a beam that has not ended gives another answer
+		improvable = alive && slices.ContainsFunc(s.open, func(o beam) bool { return !o.over && !math.IsInf(float64(o.score), -1) })
+	}
 	s.done = !improvable || s.full() && s.b.Early == EarlyTrue || !slices.Contains(hits, false)
 }
 
@@ -342,7 +345,7 @@ func (s *Beams) reopen(grown []beam, hits []bool) {
 	var open []beam
 	s.parents = s.parents[:0:0]
 	for _, i := range order[:s.b.Beams] {
-		grown[i].ids = s.ids(i)
+		grown[i].ids, grown[i].over = s.ids(i), hits[i]
 		open = append(open, grown[i])
 		s.parents = append(s.parents, uint8(s.cand[i].beam))
 	}

@@ -48,8 +48,9 @@ func (d *drawing) offer(beam int, logprobs []float32, before float32) {
 	}
 }
 
-// leastWeight is what the probability of a way must be to count in float32.
-const leastWeight = 1e-45
+// leastWeight is the least normal number of float32: what is less likely has no chance, as in
+// transformers.
+const leastWeight = 0x1p-126
 
 // ways draws so many of the ways to go on. Where fewer are possible the best of the others come
 // behind them, such as have a score of -Inf.
