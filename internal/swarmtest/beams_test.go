@@ -298,7 +298,6 @@ func TestBeamsRefused(t *testing.T) {
 			"more beams than reserved": {Beams: sample.BeamParams{Beams: 3, Return: 1}, TopLogprobs: -1},
 			"more answers than beams":  {Beams: sample.BeamParams{Beams: 2, Return: 3}, TopLogprobs: -1},
 			"answers without beams":    {Beams: sample.BeamParams{Return: 2}, TopLogprobs: -1},
-			"drawing":                  {Beams: two, Sampling: sample.Params{Temperature: 1}, TopLogprobs: -1},
 			"log-probabilities":        {Beams: two},
 			"everything is forbidden":  {Beams: two, Sampling: sample.Params{BadWords: allWords()}, TopLogprobs: -1},
 		} {
