@@ -1,10 +1,7 @@
 package model_test
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,46 +27,12 @@ type gradients struct {
 	Lengths []int  `json:"lengths"`
 	Prompts int    `json:"prompts"`
 	Quant   string `json:"quant"`
-	Rows    floats `json:"rows"`
-	Table   floats `json:"table"`
-}
-
-// floats are numbers of the library in float32, and the greatest distance of any from that of
-// the library in float64.
-type floats struct {
-	Values string  `json:"values"`
-	Off    float64 `json:"off"`
-}
-
-func (f floats) decode(t *testing.T) []float32 {
-	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(f.Values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := make([]float32, len(raw)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return out
-}
-
-// counted are the script's numbers from -1 to 1: the counter of SplitMix64.
-func counted(stream uint64, n int) []float32 {
-	out := make([]float32, n)
-	for i := range out {
-		z := (stream<<32 + uint64(i)) * 0x9E3779B97F4A7C15
-		z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-		z = (z ^ z>>27) * 0x94D049BB133111EB
-		z ^= z >> 31
-		out[i] = float32(z>>40)*0x1p-23 - 1
-	}
-	return out
+	Rows    fixture.Floats `json:"rows"`
+	Table   fixture.Floats `json:"table"`
 }
 
 // Gradients by rows and by prompts are those of torch in float32, as near as that is to torch
-// in float64: the distance allowed is four times what float32 costs the library itself, whose
-// sums are taken in another order, and at least 32 units in the last place of the greatest.
+// in float64 ([fixture.Floats.Compare]).
 func TestGradientsAreThoseOfTorch(t *testing.T) {
 	dev := openDevice(t, 2)
 	var table strings.Builder
@@ -100,22 +63,10 @@ func TestGradientsAreThoseOfTorch(t *testing.T) {
 			for _, c := range []struct {
 				what string
 				got  []float32
-				want floats
-			}{{"rows", rows, want.Rows}, {"prompts", prompts, want.Table}} {
-				exact := c.want.decode(t)
-				greatest := float32(0)
-				for _, v := range exact {
-					greatest = max(greatest, v, -v)
-				}
-				allowed := max(4*c.want.Off, 32*0x1p-24*float64(greatest))
-				if len(exact) != len(c.got) {
-					t.Fatalf("%d gradients by %s, want %d", len(c.got), c.what, len(exact))
-				}
-				off := apart(c.got, exact)
-				if !(off <= allowed) {
-					t.Errorf("gradients by %s are %.3g from torch's, allowed are %.3g; the greatest is %.3g", c.what, off, allowed, greatest)
-				}
-				line += fmt.Sprintf(" %-22.1e %-12.2f", off/float64(greatest), off/allowed)
+				want fixture.Floats
+			}{{"gradients by rows", rows, want.Rows}, {"gradients by prompts", prompts, want.Table}} {
+				ofGreatest, ofAllowed := c.want.Compare(t, c.what, c.got)
+				line += fmt.Sprintf(" %-22.1e %-12.2f", ofGreatest, ofAllowed)
 			}
 			table.WriteString(strings.TrimRight(line, " ") + "\n")
 		})
@@ -152,7 +103,7 @@ func (r *gradientRig) run(lengths []int, prompts int) (rows, table []float32) {
 		for pos := range n {
 			b.Rows = append(b.Rows, tensor.Row{Pos: int32(pos)})
 		}
-		x, p, d := counted(uint64(8*i+1), n*h), counted(uint64(8*i+2), layers*prompts*h), counted(uint64(8*i+3), n*h)
+		x, p, d := fixture.Counted(uint64(8*i+1), n*h), fixture.Counted(uint64(8*i+2), layers*prompts*h), fixture.Counted(uint64(8*i+3), n*h)
 		inputs := make([][]float32, layers)
 		for l, block := range r.blocks {
 			for j, v := range p[l*prompts*h : (l+1)*prompts*h] {

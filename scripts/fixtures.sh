@@ -18,7 +18,7 @@ gguf=$PWD/$(scripts/get-model.sh)
   done
   "$PYTHON" make_smollm2.py "$gguf"
 )
-(cd model/lora/testdata && "$PYTHON" make_adapters.py)
+(cd model/lora/testdata && "$PYTHON" make_adapters.py && "$PYTHON" make_gradients.py)
 (cd model/tokenizer && "$PYTHON" testdata/make.py "$gguf" && "$PYTHON" jinja/testdata/make.py)
 (cd internal/swarmtest/testdata && "$PYTHON" make_toy_searches.py && "$PYTHON" make_toy_ropes.py)
 (cd client/sample/testdata && "$PYTHON" make_processors.py && "$PYTHON" make_beams.py)

@@ -123,6 +123,7 @@ type tuning struct {
 	about    train.About
 	progress *tuneProgress
 	saved    time.Time
+	epochs   []epochObj // that this process made whole
 }
 
 func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
@@ -208,6 +209,7 @@ func (t *tuning) save() error {
 func (t *tuning) learn(ctx context.Context) error {
 	var epoch train.Sum
 	var held *train.Sum
+	whole := false // this process made all steps of the epoch so far
 	t.saved = time.Now()
 	t.progress.begin(t.trainer.Done(), t.trainer.Steps(), t.f.opt.Epochs)
 	for t.trainer.Done() < t.trainer.Steps() {
@@ -216,7 +218,7 @@ func (t *tuning) learn(ctx context.Context) error {
 			return t.stopped(ctx, err)
 		}
 		if (r.Step-1)%t.trainer.PerEpoch() == 0 {
-			epoch = train.Sum{}
+			epoch, whole = train.Sum{}, true
 		}
 		epoch = added(epoch, r.Sum)
 		t.progress.step(r)
@@ -236,6 +238,9 @@ func (t *tuning) learn(ctx context.Context) error {
 				return t.stopped(ctx, err)
 			}
 			held = &sum
+		}
+		if whole {
+			t.epochs = append(t.epochs, epochObj{r.Epoch, epoch.Mean(), epoch.Accuracy(), t.evalOf(held)})
 		}
 	}
 	if len(t.eval) > 0 && held == nil { // all steps were made before
@@ -280,11 +285,20 @@ type tuneObject struct {
 	Loss     float64  `json:"loss"` // of the last epoch; 0 if no step was made
 	Accuracy float64  `json:"accuracy"`
 	Eval     *evalObj `json:"eval,omitempty"`
+	// Epochs are those that this command made from their first step on.
+	Epochs []epochObj `json:"epochs,omitempty"`
 	// TablesHash sums up the bits of all that was learnt.
 	TablesHash string  `json:"tables_hash"`
 	Seconds    float64 `json:"seconds"`
 	TokensPerS float64 `json:"tokens_per_second"` // forward and backward, evaluation left out
 	Out        string  `json:"out"`
+}
+
+type epochObj struct {
+	Epoch    int      `json:"epoch"` // counted from 1
+	Loss     float64  `json:"loss"`
+	Accuracy float64  `json:"accuracy"`
+	Eval     *evalObj `json:"eval,omitempty"` // at its end
 }
 
 type evalObj struct {
@@ -317,14 +331,21 @@ func (t *tuning) finish(epoch train.Sum, held *train.Sum) error {
 	}
 	o := tuneObject{Steps: t.trainer.Done(), Loss: epoch.Mean(), Accuracy: epoch.Accuracy(), TablesHash: card.Hash, Out: t.f.out}
 	o.Seconds, o.TokensPerS = t.progress.totals()
-	if held != nil {
-		o.Eval = &evalObj{Loss: held.Mean(), Accuracy: held.Accuracy(), Examples: held.Examples}
-		if t.f.opt.Task == train.Causal {
-			p := perplexity(held.Mean())
-			o.Eval.Perplexity = &p
-		}
-	}
+	o.Eval, o.Epochs = t.evalOf(held), t.epochs
 	return printJSON(t.w.out, o)
+}
+
+// evalOf is what --json tells of held-out examples; nil if there are none.
+func (t *tuning) evalOf(held *train.Sum) *evalObj {
+	if held == nil {
+		return nil
+	}
+	o := &evalObj{Loss: held.Mean(), Accuracy: held.Accuracy(), Examples: held.Examples}
+	if t.f.opt.Task == train.Causal {
+		p := perplexity(held.Mean())
+		o.Perplexity = &p
+	}
+	return o
 }
 
 // hashExamples names what is learnt from.

@@ -52,10 +52,11 @@ ADAPTERS = {
 }
 
 
-def load(path):
+def load(path, **ways):
     if not path.endswith(".gguf"):
-        eager = {"attn_implementation": "eager"} if "gemma" in path else {}  # the one that knows soft caps
-        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **eager).eval()
+        if "gemma" in path:
+            ways["attn_implementation"] = "eager"  # the one that knows soft caps
+        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, **ways).eval()
     spec = make_tiny.MODELS["quants"]
     config = LlamaConfig(vocab_size=96, bos_token_id=1, eos_token_id=2, **spec["config"])
     model = LlamaForCausalLM(config).eval()
