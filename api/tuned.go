@@ -20,9 +20,12 @@ type tuned struct {
 func (e tuned) Model() client.Model {
 	m := e.Engine.Model()
 	m.Name += ":" + e.name
-	m.MaxLength -= e.prompts.Tokens
+	m.MaxLength = max(0, m.MaxLength-e.prompts.Tokens)
 	return m
 }
+
+// Base is the model without prompts.
+func (e tuned) Base() Engine { return e.Engine }
 
 func (e tuned) Room(ctx context.Context, o client.SessionOptions) int {
 	o.Prompts = e.prompts
@@ -71,9 +74,7 @@ func (e labelling) Open(context.Context, client.SessionOptions) (Session, error)
 // bases are the models without prompts.
 func bases(all []Engine) (out []Engine) {
 	for _, e := range all {
-		switch e.(type) {
-		case tuned, labelling:
-		default:
+		if _, more := e.(interface{ Base() Engine }); !more {
 			out = append(out, e)
 		}
 	}

@@ -24,9 +24,9 @@ var gradientFixtures = []string{
 }
 
 type gradients struct {
-	Lengths []int  `json:"lengths"`
-	Prompts int    `json:"prompts"`
-	Quant   string `json:"quant"`
+	Lengths []int          `json:"lengths"`
+	Prompts int            `json:"prompts"`
+	Quant   string         `json:"quant"`
 	Rows    fixture.Floats `json:"rows"`
 	Table   fixture.Floats `json:"table"`
 }

@@ -70,43 +70,50 @@ func (t *Tables) Files(a About) map[string][]byte {
 	return map[string][]byte{FileConfig: append(config, '\n'), FileTensors: EncodeTensors(tensors, texts)}
 }
 
-// Open reads such a folder for a model of so many columns and blocks: what this program wrote, or
-// PEFT's prompt tuning. uid is the model that the tables were trained on, "" if they do not say.
-func Open(files map[string][]byte, hidden, blocks int) (t *Tables, labels []string, uid string, err error) {
+// Open reads such a folder: what this program wrote, or PEFT's prompt tuning. Of the model that the
+// tables were trained on it says what the files say: name, UID and labels, or nothing.
+func Open(files map[string][]byte) (*Tables, About, error) {
+	fail := func(format string, a ...any) (*Tables, About, error) { return nil, About{}, fmt.Errorf(format, a...) }
 	var c peftConfig
 	if err := json.Unmarshal(files[FileConfig], &c); err != nil {
-		return nil, nil, "", fmt.Errorf("%s: %w", FileConfig, err)
+		return fail("%s: %w", FileConfig, err)
 	}
 	if c.PeftType != "PROMPT_TUNING" {
-		return nil, nil, "", fmt.Errorf("%s: peft_type is %.40q: want PROMPT_TUNING", FileConfig, c.PeftType)
+		return fail("%s: peft_type is %.40q: want PROMPT_TUNING", FileConfig, c.PeftType)
 	}
 	tensors, texts, err := DecodeTensors(files[FileTensors])
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("%s: %w", FileTensors, err)
+		return fail("%s: %w", FileTensors, err)
 	}
 	shape := func(name string, want ...int) error {
 		got := tensors[name]
 		if fmt.Sprint(got.Shape) != fmt.Sprint(want) {
-			return fmt.Errorf("%s: tensor %s has shape %v, want %v: is it of another model?", FileTensors, name, got.Shape, want)
+			return fmt.Errorf("%s: tensor %s has shape %v, want %v", FileTensors, name, got.Shape, want)
 		}
 		return nil
 	}
 	if c.Tokens < 1 || c.Tokens > 1024 {
-		return nil, nil, "", fmt.Errorf("%s: %d virtual tokens, want 1 to 1024", FileConfig, c.Tokens)
+		return fail("%s: %d virtual tokens, want 1 to 1024", FileConfig, c.Tokens)
 	}
+	hidden := c.Dim
 	if err := shape(tensorShallow, c.Tokens, hidden); err != nil {
-		return nil, nil, "", err
+		return fail("%w", err)
 	}
-	t = &Tables{Tokens: c.Tokens, Hidden: hidden, Shallow: tensors[tensorShallow].Values}
-	if _, deep := tensors[tensorDeep]; deep {
-		if err := shape(tensorDeep, blocks, c.Tokens, hidden); err != nil {
-			return nil, nil, "", err
+	t := &Tables{Tokens: c.Tokens, Hidden: hidden, Shallow: tensors[tensorShallow].Values}
+	if deep, ok := tensors[tensorDeep]; ok {
+		blocks := 0
+		if len(deep.Shape) > 0 {
+			blocks = deep.Shape[0]
 		}
-		t.Blocks, t.Deep = blocks, tensors[tensorDeep].Values
+		if err := shape(tensorDeep, blocks, c.Tokens, hidden); err != nil {
+			return fail("%w", err)
+		}
+		t.Blocks, t.Deep = blocks, deep.Values
 	}
+	var labels []string
 	if text := texts["whorl.labels"]; text != "" {
 		if err := json.Unmarshal([]byte(text), &labels); err != nil || len(labels) > MaxLabels {
-			return nil, nil, "", fmt.Errorf("%s: its labels cannot be read", FileTensors)
+			return fail("%s: its labels cannot be read", FileTensors)
 		}
 	}
 	if s, ok := tensors[tensorScore]; ok {
@@ -116,11 +123,24 @@ func Open(files map[string][]byte, hidden, blocks int) (t *Tables, labels []stri
 			}
 		}
 		if err := shape(tensorScore, len(labels), hidden); err != nil {
-			return nil, nil, "", err
+			return fail("%w", err)
 		}
 		t.Score = s.Values
+	} else if len(labels) > 0 {
+		return fail("%s: labels without a classifier (%s)", FileTensors, tensorScore)
 	}
-	return t, labels, texts["whorl.model"], nil
+	return t, About{Model: c.Base, UID: texts["whorl.model"], Labels: labels}, nil
+}
+
+// Fits says why tables cannot be of a model with so many columns and blocks.
+func (t *Tables) Fits(hidden, blocks int) error {
+	switch {
+	case t.Hidden != hidden:
+		return fmt.Errorf("its prompts have %d columns and the model %d: they are of another model", t.Hidden, hidden)
+	case t.Blocks != 0 && t.Blocks != blocks:
+		return fmt.Errorf("it has prompts for %d blocks and the model %d: they are of another model", t.Blocks, blocks)
+	}
+	return nil
 }
 
 // Card is a page about trained tables.

@@ -405,14 +405,35 @@ func TestFolder(t *testing.T) {
 	tables := trainer(t, options(Classify, true), nil).Tables()
 	about := About{Model: "some/model", UID: "uid", Hidden: fakeHidden, Blocks: fakeBlocks, Heads: 1, Labels: []string{"no", "yes"}}
 	files := tables.Files(about)
-	got, labels, uid, err := Open(files, fakeHidden, fakeBlocks)
-	if err != nil || got.Hash() != tables.Hash() || fmt.Sprint(labels) != "[no yes]" || uid != "uid" {
-		t.Errorf("%v, %v, %q, %v", got, labels, uid, err)
+	got, of, err := Open(files)
+	if err != nil || got.Hash() != tables.Hash() || fmt.Sprint(of.Labels) != "[no yes]" || of.UID != "uid" || of.Model != "some/model" {
+		t.Errorf("%v, %+v, %v", got, of, err)
 	}
-	if _, _, _, err := Open(files, fakeHidden+1, fakeBlocks); err == nil || !strings.Contains(err.Error(), "another model") {
+	for _, size := range [][2]int{{fakeHidden + 1, fakeBlocks}, {fakeHidden, fakeBlocks + 1}} {
+		if err := got.Fits(size[0], size[1]); err == nil || !strings.Contains(err.Error(), "another model") {
+			t.Errorf("%v: %v", size, err)
+		}
+	}
+	if err := got.Fits(fakeHidden, fakeBlocks); err != nil {
 		t.Error(err)
 	}
-	if _, _, _, err := Open(map[string][]byte{FileConfig: []byte(`{"peft_type":"LORA"}`)}, 2, 2); err == nil || !strings.Contains(err.Error(), "LORA") {
+	for says, spoil := range map[string]func(t map[string]Tensor, texts map[string]string){
+		"prompt_embeddings has shape":  func(t map[string]Tensor, _ map[string]string) { delete(t, tensorShallow) },
+		"whorl.deep_prompts has shape": func(t map[string]Tensor, _ map[string]string) { t[tensorDeep] = Tensor{nil, []float32{1}} },
+		"base_model.score.weight has":  func(_ map[string]Tensor, texts map[string]string) { texts["whorl.labels"] = `["a"]` },
+		"labels without a classifier":  func(t map[string]Tensor, _ map[string]string) { delete(t, tensorScore) },
+		"its labels cannot be read":    func(_ map[string]Tensor, texts map[string]string) { texts["whorl.labels"] = `{` },
+	} {
+		tensors, texts, err := DecodeTensors(files[FileTensors])
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(tensors, texts)
+		if _, _, err := Open(map[string][]byte{FileConfig: files[FileConfig], FileTensors: EncodeTensors(tensors, texts)}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if _, _, err := Open(map[string][]byte{FileConfig: []byte(`{"peft_type":"LORA"}`)}); err == nil || !strings.Contains(err.Error(), "LORA") {
 		t.Error(err)
 	}
 	card := Card{About: about, Options: options(Classify, true), Data: "x.jsonl", Eval: &Sum{Examples: 4, Right: 3, Count: 4, Loss: 1}}

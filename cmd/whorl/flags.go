@@ -64,7 +64,7 @@ func addHTTP(fs *pflag.FlagSet, f *wiring.HTTPOptions, http, admin string) {
 func addSessionsHTTP(fs *pflag.FlagSet, f *wiring.HTTPOptions) {
 	addResidual(fs, &f.Residual)
 	fs.IntVar(&f.Verify, "verify", f.Verify, "`N` chains of servers without a common one compute every token, 1 to 3, and are compared before it is shown; requests may say (whorl_verify)")
-	fs.StringSliceVar(&f.Tunings, "prompt-tuning", nil, "`DIR[,DIR...]` of prompts that whorl tune has trained, or the PEFT library: users ask for MODEL:NAME, the name of the folder")
+	fs.StringSliceVar(&f.Tunings, "prompt-tuning", nil, "`[MODEL=]DIR`[,...] of prompts by whorl tune or the PEFT library: users ask for MODEL:NAME, the name of the folder. Default MODEL: what they were trained on")
 	fs.BoolVar(&f.KeepChains, "keep-chains", false, "running sessions stay with their servers, also where others have become clearly better")
 	fs.Float64Var(&f.Audit, "audit", f.Audit, "share of sessions, 0 to 1, that others compute again, to find servers that lie; of new servers it is more. 0: none at all")
 }

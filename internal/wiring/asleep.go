@@ -33,7 +33,11 @@ func (x *shelved) Room(ctx context.Context, o client.SessionOptions) int {
 	if e != nil {
 		return e.Room(ctx, o)
 	}
-	return capacity(x.view())
+	room := capacity(x.view())
+	if o.Prompts != nil {
+		room -= o.Prompts.Tokens
+	}
+	return max(0, room)
 }
 
 func (x *shelved) asleep() error {

@@ -19,7 +19,7 @@ func (n *Node) keepTrying(ctx context.Context, m *Model, how settling, hf *HTTPO
 	for failures := 1; ; failures++ {
 		err := n.settled(ctx, m, how, func(error) {})
 		if err == nil {
-			err = n.generateWith(ctx, m, hf)
+			err = n.generateWith(ctx, m, hf, false)
 		}
 		if err == nil || ctx.Err() != nil {
 			return
@@ -63,8 +63,8 @@ func (f *ModelOptions) choosable(given given) bool {
 }
 
 // generateWith makes the node generate with a model through the swarm, and audit the share of
-// the sessions that its flags say.
-func (n *Node) generateWith(ctx context.Context, m *Model, f *HTTPOptions) error {
+// the sessions that its flags say. alone says that it has no other model.
+func (n *Node) generateWith(ctx context.Context, m *Model, f *HTTPOptions, alone bool) error {
 	e, err := n.engineOf(ctx, m, f)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (n *Node) generateWith(ctx context.Context, m *Model, f *HTTPOptions) error
 	if err := n.net.Directory.Keep(m.Manifest); err != nil {
 		return err
 	}
-	if err := n.addTunings(e, m, f.Tunings); err != nil {
+	if err := n.addTunings(e, m, f.tuned, alone); err != nil {
 		return err
 	}
 	n.addEngine(e)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"whorl/server"
 	"whorl/swarm"
@@ -30,13 +31,8 @@ func (f *Gateway) check(given given) error {
 	if err := f.Model.Take(args[:min(len(args), 1)], true); err != nil {
 		return err
 	}
-	switch {
-	case len(f.HTTP.Tunings) > 0 && f.Model.Path == "" && !f.Model.Peers:
-		return Usagef("--prompt-tuning belongs to one model, and none is named: whorl gateway MODEL --prompt-tuning DIR")
-	case len(args) > 1 && f.Model.Name != "":
+	if len(args) > 1 && f.Model.Name != "" {
 		return Usagef("--model-name names one model, and there are %d: leave it out", len(args))
-	case len(args) > 1 && len(f.HTTP.Tunings) > 0:
-		return Usagef("--prompt-tuning belongs to one model, and there are %d: start a gateway for that one", len(args))
 	}
 	if err := f.Node.check(given); err != nil {
 		return err
@@ -46,6 +42,9 @@ func (f *Gateway) check(given given) error {
 	}
 	if f.HTTP.HTTP == Off {
 		return Usagef("--http off leaves a gateway nothing to do: give an address")
+	}
+	if f.Model.Path == "" && !f.Model.Peers {
+		return checkTunings(f.HTTP.tuned, nil)
 	}
 	return nil
 }
@@ -109,7 +108,7 @@ func (f *Gateway) runOne(ctx context.Context, given given) error {
 			return ended(ctx, err)
 		}
 		n.gives(ctx, m)
-		if err := n.generateWith(ctx, m, hf); err != nil {
+		if err := n.generateWith(ctx, m, hf, true); err != nil {
 			m.fetched.wrong(err)
 			return ended(ctx, err)
 		}
@@ -161,6 +160,9 @@ func (f *Gateway) runSeveral(ctx context.Context, given given) error {
 			return Usagef("two of the models are named %s, and users ask by that name: name one of them", m.Name)
 		}
 	}
+	if err := checkTunings(hf.tuned, models); err != nil {
+		return err
+	}
 	ctx, n, err := startNode(ctx, []string{"gateway"}, nf, hf)
 	if err != nil {
 		return err
@@ -172,10 +174,16 @@ func (f *Gateway) runSeveral(ctx context.Context, given given) error {
 	if err := n.startEvidence(ctx); err != nil {
 		return err
 	}
+	var trying sync.WaitGroup
 	for _, m := range models {
 		how := settling{choosable: mf.choosable(given), found: m.Checkpoint.Whole(), block: -1, all: true, cache: nf.contentsCache(ctx)}
-		n.background.Go(func() { n.keepTrying(ctx, m, how, hf) })
+		trying.Go(func() { n.keepTrying(ctx, m, how, hf) })
 	}
+	n.background.Go(func() {
+		if trying.Wait(); ctx.Err() == nil {
+			n.unused(hf.tuned)
+		}
+	})
 	if err := n.usable(); err != nil {
 		return err
 	}

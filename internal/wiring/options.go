@@ -196,6 +196,7 @@ func (f *NodeOptions) offered(maddrs []string) []string {
 // HTTPOptions are those of the HTTP listeners.
 type HTTPOptions struct {
 	Tunings               []string
+	tuned                 []*Tuning // of those folders, after check
 	HTTP, Admin           string
 	HTTPToken, AdminToken string
 	TokenFile             string // of httpToken
@@ -236,6 +237,9 @@ func (f *HTTPOptions) check(given given) error {
 	}
 	if f.aliases, err = parseAliases(f.AliasTexts); err != nil {
 		return Usagef("--alias: %w", err)
+	}
+	if f.tuned, err = readTunings(f.Tunings, f.aliases); err != nil {
+		return err
 	}
 	if _, port, err := net.SplitHostPort(f.HTTP); err == nil && port == "0" && !given("admin") && f.Admin != Off {
 		f.Admin = AnyPort

@@ -309,7 +309,7 @@ func (f *Server) online(ctx context.Context, n *Node, m *Model, srv *server.Serv
 	err := func() error {
 		if f.HTTP.HTTP != Off {
 			n.check("engine", errStarting)
-			if err := n.generateWith(ctx, m, &f.HTTP); err != nil {
+			if err := n.generateWith(ctx, m, &f.HTTP, true); err != nil {
 				return err
 			}
 		} else if err := n.looksInto(m); err != nil {

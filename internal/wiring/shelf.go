@@ -45,6 +45,7 @@ type shelf struct {
 
 	mu     sync.Mutex // guards all below, and what shelved says
 	models map[swarm.UID]*shelved
+	met    map[*Tuning]swarm.UID // prompts, and the model that they were offered with last
 	used   int64
 	freed  chan struct{} // closed when a model is not used any more
 }
@@ -70,7 +71,7 @@ type shelved struct {
 }
 
 func newShelf(n *Node, model ModelOptions, cf *ComputeOptions, hf *HTTPOptions, budget int64, spawn func(func(context.Context))) *shelf {
-	return &shelf{n: n, model: model, cf: cf, hf: hf, budget: budget, spawn: spawn, load: make(chan struct{}, 1), models: map[swarm.UID]*shelved{}, freed: make(chan struct{})}
+	return &shelf{n: n, model: model, cf: cf, hf: hf, budget: budget, spawn: spawn, load: make(chan struct{}, 1), models: map[swarm.UID]*shelved{}, met: map[*Tuning]swarm.UID{}, freed: make(chan struct{})}
 }
 
 // offers lists the models that the swarm serves now, by name. Where several have one name it is
@@ -121,10 +122,14 @@ func (s *shelf) engines() (out []api.Engine) {
 	if s == nil {
 		return nil
 	}
+	var tuned []api.Engine
 	for _, x := range s.offers() {
-		out = append(out, x)
+		s.mu.Lock()
+		name := x.name
+		s.mu.Unlock()
+		out, tuned = append(out, x), append(tuned, s.tuned(x, name)...)
 	}
-	return out
+	return append(out, tuned...)
 }
 
 // inMemory are the engines of the models that are there.

@@ -1,15 +1,11 @@
 package wiring
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 
-	"whorl/api"
 	"whorl/client"
 	"whorl/client/train"
 	"whorl/swarm"
@@ -24,10 +20,29 @@ type Tuning struct {
 	Tables *train.Tables
 	Labels []string // of a classifier; nil for none
 	uid    string   // of the model it was trained on; "" if it does not say
+	base   string   // that model's name, likewise
+	model  string   // that it is used with, as the operator says; "" if nobody does
 }
 
-// OpenTuning reads a folder of trained prompts (whorl tune, or the PEFT library's prompt tuning).
+// OpenTuning reads a folder of trained prompts for a model.
 func OpenTuning(dir string, m *Model) (*Tuning, error) {
+	t, err := readTuning(dir)
+	if err == nil {
+		err = t.fits(m.Checkpoint.Config.Hidden, m.Checkpoint.Config.Layers)
+	}
+	return t, err
+}
+
+// fits refuses prompts of another model.
+func (t *Tuning) fits(hidden, blocks int) error {
+	if err := t.Tables.Fits(hidden, blocks); err != nil {
+		return Usagef("--prompt-tuning %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// readTuning reads a folder of trained prompts (whorl tune, or the PEFT library's prompt tuning).
+func readTuning(dir string) (*Tuning, error) {
 	files := map[string][]byte{}
 	for _, name := range []string{train.FileConfig, train.FileTensors} {
 		f, err := os.Open(filepath.Join(dir, name))
@@ -44,7 +59,7 @@ func OpenTuning(dir string, m *Model) (*Tuning, error) {
 		}
 		files[name] = b
 	}
-	t, labels, uid, err := train.Open(files, m.Checkpoint.Config.Hidden, m.Checkpoint.Config.Layers)
+	t, about, err := train.Open(files)
 	if err != nil {
 		return nil, Usagef("--prompt-tuning %s: %w", dir, err)
 	}
@@ -52,7 +67,7 @@ func OpenTuning(dir string, m *Model) (*Tuning, error) {
 	if err != nil {
 		return nil, Usagef("--prompt-tuning %s: %w", dir, err)
 	}
-	return &Tuning{filepath.Base(whole), t, labels, uid}, nil
+	return &Tuning{Name: filepath.Base(whole), Tables: t, Labels: about.Labels, uid: about.UID, base: about.Model}, nil
 }
 
 // prompts are the rows that sessions begin with.
@@ -73,51 +88,4 @@ func (t *Tuning) Other(uid swarm.UID) string {
 		return ""
 	}
 	return fmt.Sprintf("the prompts %s were trained on a model with UID %.16s and are used with %.16s: its weights, their format or its class differ, and so may what comes of it", t.Name, t.uid, uid)
-}
-
-// labelling is a model that tells labels.
-func (n *Node) labelling(e *client.Engine, m *Model, t *Tuning) (api.Engine, error) {
-	remote, err := e.Remote(swarm.Span{Start: 0, End: e.Model().Manifest.Blocks}, client.RemoteOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return api.Labelling(api.Serve(e), t.Name, t.Tables.Tokens, t.Labels, func(ctx context.Context, texts [][]int32) ([][]float64, error) {
-		return t.Tables.Classify(ctx, m.Head, train.Remote(remote), texts)
-	}), nil
-}
-
-// addTunings offers a model with each of the prompts that the operator names, as MODEL:NAME.
-func (n *Node) addTunings(e *client.Engine, m *Model, dirs []string) error {
-	seen := map[string]bool{}
-	var all []api.Engine
-	for _, dir := range dirs {
-		t, err := OpenTuning(dir, m)
-		if err != nil {
-			return err
-		}
-		if seen[t.Name] || strings.ContainsAny(t.Name, ":@") {
-			return Usagef("--prompt-tuning %s: users ask for MODEL:%s, so names of folders must differ and hold no : or @", dir, t.Name)
-		}
-		seen[t.Name] = true
-		if text := t.Other(e.Model().UID); text != "" {
-			slog.Warn(text)
-		}
-		if len(t.Labels) > 0 {
-			x, err := n.labelling(e, m, t)
-			if err != nil {
-				return err
-			}
-			all = append(all, x)
-			continue
-		}
-		p, err := t.prompts()
-		if err != nil {
-			return err
-		}
-		all = append(all, api.Tuned(api.Serve(e), t.Name, p))
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.tunings = append(n.tunings, all...)
-	return nil
 }
