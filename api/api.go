@@ -17,6 +17,7 @@ import (
 	"whorl/api/calls"
 	"whorl/client"
 	"whorl/client/grammar"
+	"whorl/internal/answers"
 	"whorl/internal/journal"
 	"whorl/internal/keys"
 	"whorl/internal/operations"
@@ -285,6 +286,8 @@ type Config struct {
 	Operations *operations.Set
 	// Events and Logs are what can be followed; nil for nothing.
 	Events, Logs *journal.Log
+	// Kept are the answers of Responses that callers may go on from; nil for a shelf in memory.
+	Kept answers.Shelf
 	// Keys are those of callers; nil for none.
 	Keys *keys.Ring
 	// Registry gets this package's metrics and is what /metrics shows; nil for a new one.
@@ -336,6 +339,9 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 	}
 	if cfg.Adapters == nil {
 		cfg.Adapters = func() []swarm.Adapter { return nil }
+	}
+	if cfg.Kept == nil {
+		cfg.Kept = answers.NewMemory(answers.MemoryLimits())
 	}
 	if cfg.Events == nil {
 		cfg.Events = journal.New(1, 1<<10)

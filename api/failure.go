@@ -40,6 +40,7 @@ const (
 	CodeUnreached       swarm.Code = "unreached"         // a node that the caller named does not answer
 	CodeRunning         swarm.Code = "operation_running" // another that excludes this one
 	CodeFinal           swarm.Code = "not_cancellable"
+	CodeShelf           swarm.Code = "storage_unavailable" // what is kept cannot be reached now
 )
 
 // Meaning is what a code is to those outside.
@@ -97,6 +98,7 @@ var Meanings = map[swarm.Code]Meaning{
 	CodeInFlight:            {Status: 409, Kind: "invalid_request_error", Retry: time.Second},
 	CodeRunning:             {Status: 409, Kind: "invalid_request_error", Retry: time.Second},
 	CodeFinal:               {Status: 409, Kind: "invalid_request_error"},
+	CodeShelf:               {Status: 503, Kind: "unavailable_error", Retry: 2 * time.Second},
 	CodeUnreached:           {Status: 502, Kind: "server_error", Retry: 2 * time.Second},
 }
 

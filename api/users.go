@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -45,10 +46,19 @@ func (a *API) Hold(user string, e Engine, tokens int) (give func(), err error) {
 // UserOf names who sent a request: the key that it showed, or an address, or what one machine
 // can have of IPv6.
 func UserOf(r *http.Request) string {
-	if h := holderOf(r.Context()); h != nil {
-		return h.Key().ID
+	if id := OwnerOf(r.Context()); id != "" {
+		return id
 	}
 	return addressOf(r)
+}
+
+// OwnerOf is the id of the key that a request showed, "" for none: what one key keeps here no other
+// may see.
+func OwnerOf(ctx context.Context) string {
+	if h := holderOf(ctx); h != nil {
+		return h.Key().ID
+	}
+	return ""
 }
 
 // addressOf names where a request came from.

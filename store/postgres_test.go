@@ -2,11 +2,15 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"whorl/internal/answers"
+	"whorl/internal/answers/answerstest"
 	"whorl/internal/keys"
 	"whorl/internal/keys/keystest"
 	"whorl/internal/pgtest"
@@ -29,6 +33,12 @@ func TestPostgres(t *testing.T) {
 	t.Run("keys", func(t *testing.T) {
 		url := pg.Database(t)
 		keystest.Book(t, func() keys.Book { return open(t, url, DefaultLimits()).Keys() })
+	})
+	t.Run("answers", func(t *testing.T) {
+		answerstest.Shelf(t, func(t *testing.T, l answers.Limits) answers.Shelf {
+			return open(t, pg.Database(t), DefaultLimits()).Answers(l)
+		})
+		t.Run("of several gateways", func(t *testing.T) { testAnswersOfSeveral(t, pg.Database(t)) })
 	})
 	t.Run("gateways that start together share one schema", func(t *testing.T) { testStartTogether(t, pg.Database(t)) })
 	t.Run("the schema comes back if it is lost", func(t *testing.T) { testSchemaLost(t, pg.Database(t)) })
@@ -53,6 +63,35 @@ func TestOpenPostgres(t *testing.T) {
 	}
 }
 
+// testAnswersOfSeveral: what one gateway kept another gives, also after the first has ended; and together they keep no more
+// than one may, but for the slack.
+func testAnswersOfSeveral(t *testing.T, url string) {
+	limits := answers.Limits{Age: time.Hour, Count: 64, Bytes: 64 * 1024, Share: 1}
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	one, other := open(t, url, DefaultLimits()), open(t, url, DefaultLimits()).Answers(limits)
+	first, id := one.Answers(limits), func(i int) string { return fmt.Sprint("resp_", i) }
+	for i := range 200 {
+		shelf := []answers.Shelf{first, other}[i%2]
+		if _, err := shelf.Put(t.Context(), answers.Answer{ID: id(i), Owner: "key_a", User: fmt.Sprint(i), Body: make([]byte, 300), Created: now.Add(time.Duration(i) * time.Millisecond)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kept int64
+	if err := one.pool.QueryRow(t.Context(), `select count(*) from answer`).Scan(&kept); err != nil || kept > 64+2*2 {
+		t.Errorf("%d answers of at most 64 are kept, %v", kept, err)
+	}
+	one.Close()
+	if _, err := other.Get(t.Context(), "key_a", id(198), now); err != nil {
+		t.Error(err)
+	}
+	if _, err := first.Put(t.Context(), answers.Answer{ID: "resp_late", Created: now}); err == nil || errors.Is(err, answers.ErrNone) {
+		t.Errorf("a database that is closed keeps an answer: %v", err)
+	}
+	if _, err := first.Get(t.Context(), "key_a", id(198), now); err == nil || errors.Is(err, answers.ErrNone) {
+		t.Errorf("a database that is closed says that there is none: %v", err)
+	}
+}
+
 func testStartTogether(t *testing.T, url string) {
 	var all sync.WaitGroup
 	for range 4 {
@@ -69,7 +108,7 @@ func testStartTogether(t *testing.T, url string) {
 func testSchemaLost(t *testing.T, url string) {
 	p := open(t, url, DefaultLimits())
 	mustWrite(t, p, fullSample())
-	if _, err := p.pool.Exec(t.Context(), `drop table keys, event, server, observation, coverage, crawl, goose_db_version`); err != nil {
+	if _, err := p.pool.Exec(t.Context(), `drop table answer, keys, event, server, observation, coverage, crawl, goose_db_version`); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Write(t.Context(), fullSample()); err == nil {

@@ -4641,7 +4641,7 @@ type ResponsesRequest struct {
 	// ServiceTier Ignored.
 	ServiceTier interface{} `json:"service_tier,omitempty"`
 
-	// Store true by default.
+	// Store true by default; see there what is kept.
 	Store  *bool `json:"store,omitempty"`
 	Stream *bool `json:"stream,omitempty"`
 
@@ -5809,6 +5809,21 @@ type CreateResponseParams struct {
 	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
+// GetResponseParams defines parameters for GetResponse.
+type GetResponseParams struct {
+	// Stream Refused unless false.
+	Stream *bool `form:"stream,omitempty" json:"stream,omitempty"`
+
+	// StartingAfter Of a stream: refused.
+	StartingAfter *int `form:"starting_after,omitempty" json:"starting_after,omitempty"`
+
+	// Include Ignored.
+	Include []string `form:"include,omitempty" json:"include,omitempty"`
+
+	// IncludeObfuscation Ignored.
+	IncludeObfuscation *bool `form:"include_obfuscation,omitempty" json:"include_obfuscation,omitempty"`
+}
+
 // ListInputItemsParams defines parameters for ListInputItems.
 type ListInputItemsParams struct {
 	Limit *int                       `form:"limit,omitempty" json:"limit,omitempty"`
@@ -6193,7 +6208,7 @@ type ServerInterface interface {
 	DeleteResponse(w http.ResponseWriter, r *http.Request, id StoredID)
 	// GetResponse A response that was stored
 	// (GET /v1/responses/{id})
-	GetResponse(w http.ResponseWriter, r *http.Request, id StoredID)
+	GetResponse(w http.ResponseWriter, r *http.Request, id StoredID, params GetResponseParams)
 	// ListInputItems What a stored response answered, the newest first
 	// (GET /v1/responses/{id}/input_items)
 	ListInputItems(w http.ResponseWriter, r *http.Request, id StoredID, params ListInputItemsParams)
@@ -6649,7 +6664,7 @@ func (_ Unimplemented) DeleteResponse(w http.ResponseWriter, r *http.Request, id
 
 // GetResponse A response that was stored
 // (GET /v1/responses/{id})
-func (_ Unimplemented) GetResponse(w http.ResponseWriter, r *http.Request, id StoredID) {
+func (_ Unimplemented) GetResponse(w http.ResponseWriter, r *http.Request, id StoredID, params GetResponseParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -9123,8 +9138,63 @@ func (siw *ServerInterfaceWrapper) GetResponse(w http.ResponseWriter, r *http.Re
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetResponseParams
+
+	// ------------- Optional query parameter "stream" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "stream", r.URL.Query(), &params.Stream, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "stream"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "stream", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "starting_after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "starting_after", r.URL.Query(), &params.StartingAfter, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "starting_after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "starting_after", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "include" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "include", r.URL.Query(), &params.Include, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "include"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "include", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "include_obfuscation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "include_obfuscation", r.URL.Query(), &params.IncludeObfuscation, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "include_obfuscation"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "include_obfuscation", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetResponse(w, r, id)
+		siw.Handler.GetResponse(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {

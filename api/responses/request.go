@@ -3,6 +3,7 @@ package responses
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"whorl/client"
 	"whorl/client/grammar"
 	"whorl/client/sample"
+	"whorl/internal/answers"
 )
 
 // options are what chooses tokens, decoded over their defaults.
@@ -41,11 +43,14 @@ type request struct {
 func (a Dialect) ask(ctx context.Context, in *gen.ResponsesRequest, o options) (q *request, err error) {
 	q = &request{options: o, in: in}
 	if id := api.Value(in.PreviousResponseId, ""); id != "" {
-		before := a.stored.get(id)
-		if before == nil {
+		before, err := a.get(ctx, id)
+		if errors.Is(err, answers.ErrNone) {
 			return nil, api.Invalid("previous_response_id", "previous_response_id is %q: no such response is stored here", api.Clip(id))
 		}
-		q.history = slices.Clone(before.history)
+		if err != nil {
+			return nil, err
+		}
+		q.history = before.History
 	}
 	if err := q.read(api.Value(in.Input, nil)); err != nil {
 		return nil, err

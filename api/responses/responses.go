@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"whorl/api"
 	"whorl/api/gen"
 	"whorl/client"
+	"whorl/internal/answers"
 )
 
 // fail answers with an error, which names a parameter as these routes do.
@@ -76,7 +78,7 @@ func (a Dialect) keep(r *http.Request, t *told) {
 			history = withCall(history[:len(history):len(history)], gen.ToolCall{Id: it.CallId, Function: gen.FunctionCall{Name: *it.Name, Arguments: api.Object(*it.Arguments)}})
 		}
 	}
-	a.stored.put(&stored{response: t.response, input: t.q.input, history: history, user: api.UserOf(r)})
+	t.response.Store = a.put(r, &stored{t.response, t.q.input, history})
 }
 
 // told is a response while it is made.
@@ -136,23 +138,31 @@ func (t *told) over(r client.Result) {
 }
 
 // GetResponse is a stored one.
-func (a Dialect) GetResponse(w http.ResponseWriter, r *http.Request, id gen.StoredID) {
-	s := a.stored.get(id)
-	if s == nil {
-		a.Fail(w, r, notStored(id))
+func (a Dialect) GetResponse(w http.ResponseWriter, r *http.Request, id gen.StoredID, params gen.GetResponseParams) {
+	if field := "stream"; api.Value(params.Stream, false) || params.StartingAfter != nil {
+		a.fail(w, r, api.Unsupported(field, "%s is not supported for a stored response: nothing runs in the background here, and it is told whole without %s and starting_after", field, field))
 		return
 	}
-	api.Reply(w, s.response)
+	s, err := a.get(r.Context(), id)
+	if err != nil {
+		a.failStored(w, r, id, err)
+		return
+	}
+	api.Reply(w, s.Response)
 }
 
-func notStored(id string) error {
-	return api.Refused(api.CodeNotFound, "no response %q is stored here", api.Clip(id))
+// failStored answers with why a stored response is not there.
+func (a Dialect) failStored(w http.ResponseWriter, r *http.Request, id string, err error) {
+	if errors.Is(err, answers.ErrNone) {
+		err = api.Refused(api.CodeNotFound, "no response %q is stored here", api.Clip(id))
+	}
+	a.Fail(w, r, err)
 }
 
 // DeleteResponse forgets a stored one.
 func (a Dialect) DeleteResponse(w http.ResponseWriter, r *http.Request, id gen.StoredID) {
-	if !a.stored.drop(id) {
-		a.Fail(w, r, notStored(id))
+	if err := a.drop(r.Context(), id); err != nil {
+		a.failStored(w, r, id, err)
 		return
 	}
 	api.Reply(w, gen.ResponseDeleted{Id: id, Object: gen.ResponseDeletedObjectResponse, Deleted: true})
@@ -163,12 +173,12 @@ const mostItems = 20
 
 // ListInputItems lists what a stored response answered.
 func (a Dialect) ListInputItems(w http.ResponseWriter, r *http.Request, id gen.StoredID, params gen.ListInputItemsParams) {
-	s := a.stored.get(id)
-	if s == nil {
-		a.Fail(w, r, notStored(id))
+	s, err := a.get(r.Context(), id)
+	if err != nil {
+		a.failStored(w, r, id, err)
 		return
 	}
-	items := slices.Clone(s.input)
+	items := s.Input
 	if api.Value(params.Order, gen.ListInputItemsParamsOrderDesc) == gen.ListInputItemsParamsOrderDesc {
 		slices.Reverse(items)
 	}

@@ -1,99 +1,71 @@
 package responses
 
 import (
-	"container/list"
+	"context"
 	"encoding/json"
-	"sync"
+	"errors"
+	"net/http"
+	"time"
 
+	"whorl/api"
 	"whorl/api/gen"
+	"whorl/internal/answers"
+	"whorl/swarm"
 )
 
-const (
-	// storedBytes is what the responses of all users take, and userShare the part of it that
-	// those of one address may. The oldest go first.
-	storedBytes = 64 << 20
-	userShare   = 4
-	// overhead is about what a response takes beside its JSON: it is held as values.
-	overhead = 3
-)
+// shelfTime bounds a look into what is kept, and keeping something: an answer waits for it.
+const shelfTime = 5 * time.Second
 
-// stored is a response with what it answered.
+// stored is a response with what it answered, as it is kept.
 type stored struct {
-	response gen.Response
-	input    []gen.ResponseItem
-	history  []gen.ChatMessage // all up to its end, without instructions
-	user     string
-	size     int
+	Response gen.Response       `json:"response"`
+	Input    []gen.ResponseItem `json:"input"`
+	History  []gen.ChatMessage  `json:"history"` // all up to its end, without instructions
 }
 
-// store keeps responses. Safe for concurrent use.
-type store struct {
-	mu    sync.Mutex // guards all below
-	order list.List  // of *stored, the newest first
-	byID  map[string]*list.Element
-	sizes map[string]int // by user
-	size  int
-	most  int
-}
-
-func newStore() *store {
-	return &store{byID: map[string]*list.Element{}, sizes: map[string]int{}, most: storedBytes}
-}
-
-// put keeps a response, and forgets the oldest where there is no more room: those of its user
-// where they take more than their share.
-func (s *store) put(r *stored) {
-	b, err := json.Marshal([]any{r.response, r.input, r.history})
+// put keeps a response for whoever sent a request; false if it is not kept.
+func (a Dialect) put(r *http.Request, s *stored) bool {
+	body, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // our own types
 	}
-	if r.size = overhead * len(b); r.size > s.most/userShare {
-		return // larger than any may be: it is not kept
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), shelfTime)
+	defer cancel()
+	kept, err := a.Kept.Put(ctx, answers.Answer{
+		ID: s.Response.Id, Owner: api.OwnerOf(ctx), User: api.UserOf(r), Body: body, Created: time.Now().UTC().Truncate(time.Microsecond),
+	})
+	if err != nil { // the answer itself is there: it is told, with store: false
+		a.Log.Warn("a response could not be kept, so nobody can go on from it", "response", s.Response.Id, "reason", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID[r.response.Id] = s.order.PushFront(r)
-	s.sizes[r.user] += r.size
-	s.size += r.size
-	for e := s.order.Back(); e != nil && s.sizes[r.user] > s.most/userShare; {
-		before := e.Prev()
-		if e.Value.(*stored).user == r.user {
-			s.remove(e)
-		}
-		e = before
-	}
-	for s.size > s.most {
-		s.remove(s.order.Back())
-	}
+	return kept
 }
 
-func (s *store) remove(e *list.Element) {
-	r := s.order.Remove(e).(*stored)
-	delete(s.byID, r.response.Id)
-	if s.sizes[r.user] -= r.size; s.sizes[r.user] == 0 {
-		delete(s.sizes, r.user)
+// get is a kept response; an error if there is none for whoever asks.
+func (a Dialect) get(ctx context.Context, id string) (*stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, shelfTime)
+	defer cancel()
+	body, err := a.Kept.Get(ctx, api.OwnerOf(ctx), id, time.Now())
+	if err != nil {
+		return nil, shelfError(err)
 	}
-	s.size -= r.size
+	s := new(stored)
+	if err := json.Unmarshal(body, s); err != nil {
+		return nil, shelfError(err)
+	}
+	return s, nil
 }
 
-// get is a response, nil if there is none. Nobody changes it.
-func (s *store) get(id string) *stored {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.byID[id]
-	if !ok {
-		return nil
-	}
-	return e.Value.(*stored)
+// drop forgets a kept response.
+func (a Dialect) drop(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, shelfTime)
+	defer cancel()
+	return shelfError(a.Kept.Drop(ctx, api.OwnerOf(ctx), id))
 }
 
-// drop forgets a response; false if there is none.
-func (s *store) drop(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.byID[id]
-	if ok {
-		s.remove(e)
+// shelfError says what a look into what is kept came to.
+func shelfError(err error) error {
+	if err == nil || errors.Is(err, answers.ErrNone) {
+		return err
 	}
-	return ok
+	return swarm.Errorf(api.CodeShelf, swarm.Again, "responses that are kept cannot be reached now: %w", err)
 }

@@ -1,50 +1,42 @@
 package responses
 
 import (
-	"fmt"
-	"strings"
+	"encoding/json"
+	"reflect"
 	"testing"
 
 	"whorl/api/gen"
 )
 
-// What is stored has an end: the oldest go first, of a user with more than a share before those
-// of others.
-func TestStore(t *testing.T) {
-	s := newStore()
-	s.most = 40_000
-	put := func(user string, i, size int) string {
-		id := fmt.Sprint(user, i)
-		s.put(&stored{response: gen.Response{Id: id, Model: strings.Repeat("m", size/overhead)}, user: user})
-		return id
+// What is kept comes back as it was: a conversation that goes on from it is to the model what one
+// is that was never kept.
+func TestStoredComesBack(t *testing.T) {
+	text, empty, said := gen.Content("Größe \"<b>\" \U0001F600 \u2028"), gen.Content(""), "7"
+	call, name := "call_1", "f"
+	status, assistant := gen.ResponseItemStatusCompleted, gen.ResponseItemRoleAssistant
+	want := &stored{
+		Response: gen.Response{
+			Id: "resp_1", Object: gen.ResponseObjectResponse, Status: gen.ResponseStatusCompleted, Store: true, Metadata: map[string]string{"k": "v"},
+			Tools: gen.RawJSON(`[{"type":"function","name":"f","parameters":{"b":1,"a":1.0}}]`), ToolChoice: gen.RawJSON(`"auto"`),
+			Output: []gen.ResponseItem{{Id: "msg_1", Type: gen.ResponseItemTypeMessage, Status: &status, Role: &assistant, Content: &[]gen.ResponsePart{{Type: gen.ResponsePartTypeOutputText, Text: "x", Annotations: none(), Logprobs: none()}}}},
+		},
+		Input: []gen.ResponseItem{{Id: "item_1", Type: gen.ResponseItemTypeFunctionCallOutput, CallId: &call, Output: &said}},
+		History: []gen.ChatMessage{
+			{Role: gen.ChatMessageRoleUser, Content: &text}, {Role: gen.ChatMessageRoleAssistant, Content: &empty},
+			{Role: gen.ChatMessageRoleAssistant, ToolCalls: []gen.ToolCall{
+				{Id: &call, Function: gen.FunctionCall{Name: name, Arguments: json.RawMessage(`{"z":1e2,"a":[null]}`)}},
+				{Function: gen.FunctionCall{Name: name, Arguments: json.RawMessage(`"not { json"`)}},
+			}},
+			{Role: gen.ChatMessageRoleTool, ToolCallId: &call, Content: &text},
+		},
 	}
-	first := put("a", 0, 1000)
-	for i := range 40 {
-		put("b", i, 1000)
+	body, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if s.get(first) == nil {
-		t.Error("a user's only response went for another's")
-	}
-	if n := s.sizes["b"]; n > s.most/userShare || n < s.most/userShare/2 || s.get("b39") == nil || s.get("b0") != nil {
-		t.Errorf("b holds %d bytes", n)
-	}
-	if id := put("a", 1, 12_000); s.get(id) != nil {
-		t.Error("a response beyond a share is stored")
-	}
-	for i := range 20 {
-		for u := range 9 {
-			put(fmt.Sprint("u", u), i, 2000)
-		}
-	}
-	if s.size > s.most || len(s.byID) != s.order.Len() || s.get(first) != nil {
-		t.Errorf("%d bytes in %d responses", s.size, len(s.byID))
-	}
-	for id := range s.byID {
-		if !s.drop(id) || s.drop(id) {
-			t.Errorf("%s cannot be dropped once", id)
-		}
-	}
-	if s.size != 0 || len(s.sizes) != 0 {
-		t.Errorf("%d bytes of nothing, %v", s.size, s.sizes)
+	got := new(stored)
+	if err := json.Unmarshal(body, got); err != nil || !reflect.DeepEqual(got, want) {
+		again, _ := json.Marshal(got)
+		t.Errorf("%v\n got %s\nwant %s", err, again, body)
 	}
 }

@@ -28,18 +28,18 @@ func New(cfg api.Config) (*Routes, error) {
 	}
 	return &Routes{a, struct {
 		openAI
-		answers
+		replies
 		messages
 		local
 		legacy
 		own
-	}{openAI{openai.Dialect{API: a}}, answers{responses.New(a)}, messages{anthropic.Dialect{API: a}}, local{ollama.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
+	}{openAI{openai.Dialect{API: a}}, replies{responses.Dialect{API: a}}, messages{anthropic.Dialect{API: a}}, local{ollama.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
 }
 
 // Names for the dialects as parts of one type.
 type (
 	openAI   struct{ openai.Dialect }
-	answers  struct{ responses.Dialect }
+	replies  struct{ responses.Dialect }
 	messages struct{ anthropic.Dialect }
 	local    struct{ ollama.Dialect }
 	legacy   struct{ petals.Dialect }

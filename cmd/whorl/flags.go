@@ -57,7 +57,8 @@ func addHTTP(fs *pflag.FlagSet, f *wiring.HTTPOptions, http, admin string) {
 	fs.IntVar(&f.Answers, "max-answers", f.Answers, "most answers to one prompt of a request (n)")
 	fs.BoolVar(&f.Ollama, "ollama", false, "routes of Ollama's on --http too: /api/chat, /api/generate, /api/tags, /api/show, /api/version")
 	fs.StringVar(&f.ToolFormat, "tool-format", "", "the format, by `NAME`, in which models call tools: "+strings.Join(calls.Names(), ", ")+"; default: what their chat templates tell")
-	fs.StringVar(&f.DatabaseURL, "database-url", "", "Postgres `URL` for the dashboard's history; default: memory")
+	fs.StringVar(&f.DatabaseURL, "database-url", "", "Postgres `URL` for the dashboard's history, and for answers that are kept; default: memory")
+	fs.StringVar(&f.Responses, "responses", "", wiring.ResponsesHelp)
 }
 
 // addSessions is for nodes that generate.

@@ -68,20 +68,22 @@ var arrows = []arrow{
 	{"server", []string{"content", "internal/backoff", "internal/sysmem", "server/sched", "server/admission", "server/kvcache", "server/blocks", "model", "swarm", "swarm/balance", "swarm/health", "swarm/proof", "swarm/wire", "swarm/budget", "swarm/codec", "tensor", "tensor/quant"},
 		"a swarm server sees no network library and no client"},
 
-	{"store", []string{"internal/keys", "swarm", "swarm/health", "migrations"}, "history of what the swarm said, and a book of keys"},
+	{"store", []string{"internal/answers", "internal/keys", "swarm", "swarm/health", "migrations"}, "history of what the swarm said, a book of keys, and answers that callers go on from"},
 	{"bench", []string{"model", "model/nn", "tensor", "tensor/quant"}, "drives a model's blocks on any device beside a ceiling that it is handed"},
 	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "swarm/health", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
 	{"web", []string{"web/view", "store", "swarm", "swarm/health"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
 	{"api/calls", []string{"client/grammar"}, "how models call tools, in what they write: texts alone"},
-	{"api", []string{"api/calls", "api/gen", "client", "client/grammar", "client/sample", "internal/journal", "internal/keys", "internal/operations", "swarm", "swarm/budget", "swarm/health", "swarm/route", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
+	{"api", []string{"api/calls", "api/gen", "client", "client/grammar", "client/sample", "internal/answers", "internal/journal", "internal/keys", "internal/operations", "swarm", "swarm/budget", "swarm/health", "swarm/route", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},
 	{"api/openai", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect: its JSON to and from api.Ask and its events"},
-	{"api/responses", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect: it keeps what it said"},
+	{"api/responses", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample", "internal/answers", "swarm"}, "a dialect: it keeps what it said"},
 	{"api/anthropic", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect"},
 	{"api/ollama", []string{"api", "api/calls", "api/gen", "client", "client/grammar", "client/sample"}, "a dialect"},
 	{"api/petals", []string{"api", "api/gen", "client", "client/sample", "swarm", "swarm/health"}, "a dialect"},
 	{"api/control", []string{"api", "api/gen", "internal/journal", "internal/keys", "internal/operations", "swarm", "swarm/health", "swarm/route", "swarm/trust"}, "a dialect"},
 	{"api/routes", []string{"api", "api/gen", "api/openai", "api/anthropic", "api/ollama", "api/petals", "api/responses", "api/control", "internal/keys"}, "joins the dialects; the only one that knows them all"},
 
+	{"internal/answers", nil, "what callers may ask for again, for dialects and for whoever keeps it"},
+	{"internal/answers/answerstest", []string{"internal/answers"}, "one suite for all shelves"},
 	{"internal/atomicfile", nil, "whole files, for whoever keeps some"},
 	{"internal/backoff", nil, "waits between attempts, for whoever tries again"},
 	{"internal/journal", nil, "the last lines of something, for whoever tells of it"},
@@ -95,7 +97,7 @@ var arrows = []arrow{
 	{"internal/swarmtest", []string{"bench", "content", "client", "client/sample", "client/train", "server/...", "model/...", "swarm/...", "tensor/..."}, "whole swarms for tests"},
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/e2e", []string{"internal/natlab"}, "the built binary, also on machines of a laboratory"},
-	{"internal/wiring", []string{"api/...", "client/...", "content", "gpu", "internal/atomicfile", "internal/backoff", "internal/courtesy", "internal/journal", "internal/keys", "internal/operations", "internal/sharedfile", "internal/sysmem", "model/...", "server/...", "store", "swarm/...", "tensor/...", "web/..."}, "whole nodes from the parts: what whorl runs and package node embeds"},
+	{"internal/wiring", []string{"api/...", "client/...", "content", "gpu", "internal/answers", "internal/atomicfile", "internal/backoff", "internal/courtesy", "internal/journal", "internal/keys", "internal/operations", "internal/sharedfile", "internal/sysmem", "model/...", "server/...", "store", "swarm/...", "tensor/...", "web/..."}, "whole nodes from the parts: what whorl runs and package node embeds"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
 	{"node", []string{"client", "internal/wiring"}, "the library: a small facade whose API is kept"},
 	{"cmd/whorl", []string{"..."}, "flags and commands over internal/wiring"},
@@ -144,7 +146,7 @@ func below(folders map[string][]*file, from string) map[string]bool {
 }
 
 // testOnly are packages that tests of any package may use.
-var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/keys/keystest", "internal/fakehub", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
+var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/keys/keystest", "internal/answers/answerstest", "internal/fakehub", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
 
 func TestArrows(t *testing.T) {
 	folders := packages(t)

@@ -46,11 +46,12 @@ func TestFilesAreSmall(t *testing.T) {
 
 // untested are packages without a test of their own, with the reason.
 var untested = map[string]string{
-	"internal/fakehub":       "the hub's own Python client, in the tests of model/hub, is its witness",
-	"internal/keys/keystest": "the suite of books of keys, which internal/keys and store run",
-	"internal/pgtest":        "starts Postgres for store's suite, which fails if it does not",
-	"migrations":             "SQL files; store's suite applies them",
-	"tensor":                 "a contract; tensor/tensortest is its suite, and every device runs it",
+	"internal/answers/answerstest": "the suite of shelves of answers, which internal/answers and store run",
+	"internal/fakehub":             "the hub's own Python client, in the tests of model/hub, is its witness",
+	"internal/keys/keystest":       "the suite of books of keys, which internal/keys and store run",
+	"internal/pgtest":              "starts Postgres for store's suite, which fails if it does not",
+	"migrations":                   "SQL files; store's suite applies them",
+	"tensor":                       "a contract; tensor/tensortest is its suite, and every device runs it",
 }
 
 // family tells a model family: data, proven by model's tests against the reference

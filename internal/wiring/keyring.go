@@ -7,7 +7,6 @@ import (
 
 	"whorl/api"
 	"whorl/internal/keys"
-	"whorl/store"
 )
 
 // inDatabase is --keys for those in --database-url.
@@ -36,9 +35,9 @@ func OpenBook(where, databaseURL string) (book keys.Book, done func(), err error
 	if databaseURL == "" {
 		return nil, nil, Usagef("--keys database: give --database-url too")
 	}
-	p, err := store.OpenPostgres(databaseURL, store.DefaultLimits())
+	p, err := openDatabase(databaseURL)
 	if err != nil {
-		return nil, nil, Usagef("--database-url: %w: want postgres://USER:PASSWORD@HOST:PORT/NAME", err)
+		return nil, nil, err
 	}
 	return p.Keys(), p.Close, nil
 }

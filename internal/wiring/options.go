@@ -203,6 +203,7 @@ type HTTPOptions struct {
 	Keys                  string // where the keys of callers are
 	Hosts, Origins        []string
 	DatabaseURL           string
+	Responses             string // where those of /v1/responses are kept: memory, database, off; "" for what there is
 	UserSockets           int
 	UserCache             float64
 	AllowAdapters         []string
@@ -227,6 +228,15 @@ func (f *HTTPOptions) check(given given) error {
 	}
 	if !(f.Audit >= 0 && f.Audit <= 1) {
 		return Usagef("--audit %v: want 0 to 1, such as 0.01 for one session in a hundred", f.Audit)
+	}
+	switch f.Responses {
+	case "", inMemory, Off:
+	case inDatabase:
+		if f.DatabaseURL == "" {
+			return Usagef("--responses database: give --database-url too")
+		}
+	default:
+		return Usagef("--responses %q: want memory, database or off", f.Responses)
 	}
 	if f.Verify < 0 || f.Verify > client.MaxVerify {
 		return errVerify(f.Verify)

@@ -49,9 +49,9 @@ func openHistory(url string) (store.Store, func(), error) {
 	if url == "" {
 		return store.NewMemory(store.MemoryLimits()), func() {}, nil
 	}
-	p, err := store.OpenPostgres(url, store.DefaultLimits())
+	p, err := openDatabase(url)
 	if err != nil {
-		return nil, nil, Usagef("--database-url: %w: want postgres://USER:PASSWORD@HOST:PORT/NAME", err)
+		return nil, nil, err
 	}
 	return p, p.Close, nil
 }
