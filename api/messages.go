@@ -32,7 +32,49 @@ func EncodeMessages(e Engine, in []gen.ChatMessage, x client.ChatExtras) ([]int3
 		x.Tools = nil
 		return EncodeMessages(e, in, x)
 	}
+	if !callsHeard(e, messages, x, ids) {
+		in = newer(in)
+		for i := range in {
+			in[i] = withCallsSaid(in[i], calls.Of(e.Template()))
+		}
+		return EncodeMessages(e, in, x)
+	}
 	return ids, nil
+}
+
+// callsHeard tells whether the model's template shows the calls of a conversation, if it has some: the model is not
+// to be told what a tool answered to nothing.
+func callsHeard(e Engine, messages []client.Message, x client.ChatExtras, with []int32) bool {
+	silent := slices.Clone(messages)
+	some := false
+	for i := range silent {
+		some = some || len(silent[i].ToolCalls) > 0
+		silent[i].ToolCalls = nil
+	}
+	if !some {
+		return true
+	}
+	without, err := e.EncodeChat(silent, x)
+	return err != nil || !slices.Equal(with, without)
+}
+
+// withCallsSaid has the calls of a message in its text, as a model of a format writes them.
+func withCallsSaid(m gen.ChatMessage, f calls.Format) gen.ChatMessage {
+	if len(m.ToolCalls) == 0 {
+		return m
+	}
+	var list []calls.Call
+	for _, c := range m.ToolCalls {
+		arguments, _ := callArguments(c.Function.Arguments)
+		list = append(list, calls.Call{Name: c.Function.Name, Arguments: arguments})
+	}
+	text := Value(m.Content, "")
+	if text != "" {
+		text += "\n"
+	}
+	text += gen.Content(f.Written(list))
+	m.Content, m.ToolCalls, m.FunctionCall = &text, nil, nil
+	return m
 }
 
 // toolsHeard tells whether the model's template shows the tools.
@@ -64,14 +106,7 @@ func told(in []gen.ChatMessage, tools json.RawMessage) (out []gen.ChatMessage) {
 		case m.Role == gen.ChatMessageRoleTool, m.Role == gen.ChatMessageRoleFunction:
 			say(gen.ChatMessageRoleUser, "<tool_response>\n"+text+"\n</tool_response>")
 		case len(m.ToolCalls) > 0:
-			for _, c := range m.ToolCalls {
-				arguments, _ := callArguments(c.Function.Arguments)
-				if text != "" {
-					text += "\n"
-				}
-				text += calls.Written(c.Function.Name, arguments)
-			}
-			say(m.Role, text)
+			say(m.Role, string(*withCallsSaid(m, calls.Hermes()).Content))
 		default:
 			out = append(out, m)
 		}

@@ -38,6 +38,21 @@ if command -v python3 >/dev/null; then
       echo "not installed: the Python packages of scripts/test-requirements.txt; tests that need them are skipped" >&2
     fi
   fi
+  # llama.cpp's package carries chat templates as the makers of models published them. They are not ours to pass on, so
+  # they are fetched, and nothing of it is built.
+  templates=llama-cpp-python==0.3.36
+  if [ "$(cat .tools/templates/package 2>/dev/null)" != "$templates" ] && [ ! -L .tools/templates ]; then
+    sdist=$(mktemp -d)
+    rm -rf .tools/templates
+    if .tools/python/bin/pip download -q --disable-pip-version-check --no-deps --no-binary :all: -d "$sdist" "$templates" &&
+      mkdir -p .tools/templates && tar -xzf "$sdist"/*.tar.gz -C .tools/templates --strip-components=5 --wildcards '*/vendor/llama.cpp/models/templates/*.jinja'; then
+      echo "$templates" >.tools/templates/package
+    else
+      rm -rf .tools/templates
+      echo "not fetched: published chat templates; the test that reads them is skipped" >&2
+    fi
+    rm -rf "$sdist"
+  fi
 else
   echo "not installed: python3; tests that need it are skipped" >&2
 fi

@@ -59,12 +59,14 @@ func Named(name string) (Format, error) {
 // telling are texts by which a template is known to write a format, in the order in which they
 // count.
 var telling = []struct{ text, format string }{
-	{"<tool_call>", "hermes"}, {"[TOOL_CALLS]", "mistral"}, {"<|START_ACTION|>", "command-r7b"}, {"Action: ```json", "command-r"}, {"Action:```json", "command-r"},
+	{"<tool_call>", "hermes"}, {"[TOOL_CALLS]", "mistral"}, {"<|START_ACTION|>", "command-r7b"}, {"Action: ```json", "command-r"}, {"Action:```json", "command-r"}, {"Action:\\n```json", "command-r"},
 	{"<|/tool_call|>", "phi"}, {"<|/tool|>", "phi"}, {"functools", "phi"}, {"<|tool_call|>", "granite"}, {"<|python_tag|>", "llama3"}, {"ipython", "llama3"},
 }
 
-// Of is the format of a chat template; that of Hermes where it does not tell, which is what Told
-// asks for.
+// Hermes is the format that Told asks for.
+func Hermes() Format { return formats[0] }
+
+// Of is the format of a chat template; that of Hermes where it does not tell.
 func Of(template string) Format {
 	for _, t := range telling {
 		if strings.Contains(template, t.text) {
@@ -146,8 +148,24 @@ func Told(tools json.RawMessage) string {
 	return b.String()
 }
 
-// Written is a call as Told asks for it.
-func Written(name string, arguments json.RawMessage) string {
-	n, _ := json.Marshal(name)
-	return fmt.Sprintf("<tool_call>\n{\"name\": %s, \"arguments\": %s}\n</tool_call>", n, arguments)
+// Call is one that was made.
+type Call struct {
+	Name      string
+	Arguments json.RawMessage
+}
+
+// Written are calls as a model of the format writes them.
+func (f Format) Written(list []Call) string {
+	var all []string
+	for _, c := range list {
+		name, _ := json.Marshal(c.Name)
+		all = append(all, fmt.Sprintf(`{"%s": %s, "%s": %s}`, f.name, name, f.arguments, c.Arguments))
+	}
+	switch {
+	case f.list:
+		return f.begin + "[" + strings.Join(all, ", ") + "]" + f.end
+	case f.between == "":
+		return f.begin + strings.Join(all, "; ") + f.end
+	}
+	return f.begin + strings.Join(all, f.between) + f.end
 }
