@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"whorl/content"
+	"whorl/internal/meter"
 	"whorl/swarm"
 	"whorl/swarm/codec"
 	"whorl/swarm/p2p"
@@ -18,7 +19,7 @@ import (
 
 // BenchmarkReceiptsOfPrompts measures what receipts cost a prompt of 1,024 rows through 8 blocks of a real
 // model: ratio is the median, over pairs of prompts in turns, of the time with one, until it is there, by
-// that without.
+// that without, and cpu-ratio the same of processor time, of both ends.
 func BenchmarkReceiptsOfPrompts(b *testing.B) {
 	at := benchNode(b, "serve", realModel(b), "--new-swarm", "--http", "off", "--block-indices", "0:8", "--throughput", "100", "--attn-cache-tokens", "4096")
 	ctx := b.Context()
@@ -39,7 +40,8 @@ func BenchmarkReceiptsOfPrompts(b *testing.B) {
 	span, hidden := swarm.Span{Start: 0, End: 8}, st.Manifest.Hidden
 	made := proof.Canary{Span: span}
 	values := made.Fill(nil, 0, rows, hidden)
-	prompt := func(nonce content.Hash) time.Duration {
+	type took struct{ wall, cpu time.Duration }
+	one := func(nonce content.Hash) time.Duration {
 		s, err := user.Dial(ctx, server, wire.ProtoSession)
 		if err != nil {
 			b.Fatal(err)
@@ -87,8 +89,12 @@ func BenchmarkReceiptsOfPrompts(b *testing.B) {
 		}
 		return time.Since(begin)
 	}
+	prompt := func(nonce content.Hash) (t took) {
+		t.cpu = meter.Worked(b, func() { t.wall = one(nonce) })
+		return t
+	}
 	prompt(content.Hash{})
-	var ratios []float64
+	var ratios, cpu []float64
 	var plain time.Duration
 	for b.Loop() {
 		for i := range 12 {
@@ -100,11 +106,14 @@ func BenchmarkReceiptsOfPrompts(b *testing.B) {
 			if i%2 == 1 {
 				x, y = y, x
 			}
-			plain += x
-			ratios = append(ratios, float64(y)/float64(x))
+			plain += x.wall
+			ratios, cpu = append(ratios, float64(y.wall)/float64(x.wall)), append(cpu, float64(y.cpu)/float64(x.cpu))
 		}
 	}
 	slices.Sort(ratios)
+	slices.Sort(cpu)
+	b.ReportMetric(cpu[len(cpu)/2], "cpu-ratio")
+	b.ReportMetric(cpu[3*len(cpu)/4], "cpu-ratio-75%")
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(ratios[len(ratios)/2], "ratio")
 	b.ReportMetric(ratios[len(ratios)/4], "ratio-25%")

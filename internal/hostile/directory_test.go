@@ -97,7 +97,7 @@ func TestShortIdentities(t *testing.T) {
 		count = n
 	}
 	w := New(t, Options{Host: func(c *p2p.Config) { c.Exempt = []netip.Prefix{} }})
-	at := w.Bootstrap
+	at, good := w.Bootstrap, w.everything(w.Servers[0])
 	w.Within(int64(32<<20+count<<15), func() {
 		w.Honest(func() {
 			var all sync.WaitGroup
@@ -108,8 +108,8 @@ func TestShortIdentities(t *testing.T) {
 					defer func() { <-turns }()
 					s := w.passing("127.0.7.7")
 					for j := range 6 {
-						if c, err := s.Open(at, protocols[j%3].id); err == nil {
-							c.Write(w.broken(newRand(i, j), w.Servers[0], protocols[j%3].first))
+						if c, err := s.Open(at, good[j%3].id); err == nil {
+							c.Write(broken(newRand(i, j), good[j%3].good, good[j%3].first))
 							c.Reset()
 						}
 					}

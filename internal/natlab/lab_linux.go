@@ -294,19 +294,51 @@ func (l *Lab) route(from *Host, p packet, now time.Time) {
 
 // carry delivers packets of one link when their time has come.
 func (l *Lab) carry(wire <-chan timed, to *Host) {
+	clock := newClock()
+	defer clock.Close()
 	for {
 		select {
 		case <-l.live.Done():
 			return
 		case t := <-wire:
-			// Not time.Sleep, whose timers wait for whole milliseconds, and for a processor of Go's.
-			for d := time.Until(t.at); d > 0; d = time.Until(t.at) {
-				rest := unix.NsecToTimespec(int64(d))
-				unix.Nanosleep(&rest, nil)
-			}
+			clock.until(t.at)
 			to.receive(t.b)
 		}
 	}
+}
+
+// clock is a timer of the system's, which ends to the microsecond: Go's own wait for whole
+// milliseconds.
+type clock struct {
+	*os.File
+	fd int // File.Fd would have reads keep a thread
+}
+
+// newClock makes one; where the system has none to give, until waits as Go does.
+func newClock() clock {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return clock{}
+	}
+	return clock{os.NewFile(uintptr(fd), "timer"), fd}
+}
+
+// until waits for a time.
+func (c clock) until(at time.Time) {
+	d := time.Until(at)
+	if d <= 0 {
+		return
+	}
+	if c.File != nil {
+		var spent [8]byte
+		err := unix.TimerfdSettime(c.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
+		if err == nil {
+			if _, err = c.Read(spent[:]); err == nil {
+				return
+			}
+		}
+	}
+	time.Sleep(time.Until(at))
 }
 
 // receive lets a packet through the host's boxes, the outermost first.
