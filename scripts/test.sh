@@ -19,6 +19,6 @@ run() {
 failed=0
 run unit go test -json ./... || failed=1
 export WHORL_BIN=$PWD/bin/whorl
-run e2e go test -json -tags e2e -count=1 -timeout 20m ./internal/e2e || failed=1
+run e2e go test -json -tags e2e -count=1 -timeout 30m ./internal/e2e || failed=1
 run natlab go test -json -tags e2e -count=1 -timeout 10m ./internal/natlab || failed=1
 exit $failed

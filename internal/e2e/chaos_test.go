@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// chaosRuns is how many seeds TestChaos goes through: WHORL_CHAOS_RUNS, or two, which between them have
-// all kinds of faults; internal/swarmtest has ten more in virtual time.
+// chaosRuns is how many seeds TestChaos goes through: WHORL_CHAOS_RUNS, or ten, of which each two have
+// all kinds of faults between them; internal/swarmtest has ten more in virtual time.
 func chaosRuns(t *testing.T) int {
 	text := os.Getenv("WHORL_CHAOS_RUNS")
 	if text == "" {
-		return 2
+		return 10
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -63,7 +63,13 @@ func TestSoak(t *testing.T) {
 	}
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
 	rng := rand.New(rand.NewPCG(uint64(end.UnixNano()), 2))
-	s := chaos(t, uint64(end.UnixNano()), 8, func(int) (int, bool) { return rng.IntN(len(faults)), time.Now().Before(end) })
+	s := chaos(t, uint64(end.UnixNano()), 8, func(int) (int, bool) {
+		for {
+			if i := rng.IntN(len(faults)); !faults[i].hole { // nobody can serve blocks that nobody holds
+				return i, time.Now().Before(end)
+			}
+		}
+	})
 	answers, refused := float64(s.answers.Load()), float64(s.refused.Load())
 	if share := answers / (answers + refused); share < 0.999 {
 		t.Errorf("%.2f %% of what was asked was served, want 99.9", 100*share)
@@ -91,27 +97,50 @@ type storm struct {
 type fault struct {
 	name string
 	lab  bool // it takes a machine of its own for each node
+	hole bool // nobody serves some blocks for a while
 	do   func(s *storm, i int)
 }
 
 var faults = []fault{
-	{"killed", false, func(s *storm, i int) {
+	{name: "killed", do: func(s *storm, i int) {
 		s.servers[i].kill()
 		s.healed()
 		s.servers[i] = s.chooser("", nil)
 	}},
-	{"ended", false, func(s *storm, i int) {
+	{name: "ended", do: func(s *storm, i int) {
 		s.servers[i].signal(syscall.SIGTERM)
 		<-s.servers[i].done
 		s.healed()
 		s.servers[i] = s.chooser("", nil)
 	}},
-	{"frozen", false, func(s *storm, i int) {
+	{name: "all holders of a block killed", hole: true, do: func(s *storm, _ int) { // one of the others moves there
+		var fewest []int
+		for b := range 8 {
+			var holders []int
+			for i, n := range s.servers {
+				if from, to := s.holds(n); from <= b && b < to {
+					holders = append(holders, i)
+				}
+			}
+			if fewest == nil || len(holders) < len(fewest) {
+				fewest = holders
+			}
+		}
+		for _, i := range fewest {
+			s.servers[i].kill()
+		}
+		s.healed()
+		s.served()
+		for _, i := range fewest {
+			s.servers[i] = s.chooser("", nil)
+		}
+	}},
+	{name: "frozen", do: func(s *storm, i int) {
 		s.servers[i].signal(syscall.SIGSTOP)
 		<-time.After(time.Duration(1+s.rng.IntN(4)) * time.Second)
 		s.servers[i].signal(syscall.SIGCONT)
 	}},
-	{"starved", false, func(s *storm, i int) {
+	{name: "starved", do: func(s *storm, i int) {
 		for range 20 {
 			s.servers[i].signal(syscall.SIGSTOP)
 			<-time.After(80 * time.Millisecond)
@@ -119,12 +148,12 @@ var faults = []fault{
 			<-time.After(20 * time.Millisecond)
 		}
 	}},
-	{"bootstrap lost", false, func(s *storm, _ int) {
+	{name: "bootstrap lost", do: func(s *storm, _ int) {
 		s.bootstrap.kill() // any member tells newcomers of the others
 		s.servers[4].kill()
 		s.servers[4] = s.chooser("", nil)
 	}},
-	{"gateway restarted", false, func(s *storm, _ int) {
+	{name: "gateway restarted", do: func(s *storm, _ int) {
 		next := s.newGateway()
 		s.mu.Lock()
 		old := s.gateway
@@ -141,33 +170,33 @@ var faults = []fault{
 		s.served()
 		s.began[next] = next.usage(s.T)
 	}},
-	{"clock wrong by 20 s", false, func(s *storm, i int) {
+	{name: "clock wrong by 20 s", do: func(s *storm, i int) {
 		off := []string{"-20s", "20s"}[s.rng.IntN(2)]
 		s.servers[i].kill()
 		s.servers[i] = s.chooser(skewed(s.T), []string{"WHORL_CLOCK_SKEW=" + off})
 	}},
-	{"clock wrong by an hour", false, func(s *storm, _ int) { // nobody believes its records: it is of no use, and does no harm
+	{name: "clock wrong by an hour", do: func(s *storm, _ int) { // nobody believes its records: it is of no use, and does no harm
 		lost := s.start(s.machine(), skewed(s.T), []string{"WHORL_CLOCK_SKEW=" + []string{"-1h", "1h"}[s.rng.IntN(2)]})
 		s.served()
 		lost.kill()
 	}},
-	{"cut off", true, func(s *storm, i int) {
+	{name: "cut off", lab: true, do: func(s *storm, i int) {
 		s.lab.Split(s.servers[i].machine.host)
 		<-time.After(time.Duration(2+s.rng.IntN(10)) * time.Second)
 		s.lab.Split()
 	}},
-	{"two cut off together", true, func(s *storm, i int) {
+	{name: "two cut off together", lab: true, do: func(s *storm, i int) {
 		s.lab.Split(s.servers[i].machine.host, s.servers[(i+1)%len(s.servers)].machine.host)
 		<-time.After(time.Duration(2+s.rng.IntN(10)) * time.Second)
 		s.lab.Split()
 	}},
-	{"far away", true, func(s *storm, i int) {
+	{name: "far away", lab: true, do: func(s *storm, i int) {
 		h := s.servers[i].machine.host
 		h.Slow(time.Duration(50+s.rng.IntN(150))*time.Millisecond, 0.02)
 		s.served()
 		h.Slow(0, 0)
 	}},
-	{"disk full", true, func(s *storm, i int) {
+	{name: "disk full", lab: true, do: func(s *storm, i int) {
 		empty := s.servers[i].fill(s.T)
 		s.mu.Lock()
 		g := s.gateway
@@ -306,9 +335,13 @@ func chaos(t *testing.T, seed uint64, users int, next func(round int) (fault int
 	s := &storm{T: t, grounds: newGrounds(t), rng: rand.New(rand.NewPCG(seed, 1)), began: map[*node]usage{}}
 	m := s.machine()
 	s.bootstrap = s.usable(m.node("", nil, "bootstrap", "--new-swarm"))
-	for range 5 {
-		s.servers = append(s.servers, s.chooser("", nil))
+	for range 5 { // in one second: they spread out
+		s.servers = append(s.servers, s.start(s.machine(), "", nil))
 	}
+	for _, n := range s.servers {
+		s.usable(n)
+	}
+	s.healed()
 	s.gateway = s.newGateway()
 	s.model = (&swarm{gateway: s.gateway}).model(t)
 	var over atomic.Bool
@@ -371,6 +404,14 @@ func (s *storm) served() {
 	}
 }
 
+// holds is the span that a server serves: from a block up to another.
+func (s *storm) holds(n *node) (from, to int) {
+	s.Helper()
+	at, _ := n.span(s.T)
+	fmt.Sscanf(at, "%d:%d", &from, &to)
+	return from, to
+}
+
 // healed waits until every block has an online holder, as servers say that live.
 func (s *storm) healed() {
 	s.Helper()
@@ -381,9 +422,7 @@ func (s *storm) healed() {
 			if !n.lives() {
 				continue
 			}
-			at, _ := n.span(s.T)
-			var from, to int
-			fmt.Sscanf(at, "%d:%d", &from, &to)
+			from, to := s.holds(n)
 			for b := from; b < to; b++ {
 				held[b] = true
 			}
