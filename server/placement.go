@@ -60,7 +60,7 @@ func (s *Server) census(ctx context.Context) (*balance.Census, swarm.View, error
 	defer s.choosing.Unlock()
 	now := time.Now()
 	s.choices.past.See(view, now)
-	return balance.Count(view, func(p swarm.PeerID) bool { return s.choices.past.Unsteady(p, now) }), view, nil
+	return balance.Count(s.choices.past.Loads(view), func(p swarm.PeerID) bool { return s.choices.past.Unsteady(p, now) }), view, nil
 }
 
 // join chooses the span of a newcomer, which is announced before anything is loaded. Servers

@@ -20,6 +20,8 @@ import (
 const (
 	// memoryEvery is how often memory is looked at: a prompt takes tens of MiB of cache a second.
 	memoryEvery = 500 * time.Millisecond
+	// idleEvery is how often it is while no session is there and more than 1/roomy is left.
+	idleEvery = 2 * time.Second
 	// Memory is short when less than this part of the limit is left, within bounds: below the
 	// least an iteration and the collector have no room, above the most nothing is gained. It is
 	// half as much more again before it is enough.
@@ -102,12 +104,16 @@ func (m *shortage) status(parked uint64) *swarm.Memory {
 func (s *Server) watchMemory(ctx context.Context) {
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
-	var collected time.Time
+	var collected, looked time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
+			if s.memoryIdle() && now.Sub(looked) < idleEvery {
+				continue
+			}
+			looked = now
 			p, err := s.deps.Memory()
 			if err != nil {
 				s.log.Warn("memory is not watched: sessions are not parked before it is used up", "reason", err)
@@ -119,6 +125,13 @@ func (s *Server) watchMemory(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// memoryIdle tells whether nothing could be given up, and nothing will soon have to be.
+func (s *Server) memoryIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count == 0 && s.memory.known && s.memory.short == "" && s.memory.now.Left >= s.memory.now.Of/roomy
 }
 
 // shed takes in what is left of memory and does what that asks for; it tells whether memory is

@@ -13,6 +13,16 @@ import (
 type machine struct {
 	most, least int
 	rate        float64
+	rows        float64 // that its link passes in a second; 0: any number
+}
+
+// offer is what it gives each block of a span of n.
+func (m *machine) offer(n int) float64 {
+	x := balance.Offer(m.rate, n)
+	if m.rows > 0 {
+		x = min(x, m.rows)
+	}
+	return x
 }
 
 // bound is what no placement of these machines can give the worst-served block more than, in
@@ -23,11 +33,15 @@ type machine struct {
 func bound(blocks int, machines []machine) float64 {
 	type kind struct{ most, least int }
 	sums := map[kind]float64{}
-	for _, m := range machines {
-		sums[kind{min(m.most, blocks), min(m.least, blocks)}] += m.rate
-	}
 	// Only offers by length count: the best of what a kind may take.
 	offers := make([]float64, blocks+1) // per length, of kinds with one length
+	for _, m := range machines {
+		if n := min(m.most, blocks); m.rows > 0 && (m.least <= 0 || m.least >= n) {
+			offers[n] += m.offer(n)
+			continue // a link that makes less of a wide one is left out: the bound stays one
+		}
+		sums[kind{min(m.most, blocks), min(m.least, blocks)}] += m.rate
+	}
 	type wide struct {
 		kind
 		rate float64
@@ -129,7 +143,7 @@ func optimum(blocks int, machines []machine) float64 {
 			least = min(m.least, most)
 		}
 		for n := least; n <= most; n++ {
-			rate := balance.Offer(m.rate, n)
+			rate := m.offer(n)
 			for start := 0; start+n <= blocks; start++ {
 				for b := start; b < start+n; b++ {
 					t[b] += rate

@@ -5,5 +5,6 @@
 //
 // It does not run models, nodes or networks. Records spread as in a directory that asks
 // three tellers every three seconds and tells a new state to eight peers at once; above
-// maxViews servers one delayed view is shared by all (gossip.go).
+// maxViews servers one delayed view is shared by all (views.go). Sessions go through chains that route
+// plans, and wait for each other at servers as in a queueing network (traffic.go, flow.go).
 package sim

@@ -170,6 +170,8 @@ type Result struct {
 	HealWithin    float64 `json:"heal_within_two_checks"`
 	MovesLastHour int     `json:"moves_last_hour"`
 
+	Sessions *Sessions `json:"sessions,omitempty"`
+
 	Samples []Sample `json:"-"`
 	Lines   []string `json:"-"` // the first moves, with their reasons
 }
@@ -184,7 +186,7 @@ func Run(sc *Scenario, rule Rule, seed uint64) *Result {
 // result is what a run that has ended showed.
 func (w *world) result(seed uint64) *Result {
 	sc, m, rule := w.sc, &w.measure, w.rule
-	r := &Result{Servers: len(w.servers), Blocks: sc.Blocks, Hours: sc.Length.Hours(), Moves: m.moves, Bytes: m.bytes, Seed: seed,
+	r := &Result{Sessions: w.traffic.sessions(), Servers: len(w.servers), Blocks: sc.Blocks, Hours: sc.Length.Hours(), Moves: m.moves, Bytes: m.bytes, Seed: seed,
 		Scenario: sc.Name, Policy: rule.Name(), AlarmMoves: m.alarms, Samples: m.samples, Lines: m.lines, WorstOver: math.Inf(1)}
 	if m.asked > 0 {
 		r.Served = m.served / m.asked

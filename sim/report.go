@@ -40,6 +40,8 @@ type play struct {
 	scenario, policy string
 	seed             uint64
 	instant          bool // nobody takes time to load
+	routes           string
+	deaf, honest     bool // placement hears of no loads; nobody boasts
 }
 
 // playAll runs them all, some at a time, and keeps their order.
@@ -75,6 +77,14 @@ func (p play) run() (*Result, error) {
 	if p.instant {
 		for i := range sc.Groups {
 			sc.Groups[i].Load, sc.Groups[i].Beside = [2]float64{}, 1
+		}
+	}
+	if p.routes != "" {
+		sc.Readers.Routes, sc.Readers.Deaf = p.routes, p.deaf
+	}
+	if p.honest {
+		for i := range sc.Groups {
+			sc.Groups[i].Boast = 1
 		}
 	}
 	r := Run(sc, rule, p.seed)
@@ -154,7 +164,11 @@ func Report(w io.Writer, picture func(name, svg string) error, note func(string)
 		fmt.Fprintf(w, "| %d | %v | %v | %v |\n", n, at(0.5), at(0.9), at(0.99))
 	}
 	fmt.Fprintf(w, "\n## Routes\n\n%s\n", routes())
-	fmt.Fprintf(w, "## Pictures\n\n")
+	note("sessions")
+	if err := sessions(w, note); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n## Pictures\n\n")
 	for _, name := range Names() {
 		fmt.Fprintf(w, "![%s](sim-%s.svg)\n", name, name)
 	}

@@ -59,7 +59,9 @@ type ourPilot struct {
 }
 
 func (p *ourPilot) next(w *world, s *server) balance.Decision {
-	return p.mover.Next(p.cfg, w.views.census(s), s.Self, w.clock())
+	me := s.Self
+	me.Rate *= s.boast
+	return p.mover.Next(p.cfg, w.views.census(s), me, w.clock())
 }
 
 func (p *ourPilot) intent() *swarm.Intent { return p.mover.Intent() }

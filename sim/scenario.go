@@ -3,6 +3,7 @@ package sim
 import (
 	"bufio"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -26,6 +27,7 @@ type Scenario struct {
 	Demand     float64 // what readers want, as a share of the bound
 	Groups     []Group
 	Incidents  []Incident
+	Readers    *Readers // nil: none are played
 }
 
 // Group is a number of servers of one kind. Pairs are drawn from evenly, rates evenly on a
@@ -43,6 +45,8 @@ type Group struct {
 	Polite  float64    // share of the stays that end with a word
 	Night   float64    // share of the servers that are away for eight hours of every day
 	Beside  float64    // share of the servers that have room for old and new blocks at once
+	Link    Link
+	Boast   float64 // how many times as much as it gives a server says that it does
 }
 
 // Incident befalls a share of the servers that are there.
@@ -134,10 +138,12 @@ func (s *Scenario) statement(words []string) (err error) {
 		s.Demand, err = strconv.ParseFloat(rest[0], 64)
 	case "servers":
 		return s.group(rest)
+	case "readers":
+		return s.readers(rest)
 	case "at":
 		return s.incident(rest)
 	default:
-		return fmt.Errorf("%q is no statement: want blocks, megabytes, length, warm, seed, demand, servers or at", verb)
+		return fmt.Errorf("%q is no statement: want blocks, megabytes, length, warm, seed, demand, servers, readers or at", verb)
 	}
 	if err == nil && len(rest) > 1 {
 		err = fmt.Errorf("%q is one word too many", rest[1])
@@ -146,19 +152,15 @@ func (s *Scenario) statement(words []string) (err error) {
 }
 
 func (s *Scenario) group(words []string) error {
-	g := Group{Span: [2]float64{4, 4}, Rate: [2]float64{100, 100}, Load: [2]float64{2, 2}, Shape: 1, Beside: 1}
+	g := Group{Span: [2]float64{4, 4}, Rate: [2]float64{100, 100}, Load: [2]float64{2, 2}, Shape: 1, Beside: 1, Boast: 1}
 	n, err := strconv.Atoi(words[0])
 	if err != nil || n < 1 {
 		return fmt.Errorf("servers %q: want their number first", words[0])
 	}
 	g.Servers = n
-	pairs := map[string]*[2]float64{"span": &g.Span, "rate": &g.Rate, "load": &g.Load, "start": &g.Start, "away": &g.Away}
-	numbers := map[string]*float64{"life": &g.Life, "shape": &g.Shape, "polite": &g.Polite, "night": &g.Night, "beside": &g.Beside}
-	for i := 1; i < len(words); i += 2 {
-		if i+1 == len(words) {
-			return fmt.Errorf("%s: a value is missing", words[i])
-		}
-		key, value := words[i], words[i+1]
+	pairs := map[string]*[2]float64{"span": &g.Span, "rate": &g.Rate, "load": &g.Load, "start": &g.Start, "away": &g.Away, "rtt": &g.Link.RTT, "mbit": &g.Link.Mbit}
+	numbers := map[string]*float64{"life": &g.Life, "shape": &g.Shape, "polite": &g.Polite, "night": &g.Night, "beside": &g.Beside, "boast": &g.Boast}
+	err = values("servers", words[1:], func(key, value string) (err error) {
 		switch {
 		case pairs[key] != nil:
 			*pairs[key], err = pair(value)
@@ -167,13 +169,36 @@ func (s *Scenario) group(words []string) error {
 		case key == "least":
 			g.Least, err = strconv.Atoi(value)
 		default:
-			return fmt.Errorf("servers: %q is nothing that they have: want span, least, rate, load, start, life, shape, away, polite, night or beside", key)
+			return errKey("span, least, rate, load, start, life, shape, away, polite, night, beside, rtt, mbit or boast")
 		}
-		if err != nil {
-			return fmt.Errorf("servers: %s %s: %w", key, value, err)
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	s.Groups = append(s.Groups, g)
+	return nil
+}
+
+// errKey is what may stand where a word stands that means nothing.
+type errKey string
+
+func (e errKey) Error() string { return string(e) }
+
+// values hands the pairs of a statement on.
+func values(verb string, words []string, set func(key, value string) error) error {
+	for i := 0; i < len(words); i += 2 {
+		if i+1 == len(words) {
+			return fmt.Errorf("%s: a value is missing", words[i])
+		}
+		var key errKey
+		switch err := set(words[i], words[i+1]); {
+		case errors.As(err, &key):
+			return fmt.Errorf("%s: %q is nothing that they have: want %s", verb, words[i], key)
+		case err != nil:
+			return fmt.Errorf("%s: %s %s: %w", verb, words[i], words[i+1], err)
+		}
+	}
 	return nil
 }
 
@@ -241,6 +266,8 @@ func (s *Scenario) validate() error {
 			return fmt.Errorf("scenario %s: polite, night and beside are shares of 1", s.Name)
 		case g.Least > int(g.Span[0]):
 			return fmt.Errorf("scenario %s: least %d is above the span of %g", s.Name, g.Least, g.Span[0])
+		case g.Boast <= 0 || g.Link.Mbit[0] == 0 && g.Link.Mbit[1] > 0:
+			return fmt.Errorf("scenario %s: servers need a boast and a rate of their link above 0", s.Name)
 		case g.Life > 0 && g.Life < 1:
 			return fmt.Errorf("scenario %s: a life of %g s is too short", s.Name, g.Life)
 		}
@@ -254,6 +281,11 @@ func (s *Scenario) validate() error {
 		return fmt.Errorf("scenario %s: a length of %v with %v to warm up, want up to %v", s.Name, s.Length, s.Warm, maxLength)
 	case !(s.BlockBytes >= 0) || !(s.Demand >= 0):
 		return fmt.Errorf("scenario %s: megabytes and demand must not be negative", s.Name)
+	}
+	if s.Readers != nil {
+		if err := s.Readers.validate(n); err != nil {
+			return fmt.Errorf("scenario %s: %w", s.Name, err)
+		}
 	}
 	for _, i := range s.Incidents {
 		if i.Share > 1 || i.At < 0 || i.Length < 0 || i.Kind == "slow" && i.Factor <= 0 {

@@ -20,6 +20,12 @@ func (r *Result) Text() string {
 		fmt.Fprintf(&b, "  holes                  %d, %d of them open at the end; healed after %v at the median, %v at the longest, %.0f %% within two checks\n",
 			r.Holes, r.HolesOpen, secs(r.HealMedian), secs(r.HealWorst), 100*r.HealWithin)
 	}
+	if s := r.Sessions; s != nil {
+		fmt.Fprintf(&b, "  sessions               %d, %d refused, %d lost; %.1f tokens a second, %.4f of what they asked for\n", s.Began, s.Refused, s.Lost, s.Tokens, s.Served)
+		fmt.Fprintf(&b, "  a token                %.0f ms at the median, %.0f ms at most for 95 %%; %.0f %% of its time in queues\n", 1000*s.Median, 1000*s.P95, 100*s.Queued)
+		fmt.Fprintf(&b, "  busy                   servers %.2f, the fullest %.2f; the busiest block %.2f times the mean\n", s.Busy, s.Fullest, s.Block)
+		fmt.Fprintf(&b, "  chains                 %.3f changes to a better one per session; %d after a loss, the longest pause %.1f s; %d handed over\n", s.Changed, s.Reroutes, s.Longest, s.Handed)
+	}
 	return b.String()
 }
 

@@ -165,6 +165,7 @@ func (g *gossip) hear(s *server) *knower {
 		case n.seq > k.known[n.from]:
 			if r, ok := g.old[n.from][n.seq]; ok {
 				k.known[n.from] = n.seq
+				g.w.lately(&r)
 				k.census.Put(&r, false, g.w.past.Unsteady(r.Peer, g.w.clock()))
 			}
 		}
@@ -284,3 +285,18 @@ func (h *shared) view(*server) swarm.View {
 
 func (h *shared) split() {}
 func (h *shared) join()  {}
+
+// lately has a record tell the load of the last while, as a node's memory has it.
+func (w *world) lately(r *swarm.Record) {
+	if r.Load == nil {
+		return
+	}
+	busy, ok := w.past.Busy(r.Peer)
+	if w.sc.Readers.Deaf || !ok {
+		r.Load = nil
+		return
+	}
+	load := *r.Load
+	load.Busy = busy
+	r.Load = &load
+}

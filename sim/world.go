@@ -38,6 +38,9 @@ type server struct {
 	pilot   pilot
 	side    int           // of a partition
 	missed  time.Duration // until then others take it to be there, once it has left
+	link    place
+	boast   float64 // times what it gives
+	polite  bool    // it said that it leaves, when it left last
 }
 
 // world is a swarm in virtual time.
@@ -51,6 +54,7 @@ type world struct {
 	views   views
 	past    health.Past
 	orders  orders         // of the mind
+	traffic *traffic       // nil: no readers
 	seen    []swarm.Record // what it saw last, for its memory
 	measure
 }
@@ -124,6 +128,8 @@ func newWorld(sc *Scenario, rule Rule, seed uint64) *world {
 			if rng.Float64() < g.Night {
 				s.night = math.Mod(20+6*rng.Float64(), 24)
 			}
+			s.link, s.boast = g.Link.draw(rng), g.Boast
+			s.Network = s.link.rows(sc)
 			w.servers = append(w.servers, s)
 			w.after(seconds(between(rng, g.Start)), func() { w.come(s) })
 		}
@@ -136,6 +142,9 @@ func newWorld(sc *Scenario, rule Rule, seed uint64) *world {
 	for _, i := range sc.Incidents {
 		rng := rand.New(rand.NewPCG(seed, uint64(i.At)+uint64(len(i.Kind))))
 		w.after(i.At, func() { w.befall(i, rng) })
+	}
+	if sc.Readers != nil {
+		w.traffic = newTraffic(w, seed)
 	}
 	w.after(0, w.remember)
 	w.after(sampleEvery, w.sample)
@@ -185,7 +194,7 @@ func weibull(rng *rand.Rand, mean, shape float64) time.Duration {
 // the record expires.
 func (w *world) leave(s *server, polite bool, back time.Duration) {
 	s.life++
-	s.up, s.loading = false, false
+	s.up, s.loading, s.polite = false, false, polite
 	w.serve(s, nil)
 	if polite && s.record.State != swarm.Offline {
 		s.record.State, s.record.Next = swarm.Offline, nil
@@ -211,15 +220,24 @@ func (w *world) serve(s *server, span *swarm.Span) {
 		w.measure.add(*s.serving, -s.rate, -1)
 	}
 	if s.serving = span; span != nil {
-		s.rate = balance.Offer(s.Rate, span.Len()) * s.pace
+		s.rate = s.offer(span.Len())
 		w.measure.add(*span, s.rate, 1)
 	}
 	w.measure.judge(w)
 }
 
+// offer is what a server gives each block of a span of n, in truth.
+func (s *server) offer(n int) float64 {
+	m := machine{rate: s.Rate * s.pace, rows: s.Network}
+	return m.offer(n)
+}
+
 // announce tells all what a server is about.
 func (w *world) announce(s *server, state swarm.State, at swarm.Span, next *swarm.Intent) {
-	s.record = swarm.Record{Peer: s.Peer, State: state, Span: at, Next: next, Seq: s.record.Seq + 1, Throughput: balance.Offer(s.Rate, at.Len())}
+	s.record = swarm.Record{Peer: s.Peer, State: state, Span: at, Next: next, Seq: s.record.Seq + 1, Throughput: s.boasts(at.Len())}
+	if w.traffic != nil {
+		w.traffic.describe(s)
+	}
 	w.views.tell(s)
 }
 
@@ -353,7 +371,7 @@ func (w *world) befall(i Incident, rng *rand.Rand) {
 func (w *world) machines() (all []machine) {
 	for _, s := range w.servers {
 		if s.up && s.side == 0 && w.now-s.since > time.Duration(s.Most)*s.load+joining {
-			all = append(all, machine{s.Most, s.Least, s.Rate * s.pace})
+			all = append(all, machine{s.Most, s.Least, s.Rate * s.pace, s.Network})
 		}
 	}
 	slices.SortFunc(all, func(a, b machine) int { return cmp.Or(a.most-b.most, cmp.Compare(a.rate, b.rate)) })

@@ -22,6 +22,8 @@ type left struct {
 	of    int64  // the limit; without one the memory of the system
 	file  string // that says so; "": there is no limit below the system's memory
 	group string
+
+	system int64 // the memory of the system, 0 if it does not say
 }
 
 func (l *left) name() string {
@@ -42,7 +44,7 @@ func (w *Watcher) left() (left, error) {
 		return left{}, errors.New("no MemAvailable in /proc/meminfo")
 	}
 	all, _ := field(string(meminfo), "MemTotal:")
-	l := left{bytes: kib << 10, of: all << 10}
+	l := left{bytes: kib << 10, of: all << 10, system: all << 10}
 	for i := range w.hierarchies {
 		w.hierarchies[i].narrow(w.root, &l)
 	}
@@ -129,29 +131,41 @@ func (h *hierarchy) narrow(root fs.FS, l *left) {
 		return strings.TrimSpace(string(b)), err == nil
 	}
 	for group := h.group; ; group = path.Dir(group) {
-		var used int64
-		if text, ok := read(group, h.usage); ok {
-			used, _ = strconv.ParseInt(text, 10, 64)
-		}
-		stat, _ := read(group, "memory.stat")
-		for _, name := range h.reclaimable {
-			n, _ := field(stat, name)
-			used -= n
-		}
-		for _, name := range h.limits {
-			text, _ := read(group, name)
-			limit, err := strconv.ParseInt(text, 10, 64)
-			if err != nil { // there is none, or "max"
-				continue
+		limit, name := h.limit(group, l.system, read)
+		if name != "" {
+			var used int64
+			if text, ok := read(group, h.usage); ok {
+				used, _ = strconv.ParseInt(text, 10, 64)
+			}
+			stat, _ := read(group, "memory.stat")
+			for _, name := range h.reclaimable {
+				n, _ := field(stat, name)
+				used -= n
 			}
 			if n := max(limit-max(used, 0), 0); n < l.bytes {
-				*l = left{n, limit, name, group}
+				*l = left{n, limit, name, group, l.system}
 			}
 		}
 		if group == "/" {
 			return
 		}
 	}
+}
+
+// limit is the least limit of a group, and the file that says so; "" if there is none below the memory of the system.
+// Who has none is not asked for the rest, which costs the kernel a sum over all that the group holds.
+func (h *hierarchy) limit(group string, system int64, read func(group, name string) (string, bool)) (least int64, name string) {
+	for _, file := range h.limits {
+		text, _ := read(group, file)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || system > 0 && n >= system { // there is none, or "max", or no limit at all
+			continue
+		}
+		if name == "" || n < least {
+			least, name = n, file
+		}
+	}
+	return least, name
 }
 
 // field is the number behind a name at the start of a line.

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	"whorl/swarm"
@@ -18,6 +19,9 @@ type past struct {
 	seen  time.Time   // when it was last in a view
 	state swarm.State // then
 	falls []time.Time // when it went without a word, or came back from a restart
+	busy  float64     // mean of what it told of its load, while it was online at one span
+	since time.Time   // when that began; zero: it told nothing
+	span  swarm.Span
 }
 
 const (
@@ -29,6 +33,9 @@ const (
 	maxFalls = 8
 	// maxPast is how many servers are remembered: above it those that are gone are forgotten.
 	maxPast = 16384
+	// loadOver is the time over which loads are averaged: which blocks have more to do is told from who happens
+	// to read now by several answers of each server.
+	loadOver = 10 * time.Minute
 )
 
 // See takes a view in: who was online and is gone, or joins again, has fallen. One that
@@ -49,6 +56,7 @@ func (p *Past) See(v swarm.View, now time.Time) {
 		if !x.seen.IsZero() && (back || gone && x.state == swarm.Online) {
 			x.fall(now)
 		}
+		x.hear(r, now)
 		x.seen, x.state = now, r.State
 	}
 	p.at = now
@@ -57,6 +65,44 @@ func (p *Past) See(v swarm.View, now time.Time) {
 			delete(p.servers, id)
 		}
 	}
+}
+
+// hear takes in the load that a server tells.
+func (x *past) hear(r *swarm.Record, now time.Time) {
+	switch {
+	case r.State != swarm.Online || r.Load == nil:
+		x.since = time.Time{}
+	case x.since.IsZero() || x.span != r.Span:
+		x.busy, x.since, x.span = r.Load.Busy, now, r.Span
+	default: // the mean of all that it told, and of the last while once that is longer
+		passed := now.Sub(x.seen)
+		over := min(now.Sub(x.since), loadOver)
+		x.busy += (r.Load.Busy - x.busy) * min(1, passed.Seconds()/max(over.Seconds(), 1))
+	}
+}
+
+// Busy is the share of its time that a server had something to do, as it told over the last ten minutes or since it
+// serves its span; false if it tells nothing.
+func (p *Past) Busy(id swarm.PeerID) (float64, bool) {
+	x := p.servers[id]
+	if x == nil || x.since.IsZero() {
+		return 0, false
+	}
+	return x.busy, true
+}
+
+// Loads gives a view in which records tell loads as Busy does; the view itself stays as it is.
+func (p *Past) Loads(v swarm.View) swarm.View {
+	v.Servers = slices.Clone(v.Servers)
+	for i := range v.Servers {
+		r := &v.Servers[i]
+		if busy, ok := p.Busy(r.Peer); ok && r.Load != nil {
+			load := *r.Load
+			load.Busy = busy
+			r.Load = &load
+		}
+	}
+	return v
 }
 
 // Lost tells that sessions were lost at a server, which counts as a fall.
