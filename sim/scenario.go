@@ -46,7 +46,7 @@ type Group struct {
 	Night   float64    // share of the servers that are away for eight hours of every day
 	Beside  float64    // share of the servers that have room for old and new blocks at once
 	Link    Link
-	Boast   float64 // how many times as much as it gives a server says that it does
+	Boast   float64 // how many times as much as it gives a server says that it does; 0 is 1
 }
 
 // Incident befalls a share of the servers that are there.

@@ -128,7 +128,7 @@ func newWorld(sc *Scenario, rule Rule, seed uint64) *world {
 			if rng.Float64() < g.Night {
 				s.night = math.Mod(20+6*rng.Float64(), 24)
 			}
-			s.link, s.boast = g.Link.draw(rng), g.Boast
+			s.link, s.boast = g.Link.draw(rng), cmp.Or(g.Boast, 1)
 			s.Network = s.link.rows(sc)
 			w.servers = append(w.servers, s)
 			w.after(seconds(between(rng, g.Start)), func() { w.come(s) })
