@@ -77,7 +77,7 @@ func (s *replays) end(key string, answer *recorder) {
 	if r == nil {
 		return
 	}
-	if answer == nil || answer.large || answer.status >= 500 { // those may be tried again
+	if answer == nil || answer.large || answer.status == http.StatusTooManyRequests || answer.status >= 500 { // those may be tried again
 		delete(s.byKey, key) // its place in order goes with time
 		return
 	}

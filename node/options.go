@@ -29,8 +29,6 @@ type Options struct {
 	HTTP, Admin string
 	// HTTPToken and AdminToken are what callers must show. An address beyond this machine needs one.
 	HTTPToken, AdminToken string
-	// SkipReachabilityCheck serves without asking others whether they can dial this node.
-	SkipReachabilityCheck bool
 	// Environ are variables as os.Environ gives them, of which those of a model hub are used (HF_TOKEN, HF_HOME,
 	// proxies). nil: none.
 	Environ []string
@@ -41,6 +39,8 @@ type ModelOptions struct {
 	// Model is a folder with config.json and safetensors, a .gguf file, a model of the hub (owner/name), or an
 	// invitation (whorl1...).
 	Model string
+	// Namespace is that of the model: those of one name in two namespaces do not meet. "" for most.
+	Namespace string
 	// ModelName is what it is served as. "": the name of the file or folder, or owner/name.
 	ModelName string
 	// DType, Quant and KVDType ask for a class (auto, none and f32 are the defaults). "": the class in which the
@@ -68,6 +68,8 @@ type ServerOptions struct {
 	Adapters []string
 	// PublicName is shown on dashboards.
 	PublicName string
+	// SkipReachabilityCheck serves without asking others whether they can dial this node.
+	SkipReachabilityCheck bool
 }
 
 // GatewayOptions are those of a node that serves HTTP and holds no blocks. Without a model it offers all that
@@ -113,6 +115,7 @@ func (o *Options) node(s set, n *wiring.NodeOptions, h *wiring.HTTPOptions, foun
 // model fills in which model.
 func (o *ModelOptions) model(s set, m *wiring.ModelOptions, c *wiring.ComputeOptions) {
 	s.text("model-name", &m.Name, o.ModelName)
+	s.text("dht-prefix", &m.Namespace, o.Namespace)
 	s.text("dtype", &m.DType, o.DType)
 	s.text("quant", &m.Quant, o.Quant)
 	s.text("kv-dtype", &m.KVDType, o.KVDType)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,6 +60,18 @@ func (b keyBook) List(ctx context.Context) ([]keys.Key, error) {
 		}
 	}
 	return all, nil
+}
+
+// Version is counted by the database itself, whoever changes keys.
+func (b keyBook) Version(ctx context.Context) (string, error) {
+	if err := b.prepare(ctx); err != nil {
+		return "", err
+	}
+	var n int64
+	if err := b.pool.QueryRow(ctx, `select version from keys_version`).Scan(&n); err != nil {
+		return "", b.failed("look at", err)
+	}
+	return strconv.FormatInt(n, 10), nil
 }
 
 // timeOf is a time that may be missing.

@@ -33,6 +33,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("keys", func(t *testing.T) {
 		url := pg.Database(t)
 		keystest.Book(t, func() keys.Book { return open(t, url, DefaultLimits()).Keys() })
+		testKeysVersion(t, open(t, url, DefaultLimits()))
 	})
 	t.Run("answers", func(t *testing.T) {
 		answerstest.Shelf(t, func(t *testing.T, l answers.Limits) answers.Shelf {
@@ -197,5 +198,28 @@ func testOutage(t *testing.T, pg *pgtest.Server) {
 	}
 	if n := len(must[[]Event](t)(p.Events(t.Context(), EventQuery{}))); n != 3 {
 		t.Errorf("%d events, want 3", n)
+	}
+}
+
+// The database counts changes of keys, whoever makes them; that a key was used is none.
+func testKeysVersion(t *testing.T, p *Postgres) {
+	for i, c := range []struct {
+		change string
+		counts bool
+	}{
+		{`update keys set used = now()`, false}, {`update keys set answers = answers + 1`, true},
+		{`delete from keys where name = '0-0'`, true}, {`truncate keys`, true},
+	} {
+		before, err := p.Keys().Version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.pool.Exec(t.Context(), c.change); err != nil {
+			t.Fatal(err)
+		}
+		after, err := p.Keys().Version(t.Context())
+		if err != nil || (after != before) != c.counts {
+			t.Errorf("%d: %s: version %s after %s, %v", i, c.change, after, before, err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"whorl/content"
@@ -57,6 +58,9 @@ type Manifest struct {
 	// Files names the files that all of this was read from, configuration and tokenizer among
 	// them: the tree of a bundle's text (swarm/share). Zero where nobody wrote it down.
 	Files content.Hash `json:"files,omitzero"`
+	// Namespace sets models apart that are otherwise the same: servers of two namespaces do not complete
+	// each other. "" for most.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Roots are hashes in a row. As text they are one string of hex digits.
@@ -163,6 +167,7 @@ const (
 	MaxBlocks        = 4096
 	MaxHidden        = 1 << 17
 	maxNameLen       = 256
+	maxNamespace     = 64
 )
 
 // Validate refuses manifests that no honest server writes.
@@ -176,6 +181,8 @@ func (m Manifest) Validate() error {
 		return fmt.Errorf("manifest: name %q holds control characters", m.Name)
 	case len(m.Revision) > maxNameLen:
 		return fmt.Errorf("manifest: revision of %d bytes, at most %d", len(m.Revision), maxNameLen)
+	case CheckNamespace(m.Namespace) != nil:
+		return fmt.Errorf("manifest: %w", CheckNamespace(m.Namespace))
 	case m.Blocks < 1 || m.Blocks > MaxBlocks:
 		return fmt.Errorf("manifest: %d blocks, want 1 to %d", m.Blocks, MaxBlocks)
 	case m.Hidden < 1 || m.Hidden > MaxHidden:
@@ -189,6 +196,17 @@ func (m Manifest) Validate() error {
 		if s == "" || len(s) > maxNameLen || !utf8.ValidString(s) {
 			return fmt.Errorf("manifest: class %+v has a field that is empty, overlong or no UTF-8", m.Class)
 		}
+	}
+	return nil
+}
+
+// CheckNamespace refuses what is no namespace of models. "" is that of those who name none.
+func CheckNamespace(s string) error {
+	switch {
+	case len(s) > maxNamespace:
+		return fmt.Errorf("namespace of %d bytes, want at most %d", len(s), maxNamespace)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r == '.' || unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		return fmt.Errorf("namespace %q: want a word without dots", s)
 	}
 	return nil
 }

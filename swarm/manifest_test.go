@@ -37,7 +37,7 @@ func TestUIDGolden(t *testing.T) {
 		"quant": func(m *Manifest) { m.Class.Quant = "none" }, "kv": func(m *Manifest) { m.Class.KVDType = "f16" },
 		"arithmetic": func(m *Manifest) { m.Class.Arithmetic = "gpu" }, "a root": func(m *Manifest) { m.Roots[29][31]++ },
 		"roots": func(m *Manifest) { m.Roots = nil }, "head": func(m *Manifest) { m.Head[0]++ },
-		"tokenizer": func(m *Manifest) { m.Tokenizer = content.Hash{} }, "share": func(m *Manifest) { m.Share = false },
+		"tokenizer": func(m *Manifest) { m.Tokenizer = content.Hash{} }, "share": func(m *Manifest) { m.Share = false }, "namespace": func(m *Manifest) { m.Namespace = "mine" }, "another namespace": func(m *Manifest) { m.Namespace = "yours" },
 	} {
 		m := manifest()
 		change(&m)
@@ -142,4 +142,21 @@ func FuzzDecodeManifest(f *testing.F) {
 			t.Errorf("%q is taken and written as %q", b, m.Encode())
 		}
 	})
+}
+
+// A namespace is a word, as Petals' prefix of keys is, and travels in the manifest.
+func TestNamespaces(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"": true, "mine": true, "mine/2_a-b": true, "日本": true, strings.Repeat("x", 64): true,
+		"a.b": false, "a b": false, "a\tb": false, "a\u00a0b": false, "\x00": false, "\xff": false, strings.Repeat("x", 65): false,
+	} {
+		m := manifest()
+		m.Namespace = text
+		if err := m.Validate(); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got, err := DecodeManifest(m.Encode()); (err == nil) != ok || ok && got.Namespace != text {
+			t.Errorf("%q came as %q: %v", text, got.Namespace, err)
+		}
+	}
 }

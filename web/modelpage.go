@@ -79,11 +79,15 @@ func manifestFacts(m swarm.Manifest, uid swarm.UID) []view.Fact {
 	if revision == "" {
 		revision = "none, a local file"
 	}
-	return []view.Fact{
+	facts := []view.Fact{
 		{Name: "Blocks", Value: strconv.Itoa(m.Blocks)}, {Name: "Hidden size", Value: strconv.Itoa(m.Hidden)}, {Name: "Weights", Value: m.Class.DType},
 		{Name: "Quantisation", Value: m.Class.Quant}, {Name: "Cache", Value: m.Class.KVDType}, {Name: "Arithmetic", Value: m.Class.Arithmetic},
 		{Name: "Revision", Value: view.PublicName(revision).Text}, {Name: "Config", Value: view.ShortID(m.Class.ConfigHash)}, {Name: "Id", Value: string(uid)},
 	}
+	if m.Namespace != "" {
+		facts = append(facts, view.Fact{Name: "Namespace", Value: view.PublicName(m.Namespace).Text})
+	}
+	return facts
 }
 
 // modelQuery is what a visitor chose of a model's page.

@@ -12,12 +12,12 @@ import (
 type Dialect struct {
 	*api.API
 	probes    chan struct{} // a place for each probe that runs
-	followers chan struct{} // a place for each request that follows events or logs
+	followers *followers    // requests that follow or wait
 	readers   chan struct{} // a place for each request that reads the history
 	changes   *sync.Mutex   // held while settings are changed
 }
 
 // New makes one.
 func New(a *api.API) Dialect {
-	return Dialect{a, make(chan struct{}, maxProbes), make(chan struct{}, maxFollowers), make(chan struct{}, maxReaders), new(sync.Mutex)}
+	return Dialect{a, make(chan struct{}, maxProbes), &followers{of: map[string]int{}}, make(chan struct{}, maxReaders), new(sync.Mutex)}
 }

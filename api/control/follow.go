@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxFollowers read journals at the same time.
-	maxFollowers = 32
+	// maxFollowers follow or wait at the same time, maxOwnFollowers of them for one caller.
+	maxFollowers, maxOwnFollowers = 64, 16
 	// maxWait is the longest that a request for a list may wait for its first line.
 	maxWait = 5 * time.Minute
 )
@@ -78,7 +78,7 @@ func (a Dialect) follow(w http.ResponseWriter, r *http.Request, log *journal.Log
 		a.Fail(w, r, api.Invalid("since", "%q is not the id of a line", api.Clip(since)))
 		return
 	}
-	leave, err := a.enter()
+	leave, err := a.followers.enter(api.UserOf(r))
 	if err != nil {
 		a.Fail(w, r, err)
 		return
@@ -106,16 +106,6 @@ func (a Dialect) follow(w http.ResponseWriter, r *http.Request, log *journal.Log
 		case <-r.Context().Done():
 			return
 		}
-	}
-}
-
-// enter takes a place among those that follow.
-func (a Dialect) enter() (leave func(), err error) {
-	select {
-	case a.followers <- struct{}{}:
-		return func() { <-a.followers }, nil
-	default:
-		return nil, api.Refused(api.CodeQueueFull, "%d requests follow events, logs or operations, which is the most: end one of them", maxFollowers)
 	}
 }
 

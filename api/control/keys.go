@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,6 +26,18 @@ var keyTable = table[gen.Key]{
 			return strconv.FormatInt(k.Usage.PromptTokens+k.Usage.CompletionTokens, 10)
 		}},
 	},
+}
+
+// bookColumns are those of a book alone; the others are what this node has seen of a key.
+const bookColumns = 5
+
+// WriteKeys writes the table of a book's keys, as nodes write theirs.
+func WriteKeys(w io.Writer, all []keys.Key) {
+	out := make([]gen.Key, len(all))
+	for i, k := range all {
+		out[i] = keyOf(k, keys.Usage{})
+	}
+	tabulate(w, keyTable.columns[:bookColumns], out)
 }
 
 func moment(t *time.Time) string {
@@ -51,13 +64,12 @@ func (a Dialect) ListKeys(w http.ResponseWriter, r *http.Request, p gen.ListKeys
 	}
 	var out []gen.Key
 	for _, h := range ring.Holders() {
-		out = append(out, keyOf(h))
+		out = append(out, keyOf(h.Key(), h.Usage()))
 	}
 	replyList(a, w, r, keyTable, out, p.Limit, p.Cursor)
 }
 
-func keyOf(h *keys.Holder) gen.Key {
-	k, u := h.Key(), h.Usage()
+func keyOf(k keys.Key, u keys.Usage) gen.Key {
 	out := gen.Key{Id: k.ID, Name: k.Name, Scopes: keys.Convert[gen.KeyScope](k.Scopes), Created: k.Created, Expires: given(k.Expires), Used: given(k.Used),
 		RequestsPerMinute: given(k.Requests), TokensPerMinute: given(k.Tokens), Answers: given(k.Answers)}
 	out.Usage.Requests, out.Usage.PromptTokens, out.Usage.CompletionTokens, out.Usage.Running = u.Requests, u.PromptTokens, u.CompletionTokens, u.Running

@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/base64"
+	"io"
 	"net/http"
 	"sort"
 	"strconv"
@@ -78,6 +79,11 @@ func replyList[T any](a Dialect, w http.ResponseWriter, r *http.Request, t table
 // writeTable shows items as aligned columns, under a line of names if they have some.
 func writeTable[T any](w http.ResponseWriter, columns []column[T], items []T) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	tabulate(w, columns, items)
+}
+
+// tabulate writes columns, with their names if they have any.
+func tabulate[T any](w io.Writer, columns []column[T], items []T) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(cell func(column[T]) string) {
 		for i, c := range columns {

@@ -68,6 +68,14 @@ func (a Dialect) begin(w http.ResponseWriter, r *http.Request, wait *string, spe
 		a.Fail(w, r, err)
 		return
 	}
+	if long > 0 { // before anything is begun
+		leave, err := a.followers.enter(api.UserOf(r))
+		if err != nil {
+			a.Fail(w, r, err)
+			return
+		}
+		defer leave()
+	}
 	o, err := a.Operations.Begin(spec, prepare)
 	busy := new(operations.Busy)
 	switch {
@@ -142,6 +150,14 @@ func (a Dialect) GetOperation(w http.ResponseWriter, r *http.Request, id string,
 		a.Fail(w, r, err)
 		return
 	}
+	if long > 0 {
+		leave, err := a.followers.enter(api.UserOf(r))
+		if err != nil {
+			a.Fail(w, r, err)
+			return
+		}
+		defer leave()
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), long)
 	defer cancel()
 	o, err := a.Operations.Wait(ctx, id)
@@ -175,7 +191,7 @@ func (a Dialect) FollowOperation(w http.ResponseWriter, r *http.Request, id stri
 		a.noOperation(w, r, id)
 		return
 	}
-	leave, err := a.enter()
+	leave, err := a.followers.enter(api.UserOf(r))
 	if err != nil {
 		a.Fail(w, r, err)
 		return

@@ -34,7 +34,7 @@ func modelStatus(v swarm.View) gen.ModelStatus {
 	m := v.Manifest
 	c, state := api.Judge(v)
 	out := gen.ModelStatus{
-		Id: string(m.UID()), Name: m.Name, Revision: m.Revision, NumBlocks: m.Blocks, HiddenSize: m.Hidden,
+		Id: string(m.UID()), Name: m.Name, Namespace: text(m.Namespace), Revision: m.Revision, NumBlocks: m.Blocks, HiddenSize: m.Hidden,
 		Class: modelClass(m.Class), State: state, Verdict: c.Text(1) + ".", Missing: missing(&c),
 		CacheTokensLeft: c.CacheLeft, MinRedundancy: c.MinRedundancy, ServersOnline: c.Servers,
 		UpdatedAt: v.At.UTC(),

@@ -3321,10 +3321,13 @@ type Manifest struct {
 	Files *string `json:"files,omitempty"`
 
 	// Head What the weights outside of blocks are named by.
-	Head     *string `json:"head,omitempty"`
-	Hidden   int     `json:"hidden"`
-	Name     string  `json:"name"`
-	Revision string  `json:"revision"`
+	Head   *string `json:"head,omitempty"`
+	Hidden int     `json:"hidden"`
+	Name   string  `json:"name"`
+
+	// Namespace Sets models of one name apart; missing where its founder named none.
+	Namespace *string `json:"namespace,omitempty"`
+	Revision  string  `json:"revision"`
 
 	// Roots What the blocks' weights are named by, 64 hex digits each; missing where nothing is pinned.
 	Roots *string `json:"roots,omitempty"`
@@ -3692,9 +3695,12 @@ type ModelStatus struct {
 	MinRedundancy int    `json:"min_redundancy"`
 	Missing       []Span `json:"missing"`
 	Name          string `json:"name"`
-	NumBlocks     int    `json:"num_blocks"`
-	Revision      string `json:"revision"`
-	ServersOnline int    `json:"servers_online"`
+
+	// Namespace Sets models of one name apart; missing where its founder named none.
+	Namespace     *string `json:"namespace,omitempty"`
+	NumBlocks     int     `json:"num_blocks"`
+	Revision      string  `json:"revision"`
+	ServersOnline int     `json:"servers_online"`
 
 	// State broken: a block has no server. degraded: servers disagree on the weights of a block. unknown: nothing was heard yet. How many servers the scarcest block has is min_redundancy.
 	State ModelState `json:"state"`

@@ -2,10 +2,12 @@ package routes
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"whorl/api/gen"
@@ -112,4 +114,47 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s %s %s: status %d: %s", c.method, c.path, c.body, w.Code, w.Body)
 		}
 	}
+}
+
+// Who waits holds a connection: one caller can hold so many, what is refused was not begun, and comes
+// through when it is sent again.
+func TestWaitsAreBounded(t *testing.T) {
+	b := newBench(t, nil)
+	h := b.api.Admin()
+	b.node.hold = make(chan struct{})
+	at := do(h, "POST", "/api/v1/node/restart", "").Header().Get("Location")
+	ctx, stop := context.WithCancel(t.Context())
+	var waits sync.WaitGroup
+	for range 16 {
+		waits.Go(func() {
+			for refused := true; refused && ctx.Err() == nil; { // one that looks below may have the place
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "http://127.0.0.1"+at+"?wait=5m", nil))
+				refused = w.Code == 429
+			}
+		})
+	}
+	for do(h, "GET", at+"?wait=1ms", "").Code != 429 { // until all of them wait
+	}
+	drain := func() *httptest.ResponseRecorder {
+		return do(h, "POST", "/api/v1/node/drain?wait=1ms", "", "Idempotency-Key: once")
+	}
+	if w := drain(); w.Code != 429 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"queue_full"`) {
+		t.Errorf("status %d, %v: %s", w.Code, w.Header(), w.Body)
+	}
+	if w := do(h, "GET", at+"/events", ""); w.Code != 429 {
+		t.Errorf("a stream beside them: status %d", w.Code)
+	}
+	if w := do(h, "GET", "/api/v1/operations", ""); w.Code != 200 || strings.Contains(w.Body.String(), `"drain"`) {
+		t.Errorf("what was refused was begun: %s", w.Body)
+	}
+	if w := do(h, "GET", at, ""); w.Code != 200 {
+		t.Errorf("a look without a wait: status %d", w.Code)
+	}
+	stop()
+	waits.Wait()
+	if w := drain(); w.Code != 202 && w.Code != 200 {
+		t.Errorf("afterwards: status %d: %s", w.Code, w.Body)
+	}
+	close(b.node.hold)
 }

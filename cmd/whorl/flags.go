@@ -83,6 +83,7 @@ func addModel(fs *pflag.FlagSet, f *wiring.ModelOptions) {
 	fs.StringVar(&f.Name, "model-name", "", "`NAME` under which the model is served; default: that of the file or folder, or owner/name")
 	fs.StringVar(&f.DType, "dtype", f.DType, "float weights as auto (as stored), float32 (f32), bfloat16 (bf16) or float16 (f16)")
 	fs.StringVar(&f.Quant, "quant", f.Quant, "quantise the blocks at load: none (as stored), "+either(model.Quantisers())+" (int8: LLM.int8(), nf4: QLoRA)")
+	fs.StringVar(&f.Namespace, "dht-prefix", "", "`NAME` of a namespace, without dots: models of one name under different ones do not meet; invitations say it")
 	addHub(fs, &f.Hub)
 	addSource(fs, &f.Source)
 	fs.StringVar(&f.KVDType, "kv-dtype", f.KVDType, "KV cache as float32 (f32), or bfloat16 (bf16) in half the memory; another class of servers")

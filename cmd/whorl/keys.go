@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"whorl/api/control"
 	"whorl/internal/keys"
 	"whorl/internal/wiring"
 )
@@ -174,18 +172,6 @@ func printKeys(w *world, all []keys.Key, asJSON bool) error {
 		}
 		return printJSON(w.out, map[string]any{"items": items})
 	}
-	tw := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tID\tSCOPES\tEXPIRES\tUSED")
-	moment := func(t time.Time) string {
-		if t.IsZero() {
-			return "-"
-		}
-		return t.Format(time.RFC3339)
-	}
-	for _, k := range all {
-		scopes := keys.Convert[string](k.Scopes)
-		slices.Sort(scopes)
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", k.Name, k.ID, strings.Join(scopes, ","), moment(k.Expires), moment(k.Used))
-	}
-	return tw.Flush()
+	control.WriteKeys(w.out, all)
+	return nil
 }

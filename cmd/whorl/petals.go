@@ -56,7 +56,7 @@ var serverFlags = []petalsFlag{
 	{"use_auth_token", honoured, "another way to write --token"},
 	{"num_blocks", honoured, "how many blocks to choose"},
 	{"block_indices", honoured, "`A:B`; not together with --num-blocks"},
-	{"dht_prefix", refused, "a model is found by the hash of its manifest: set swarms apart with --swarm, models with --model-name"},
+	{"dht_prefix", honoured, "namespace in the manifest: models of one name under two prefixes do not meet, in one swarm or in two; without dots and spaces, as in Petals. No prefix is a namespace, too; an invitation names its own. Clients and gateways must give the same"},
 	{"port", honoured, "of all interfaces, TCP and UDP (QUIC); not together with --host-maddrs"},
 	{"public_ip", honoured, "announces `/ip4/IP/tcp/PORT` and `/ip4/IP/udp/PORT/quic-v1`, or those of an IPv6 address; needs --port"},
 	{"no_auto_relay", honoured, "a server that nobody can dial is reached through two relays of the swarm, unless this is given"},
@@ -126,7 +126,7 @@ func addInert(fs *pflag.FlagSet, table []petalsFlag) {
 // takesValue are the inert flags that Petals gives a value, so that it is not taken for
 // MODEL.
 var takesValue = map[string]bool{
-	"dht_prefix": true, "daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
+	"daemon_startup_timeout": true, "num_handlers": true, "prefetch_batches": true,
 	"sender_threads": true, "min_batch_size": true, "max_chunk_size_bytes": true,
 	"increase_file_limit": true,
 	"custom_module_path":  true, "tensor_parallel_devices": true,

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,9 +31,10 @@ const (
 type File struct {
 	path string
 
-	mu   sync.Mutex // guards all below
-	info os.FileInfo
-	keys []Key // of the file as info has it
+	mu    sync.Mutex // guards all below
+	info  os.FileInfo
+	keys  []Key // of the file as info has it
+	reads int   // how often it was another
 }
 
 // OpenFile is the book at a path, whose folder must exist. It reads it, to tell at once what is
@@ -60,10 +62,21 @@ func (f *File) List(context.Context) ([]Key, error) {
 	return slices.Clone(f.keys), err
 }
 
+// Version tells one state of the file from another.
+func (f *File) Version(context.Context) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.read()
+	return strconv.Itoa(f.reads), err
+}
+
 // read brings keys up to date. Caller holds mu.
 func (f *File) read() error {
 	file, err := sharedfile.Open(f.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
+		if f.info != nil {
+			f.reads++
+		}
 		f.keys, f.info = nil, nil
 		return nil
 	}
@@ -88,6 +101,7 @@ func (f *File) read() error {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	f.keys, f.info = all, info
+	f.reads++
 	return nil
 }
 

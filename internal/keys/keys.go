@@ -72,6 +72,9 @@ type Key struct {
 type Book interface {
 	// List is in the order of names.
 	List(ctx context.Context) ([]Key, error)
+	// Version is a text that another follows where a key was added, removed or changed: while it stays, List
+	// tells nothing new but when keys were used.
+	Version(ctx context.Context) (string, error)
 	// Add refuses a key whose name is taken (ErrTaken) and more than MaxKeys.
 	Add(ctx context.Context, k Key) error
 	// Remove takes an id or a name, and is false if no key has it.

@@ -220,3 +220,50 @@ func TestPlaces(t *testing.T) {
 		}
 	})
 }
+
+// counting is a book that counts how often it is read.
+type counting struct {
+	Book
+	lists int
+}
+
+func (c *counting) List(ctx context.Context) ([]Key, error) {
+	c.lists++
+	return c.Book.List(ctx)
+}
+
+// A book that has not changed is not read again, and one that has is, at the next look.
+func TestLooksReadChangesAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	file, err := OpenFile(path)
+	other, err2 := OpenFile(path)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	book := &counting{Book: file}
+	r := NewRing(book)
+	looks := func(want, holders int) {
+		t.Helper()
+		for range 3 {
+			if err := r.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if book.lists != want || len(r.Holders()) != holders {
+			t.Errorf("read %d times, want %d; %d keys, want %d", book.lists, want, len(r.Holders()), holders)
+		}
+	}
+	looks(1, 0)
+	k, _, err := New("alice", []Scope{Infer}, Limits{}, time.Now(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Add(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	looks(2, 1)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	looks(3, 0)
+}

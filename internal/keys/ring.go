@@ -21,7 +21,8 @@ var (
 // use.
 type Ring struct {
 	book    Book
-	refresh sync.Mutex // one at a time asks the book
+	refresh sync.Mutex // one at a time asks the book, and reads or writes known
+	known   string     // version of the book that the ring has; "" before the first
 
 	mu      sync.RWMutex       // guards all below
 	holders map[string]*Holder // by hash
@@ -35,6 +36,26 @@ func NewRing(b Book) *Ring { return &Ring{book: b, holders: map[string]*Holder{}
 func (r *Ring) Refresh(ctx context.Context) error {
 	r.refresh.Lock()
 	defer r.refresh.Unlock()
+	version, err := r.book.Version(ctx) // first: what changes meanwhile is seen again
+	if err != nil {
+		return err
+	}
+	return r.read(ctx, version)
+}
+
+// Look is Refresh where the book is another than the ring knows. When others used a key is no change.
+func (r *Ring) Look(ctx context.Context) error {
+	r.refresh.Lock()
+	defer r.refresh.Unlock()
+	version, err := r.book.Version(ctx)
+	if err != nil || version == r.known {
+		return err
+	}
+	return r.read(ctx, version)
+}
+
+// read reads a book of a version. Caller holds refresh.
+func (r *Ring) read(ctx context.Context, version string) error {
 	all, err := r.book.List(ctx)
 	if err != nil {
 		return err
@@ -49,6 +70,7 @@ func (r *Ring) Refresh(ctx context.Context) error {
 		}
 		next[k.Hash] = h
 	}
+	r.known = version
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holders = next
@@ -114,7 +136,7 @@ func (r *Ring) Note(ctx context.Context) error {
 	return r.book.Touch(ctx, used)
 }
 
-// Keep refreshes the ring and notes what was used, until ctx ends; failed hears of each failure
+// Keep looks at the book, notes what was used and reads what others noted, until ctx ends; failed hears of each failure
 // that is not the one before, which was at first, and of nil when all is well again.
 func (r *Ring) Keep(ctx context.Context, refresh, note time.Duration, was error, failed func(error)) {
 	looks, notes := time.NewTicker(refresh), time.NewTicker(note)
@@ -144,9 +166,9 @@ func (r *Ring) Keep(ctx context.Context, refresh, note time.Duration, was error,
 			}
 			return
 		case <-looks.C:
-			tell(r.Refresh(ctx))
+			tell(r.Look(ctx))
 		case <-notes.C:
-			tell(r.Note(ctx))
+			tell(errors.Join(r.Note(ctx), r.Refresh(ctx)))
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (m *Model) describe() error {
 		return Usage(err)
 	}
 	m.Manifest = swarm.Manifest{
-		Name: m.Name, Blocks: m.Checkpoint.Config.Layers, Hidden: m.Checkpoint.Config.Hidden, Tokenizer: tok,
+		Name: m.Name, Namespace: m.namespace, Blocks: m.Checkpoint.Config.Layers, Hidden: m.Checkpoint.Config.Hidden, Tokenizer: tok,
 		Class: swarm.Class{
 			ConfigHash: m.Checkpoint.Config.Hash(), DType: class.DType, Quant: class.Quant,
 			KVDType: m.kv.String(), Arithmetic: m.Device.Info().Arithmetic,
@@ -80,6 +80,13 @@ func (m *Model) settle(ctx context.Context, d *dir.Directory, how settling) erro
 		slog.Warn("what is known of the model's files cannot be read", "reason", err)
 	}
 	d.Meet(ctx, m.Manifest.Name)
+	if how.invited != "" && m.Manifest.Namespace == "" { // the UID says which
+		for _, v := range d.Views() {
+			if string(v.Manifest.UID()) == how.invited {
+				m.Manifest.Namespace = v.Manifest.Namespace
+			}
+		}
+	}
 	views := slices.DeleteFunc(d.Views(), func(v swarm.View) bool {
 		return !balance.SameModel(m.Manifest, v.Manifest) || how.invited != "" && string(v.Manifest.UID()) != how.invited
 	})
@@ -125,7 +132,7 @@ func (m *Model) settle(ctx context.Context, d *dir.Directory, how settling) erro
 	}
 	m.Manifest.Files, m.Manifest.Share = m.files.Root(), m.mayShare(how.share)
 	if how.invited != "" && string(m.Manifest.UID()) != how.invited {
-		return Usagef("the invitation is to the model %.12s, whose servers are all away, and the files and flags here give the model %.12s: try again later, or leave --dtype, --quant, --kv-dtype and --share-weights as its founder has them", how.invited, m.Manifest.UID())
+		return Usagef("the invitation is to the model %.12s, whose servers are all away, and the files and flags here give the model %.12s: try again later, or leave --dtype, --quant, --kv-dtype, --dht-prefix and --share-weights as its founder has them", how.invited, m.Manifest.UID())
 	}
 	return Usage(m.Manifest.Validate())
 }

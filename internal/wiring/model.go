@@ -29,10 +29,11 @@ type Model struct {
 	Manifest   swarm.Manifest // what it is served as; without the names of weights before settle
 	Head       *model.Head    // after engine
 
-	adapters []*adapter
-	fetched  *fetched  // nil: the files are somebody else's
-	files    *bundle   // as they are passed on; nil if nobody made it yet
-	trees    treeCache // of them
+	namespace string // that the manifest is in
+	adapters  []*adapter
+	fetched   *fetched  // nil: the files are somebody else's
+	files     *bundle   // as they are passed on; nil if nobody made it yet
+	trees     treeCache // of them
 }
 
 // Open opens model and device; Close lets go of both.
@@ -51,7 +52,7 @@ func (f *ModelOptions) opened(ctx context.Context, c *ComputeOptions, src weight
 		fetched.Close()
 		return nil, ModelError(err)
 	}
-	m := &Model{Checkpoint: ck, fetched: fetched, trees: f.trees, Name: f.Name, load: model.LoadOptions{DType: f.DType, Quant: f.Quant}, kv: f.KV}
+	m := &Model{Checkpoint: ck, fetched: fetched, trees: f.trees, Name: f.Name, namespace: f.Namespace, load: model.LoadOptions{DType: f.DType, Quant: f.Quant}, kv: f.KV}
 	switch {
 	case m.Name != "": // by a flag or an invitation
 	case fetched != nil:

@@ -286,10 +286,11 @@ type ComputeOptions struct {
 
 // ModelOptions say which model and in which form.
 type ModelOptions struct {
-	Path  string
-	Name  string
-	DType string
-	Quant string
+	Namespace string // --dht-prefix: models of one name in two namespaces do not meet
+	Path      string
+	Name      string
+	DType     string
+	Quant     string
 
 	KVDType string
 	KV      tensor.DType // after take
@@ -309,6 +310,9 @@ func (f *ModelOptions) Take(args []string, optional bool) error {
 		if f.KV, err = parseKVDType(f.KVDType); err != nil {
 			return Usagef("--kv-dtype: %w", err)
 		}
+	}
+	if err := swarm.CheckNamespace(f.Namespace); err != nil {
+		return Usagef("--dht-prefix: %w", err)
 	}
 	if err := f.Source.check(); err != nil {
 		return err

@@ -279,6 +279,10 @@ func (f *ModelOptions) openPeers(ctx context.Context, c *ComputeOptions, n *netw
 			return nil, err
 		}
 	}
+	if f.Namespace != "" && f.Namespace != man.Namespace {
+		return nil, Usagef("the invitation is to a model in the namespace %q, and --dht-prefix says %q: leave it out", man.Namespace, f.Namespace)
+	}
+	f.Namespace = man.Namespace
 	if f.Place != "" && f.Source.Has(FromCache) {
 		m, err := f.openCached(ctx, c, man)
 		if err == nil {

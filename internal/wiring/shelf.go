@@ -79,7 +79,7 @@ func newShelf(n *Node, model ModelOptions, cf *ComputeOptions, hf *HTTPOptions, 
 func (s *shelf) offers() []*shelved {
 	var views []swarm.View
 	for _, v := range s.n.net.Directory.Views() {
-		if v.Manifest.Pinned() && balance.Reached(v) > 0 {
+		if v.Manifest.Pinned() && v.Manifest.Namespace == s.model.Namespace && balance.Reached(v) > 0 {
 			views = append(views, v)
 		}
 	}

@@ -46,10 +46,10 @@ func Adopt(own swarm.Manifest, views []swarm.View, can func(swarm.Class) bool) (
 	return swarm.Class{}, fmt.Errorf("the swarm serves %s in several classes and none by most of the networks that answer: %s", own.Name, strings.Join(names, ", "))
 }
 
-// SameModel tells whether two manifests are of models with one name, size and configuration,
+// SameModel tells whether two manifests are of models with one name and namespace, size and configuration,
 // in whatever class and with whatever weights.
 func SameModel(a, b swarm.Manifest) bool {
-	return a.Name == b.Name && a.Blocks == b.Blocks && a.Hidden == b.Hidden && a.Class.ConfigHash == b.Class.ConfigHash
+	return a.Name == b.Name && a.Namespace == b.Namespace && a.Blocks == b.Blocks && a.Hidden == b.Hidden && a.Class.ConfigHash == b.Class.ConfigHash
 }
 
 // Reached counts the servers of a view that this node has had contact with.

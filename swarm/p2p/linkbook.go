@@ -58,12 +58,6 @@ func (l links) add(p peer.ID, link swarm.Link, at zone, now time.Time) {
 	l[p] = between{link, at, now, now.Add(linkEvery)}
 }
 
-// of is what is known of the way between this node and a peer.
-func (l links) of(p peer.ID, now time.Time) (swarm.Link, bool) {
-	one := l[p]
-	return one.link, !one.at.IsZero() && now.Sub(one.at) < linkTTL
-}
-
 // all is what passes between this node and its swarm, as far as is known. A pair is as slow as
 // the slower of its ends, so that the fastest tells most of this one; of several the second is
 // taken, since the far end of one may lie. Peers on the internet count before those of the site.

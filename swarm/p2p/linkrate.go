@@ -260,17 +260,6 @@ func (h *Host) Link() (swarm.Link, bool) {
 	return h.links.all(time.Now())
 }
 
-// LinkTo is what passes between this node and one peer; false if that was not measured.
-func (h *Host) LinkTo(p swarm.PeerID) (swarm.Link, bool) {
-	id, err := peer.Decode(string(p))
-	if err != nil {
-		return swarm.Link{}, false
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.links.of(id, time.Now())
-}
-
 // linkNews is the share by which a link must change for others to hear of it at once.
 const linkNews = 0.2
 

@@ -39,6 +39,7 @@ func Book(t *testing.T, open func() keys.Book) {
 	if err := one.Add(ctx, keys.Key{Name: "broken"}); err == nil {
 		t.Error("a key without a hash was taken")
 	}
+	testVersion(t, one, other)
 	used := noon.Add(time.Hour)
 	if err := errors.Join(one.Touch(ctx, map[string]time.Time{alice.ID: used, "key_gone": noon}), other.Touch(ctx, map[string]time.Time{alice.ID: noon})); err != nil {
 		t.Fatal(err)
@@ -72,5 +73,31 @@ func Book(t *testing.T, open func() keys.Book) {
 	wg.Wait()
 	if all, err := other.List(ctx); len(all) != 20 || err != nil {
 		t.Errorf("%d keys, %v", len(all), err)
+	}
+}
+
+// testVersion sees what other changes by the version of one.
+func testVersion(t *testing.T, one, other keys.Book) {
+	version := func() string {
+		t.Helper()
+		v, err := one.Version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	begun := version()
+	if again := version(); again != begun {
+		t.Errorf("version %q became %q, and nothing has changed", begun, again)
+	}
+	if err := other.Add(t.Context(), key(t, "carol", keys.Limits{}, time.Time{})); err != nil {
+		t.Fatal(err)
+	}
+	added := version()
+	if ok, err := other.Remove(t.Context(), "carol"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if removed := version(); added == begun || removed == added {
+		t.Errorf("versions %q, with a key %q, without it %q", begun, added, removed)
 	}
 }
