@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -322,6 +323,7 @@ type API struct {
 	guesses *guesses
 	bodies  *bodies
 	replays *replays
+	braces  sync.Map // by UID: the tokens of models that hold a brace, as []brace
 	caps    atomic.Pointer[Caps]
 }
 

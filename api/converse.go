@@ -31,14 +31,15 @@ type Tools struct {
 type Talk struct {
 	Prompt  []int32
 	grammar *grammar.Grammar
-	show    []int32 // control tokens that are marks of calls
+	form    func() (client.Form, error) // in place of it
+	show    []int32                     // control tokens that are marks of calls
 	reader  func() *Reader
 }
 
 // Put makes a request for answers of it.
 func (t *Talk) Put(q *Ask) {
 	q.Prompts = [][]int32{t.Prompt}
-	q.Request.Grammar, q.Request.Show = t.grammar, t.show
+	q.Request.Grammar, q.Request.Form, q.Request.Show = t.grammar, t.form, t.show
 }
 
 // Reader reads one answer.
@@ -78,6 +79,11 @@ func (a *API) Converse(e Engine, messages []gen.ChatMessage, x client.ChatExtras
 	}
 	if t.show, err = marks(e, f); err != nil {
 		return nil, err
+	}
+	if t.grammar == nil {
+		if t.form, err = a.guarded(e, f, tools, ids, t.show); err != nil {
+			return nil, err
+		}
 	}
 	t.reader = func() *Reader {
 		split := NewSplitter(e, ids)

@@ -28,7 +28,7 @@ func ReadTools(field string, list json.RawMessage) ([]calls.Tool, error) {
 			return nil, Invalid(at+".function.name", "%s.function.name is %q a second time", at, Clip(t.Function.Name))
 		}
 		seen[t.Function.Name] = true
-		tool := calls.Tool{Name: t.Function.Name, Description: Value(t.Function.Description, "")}
+		tool := calls.Tool{Name: t.Function.Name, Description: Value(t.Function.Description, ""), Strict: Value(t.Function.Strict, false)}
 		if p := t.Function.Parameters; len(p) > 0 && string(p) != "null" {
 			tool.Parameters = t.Function.Parameters
 		}

@@ -58,6 +58,13 @@ func (t *turn) branch(ctx context.Context) error {
 	}
 	t.res.Timings.Prefill = time.Since(start)
 	branches := make([]*turn, len(t.r.Branches))
+	defer func() {
+		for _, b := range branches {
+			if b != nil {
+				b.settle()
+			}
+		}
+	}()
 	rows := make([][]float32, len(branches))
 	for i, b := range t.r.Branches {
 		if branches[i], err = t.sprout(i, b); err != nil {
@@ -109,13 +116,9 @@ func (t *turn) sprout(index int, b Branch) (*turn, error) {
 	}
 	out := newTurnBehind(t.s, r, emit, slices.Concat(t.history, b.Prompt))
 	out.aside, out.queue = true, slices.Clone(b.Prompt)
-	if r.Grammar != nil {
-		var err error
-		if out.form, err = r.Grammar.Start(); err != nil {
-			return nil, formError(err)
-		}
-	}
-	return out, nil
+	var err error
+	out.form, err = r.startForm()
+	return out, err
 }
 
 // grow chooses the tokens of all branches, step by step, until all have ended. rows are the hidden
@@ -149,6 +152,9 @@ func (t *turn) grow(ctx context.Context, branches []*turn, rows [][]float32) err
 			case len(b.queue) > 0 && !b.over:
 				ids[i], b.queue = b.queue[0], b.queue[1:]
 				left = true
+				if len(b.queue) == 0 {
+					b.prepare()
+				}
 			case first: // it ended with its first token
 				ids[i] = t.history[len(t.history)-1]
 			}

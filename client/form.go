@@ -29,9 +29,65 @@ func (e *Engine) Grammar(s grammar.Spec) (*grammar.Grammar, error) {
 	return e.forms.compiler.Compile(s)
 }
 
+// Form says at each step of one answer which ids may come next; a grammar's matcher is one.
+type Form interface {
+	// Mask has a bit for each id that may come, and is nil for all. The caller must not change it.
+	Mask() ([]uint64, error)
+	// Accept takes the next id.
+	Accept(id int32) error
+	// Forced is the text that has to come next, whatever the answer is to be; last says that
+	// nothing may come behind it.
+	Forced() (text string, last bool, err error)
+	// Ended tells whether the answer may end here, and whether it has to.
+	Ended() (may, must bool)
+}
+
+// startForm begins the form of an answer; nil without one.
+func (r *Request) startForm() (Form, error) {
+	switch {
+	case r.Form != nil:
+		return r.Form()
+	case r.Grammar == nil:
+		return nil, nil
+	}
+	m, err := r.Grammar.Start()
+	if err != nil {
+		return nil, formError(err)
+	}
+	return m, nil
+}
+
 // formError makes what a grammar says the caller's concern.
 func formError(err error) error {
 	return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "the form that the answer must have: %w", err)
+}
+
+// ahead is a mask that is found while the chain computes.
+type ahead struct {
+	done chan struct{} // closed once the others are there
+	mask []uint64
+	err  error
+}
+
+// prepare begins to find what may come next. The first answers of a form take a while to find what
+// later ones know.
+func (t *turn) prepare() {
+	if t.form == nil {
+		return
+	}
+	a, form := &ahead{done: make(chan struct{})}, t.form
+	t.ahead = a
+	go func() {
+		defer close(a.done)
+		a.mask, a.err = form.Mask()
+	}()
+}
+
+// settle waits for what prepare began.
+func (t *turn) settle() {
+	if t.ahead != nil {
+		<-t.ahead.done
+	}
 }
 
 // mask are the ids that may come next, nil for all.
@@ -39,7 +95,12 @@ func (t *turn) mask() ([]uint64, error) {
 	if t.form == nil {
 		return nil, nil
 	}
-	mask, err := t.form.Mask()
+	if t.ahead == nil {
+		t.prepare()
+	}
+	t.settle()
+	mask, err := t.ahead.mask, t.ahead.err
+	t.ahead = nil
 	if err != nil {
 		return nil, formError(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"whorl/client/grammar"
 	"whorl/client/sample"
 	"whorl/swarm"
 )
@@ -27,10 +26,10 @@ func (s *Session) Generate(ctx context.Context, r Request, emit func(Delta) erro
 		return Result{}, err
 	}
 	t := newTurn(s, r, emit)
-	if r.Grammar != nil && len(r.Branches) == 0 {
+	if len(r.Branches) == 0 {
 		var err error
-		if t.form, err = r.Grammar.Start(); err != nil {
-			return Result{}, formError(err)
+		if t.form, err = r.startForm(); err != nil {
+			return Result{}, err
 		}
 	}
 	if err := t.openOther(ctx); err != nil {
@@ -126,8 +125,9 @@ type turn struct {
 	emit    func(Delta) error
 	sampler *sample.Sampler
 	text    *texter
-	form    *grammar.Matcher // how far the answer is in its grammar; nil without one
-	other   *other           // the other context of a guided turn; nil without one
+	form    Form   // what the answer must be; nil for anything
+	ahead   *ahead // what may come next, while that is looked for; nil otherwise
+	other   *other // the other context of a guided turn; nil without one
 	logits  []float32
 	history []int32
 	res     Result
@@ -166,6 +166,8 @@ func newTurnBehind(s *Session, r Request, emit func(Delta) error, history []int3
 
 func (t *turn) run(ctx context.Context) error {
 	start := time.Now()
+	defer t.settle()
+	t.prepare()
 	t.other.start(ctx)
 	next, err := t.prefill(ctx)
 	if err != nil {
@@ -185,6 +187,7 @@ func (t *turn) run(ctx context.Context) error {
 		if err != nil || done {
 			return err
 		}
+		t.prepare()
 		t.other.start(ctx)
 		if next, err = t.step(ctx); err != nil {
 			return errors.Join(err, t.finish(""))

@@ -74,6 +74,9 @@ type Request struct {
 	// answer where nothing may follow. What must come next is taken without asking the chain,
 	// unless log-probabilities or the hash are asked for.
 	Grammar *grammar.Grammar
+	// Form, if not nil, makes what says which ids may come, in place of Grammar; each answer has its
+	// own.
+	Form func() (Form, error)
 	// TopLogprobs asks for log-probabilities with that many alternatives; -1 for none.
 	TopLogprobs int
 	// Hash asks for Result.LogitsHash.
@@ -102,9 +105,9 @@ func (r *Request) Validate(vocab int) error {
 			return err
 		}
 	}
-	if r.Grammar != nil {
+	if r.Grammar != nil || r.Form != nil {
 		switch {
-		case r.IgnoreEOS:
+		case r.IgnoreEOS && r.Form == nil:
 			return &sample.FieldError{Field: "ignore_eos", Value: true, Want: "false where the answer's form is given"}
 		case r.Beams.Beams > 1:
 			return &sample.FieldError{Field: "num_beams", Value: r.Beams.Beams, Want: "1 where the answer's form is given: a beam search cannot keep it"}

@@ -104,7 +104,7 @@ func offered(p *gen.MessagesPrompt) (*api.Tools, error) {
 		if slices.ContainsFunc(out.Offered, func(other calls.Tool) bool { return other.Name == t.Name }) {
 			return nil, api.Invalid(fmt.Sprintf("tools.%d.name", i), "tools.%d.name is %q a second time", i, api.Clip(t.Name))
 		}
-		out.Offered = append(out.Offered, calls.Tool{Name: t.Name, Description: api.Value(t.Description, ""), Parameters: t.InputSchema})
+		out.Offered = append(out.Offered, calls.Tool{Name: t.Name, Description: api.Value(t.Description, ""), Parameters: t.InputSchema, Strict: api.Value(t.Strict, false)})
 	}
 	if c := p.ToolChoice; c != nil {
 		out.Several = !api.Value(c.DisableParallelToolUse, false)

@@ -93,6 +93,7 @@ type Tool struct {
 	Name        string
 	Description string
 	Parameters  json.RawMessage // a JSON Schema; nil for none
+	Strict      bool            // its arguments are valid by them however it is called
 }
 
 // mostCalls is how many calls an answer may have that has to have some.

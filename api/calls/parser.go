@@ -62,6 +62,36 @@ func NewParser(f Format, names []string, open bool) *Parser {
 // Calls is how many calls there are so far.
 func (p *Parser) Calls() int { return p.calls }
 
+// Clone is one that goes on from here on its own.
+func (p *Parser) Clone() *Parser {
+	c := *p
+	c.out = nil
+	return &c
+}
+
+// Arguing tells whether what came last belongs to the arguments of a call.
+func (p *Parser) Arguing() bool { return p.mode == arguing }
+
+// leastCall is the length in bytes of the shortest call without its mark.
+const leastCall = len(`{"name":"x"}`)
+
+// Least is how many bytes have to come, at the least, before the next call can begin its arguments,
+// or be there as a whole.
+func (p *Parser) Least() int {
+	short := p.f.shortIDs // a name and a brace may do
+	switch {
+	case p.mode == opened && (short || strings.Contains(p.held, "name")), p.mode == following && short:
+		return 1
+	case p.mode == opened:
+		return leastCall - len(p.held)
+	case p.mode == reading && short && p.held != "":
+		return len("]x{")
+	case p.mode == reading: // the end of the mark at least
+		return leastCall + 1
+	}
+	return leastCall
+}
+
 // Push adds text and returns what is known by now.
 func (p *Parser) Push(text string) []Part {
 	p.held += text

@@ -2436,7 +2436,7 @@ type ChatRequest struct {
 	// TokenHealing Refused: the prompt stays as it is.
 	TokenHealing interface{} `json:"token_healing,omitempty"`
 
-	// ToolChoice auto by default: the model decides. none leaves the tools out. required and a named function ({type: function, function: {name}}) have the answer be a call whose arguments are valid by the function's parameters; strict is kept there alone.
+	// ToolChoice auto by default: the model decides. none leaves the tools out. required and a named function ({type: function, function: {name}}) have the answer be a call whose arguments are valid by the function's parameters; with auto they are where a function is strict.
 	ToolChoice RawJSON `json:"tool_choice,omitempty"`
 
 	// Tools Functions, as Tool has them. They go to the model's template as they are; where that knows no tools, the model is told of them in the system's text. Calls are recognised by the format of the model's family, and what only looks like one stays text.
@@ -2917,7 +2917,9 @@ type Function struct {
 
 	// Parameters A JSON Schema.
 	Parameters RawJSON `json:"parameters,omitempty"`
-	Strict     *bool   `json:"strict,omitempty"`
+
+	// Strict The arguments of a call are valid by parameters also where the model decides whether it calls; a schema that cannot be kept is refused, by its keyword.
+	Strict *bool `json:"strict,omitempty"`
 }
 
 // FunctionCall defines model for FunctionCall.
@@ -3635,6 +3637,9 @@ type MessagesTool struct {
 	// InputSchema A JSON Schema.
 	InputSchema RawJSON `json:"input_schema,omitempty"`
 	Name        string  `json:"name"`
+
+	// Strict See Function.
+	Strict *bool `json:"strict,omitempty"`
 
 	// Type Tools of Anthropic's own are refused.
 	Type *MessagesToolType `json:"type,omitempty"`

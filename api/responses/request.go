@@ -169,6 +169,7 @@ func offered(in *gen.ResponsesRequest) (*api.Tools, error) {
 		Name        string          `json:"name"`
 		Description *string         `json:"description"`
 		Parameters  json.RawMessage `json:"parameters"`
+		Strict      *bool           `json:"strict"`
 	}
 	if !api.Absent(in.Tools) {
 		if err := json.Unmarshal(in.Tools, &list); err != nil {
@@ -199,6 +200,9 @@ func offered(in *gen.ResponsesRequest) (*api.Tools, error) {
 	out.List = api.ToolList(given)
 	if out.Offered, err = api.ReadTools("tools", out.List); err != nil {
 		return nil, err
+	}
+	for i := range list { // which templates are not told
+		out.Offered[i].Strict = api.Value(list[i].Strict, false)
 	}
 	return out, out.Named()
 }

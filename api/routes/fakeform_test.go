@@ -21,7 +21,14 @@ func (e *fakeEngine) Mean(_ context.Context, ids []int32) ([]float32, error) {
 }
 
 // begunForm is the beginning of an answer's form, nil for none.
-func begunForm(r client.Request) *grammar.Matcher {
+func begunForm(r client.Request) client.Form {
+	if r.Form != nil {
+		f, err := r.Form()
+		if err != nil {
+			panic(err)
+		}
+		return f
+	}
 	if r.Grammar == nil {
 		return nil
 	}
@@ -36,12 +43,12 @@ func begunForm(r client.Request) *grammar.Matcher {
 const closers = "\"}]\x00"
 
 // formed is an id if a form lets it come, else what ends something, else the first that may.
-func formed(form *grammar.Matcher, id int32) int32 {
+func formed(form client.Form, id int32) int32 {
 	mask, err := form.Mask()
 	if err != nil {
 		panic(err)
 	}
-	for next := 0; !grammar.Admits(mask, id); next++ {
+	for next := 0; mask != nil && !grammar.Admits(mask, id); next++ {
 		if id = int32(next); next < len(closers) {
 			id = int32(closers[next])
 		}

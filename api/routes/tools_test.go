@@ -146,6 +146,8 @@ func TestToolCalls(t *testing.T) {
 		{"mistral", mistral, "[TOOL_CALLS][{\"name\": \"g\", \"arguments\": {}}]", tools, `{"content":null,"refusal":null,"role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"g"},"id":"","type":"function"}]}`, "tool_calls"},
 		{"none", hermes, two, tools + `,"tool_choice":"none"`, jsonOf(gen.ChatAnswer{Role: "assistant", Content: &two}), "stop"},
 		{"unknown", hermes, "<tool_call>{\"name\": \"h\"}", tools, `{"content":"\u003ctool_call\u003e{\"name\": \"h\"}","refusal":null,"role":"assistant"}`, "stop"},
+		{"strict", hermes, "{}\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": {}}}", strings.Replace(tools, `"name":"f"`, `"name":"f","strict":true`, 1) + `,"max_tokens":80`,
+			`{"content":"{}","refusal":null,"role":"assistant","tool_calls":[{"function":{"arguments":"{\"a\": -1}","name":"f"},"id":"","type":"function"}]}`, "tool_calls"},
 		{"text", hermes, "a < b", tools, `{"content":"a \u003c b","refusal":null,"role":"assistant"}`, "stop"},
 		{"cut off", hermes, two[:50], tools + `,"max_tokens":50`, `{"content":"Well.","refusal":null,"role":"assistant","tool_calls":[{"function":{"arguments":"{\"a\":","name":"f"},"id":"","type":"function"}]}`, "length"},
 		{"required", hermes, "x", tools + `,"tool_choice":"required","parallel_tool_calls":false`, "", "tool_calls"},

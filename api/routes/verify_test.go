@@ -15,6 +15,7 @@ func TestVerify(t *testing.T) {
 	routes := map[string]string{
 		"/v1/chat/completions": `{"messages":[{"role":"user","content":"m"}],"max_tokens":2`,
 		"/v1/completions":      `{"prompt":"m","max_tokens":2`,
+		"/v1/responses":        `{"input":"m","max_output_tokens":2`,
 		"/v1/messages":         `{"messages":[{"role":"user","content":"m"}],"max_tokens":2`,
 		"/api/chat":            `{"messages":[{"role":"user","content":"m"}],"options":{"num_predict":2}`,
 		"/api/generate":        `{"prompt":"m","options":{"num_predict":2}`,

@@ -201,6 +201,26 @@ func (m *Matcher) Accept(id int32) error {
 	return nil
 }
 
+// Take takes a piece of text, of whatever tokens; false where it leads nowhere, and then nothing may
+// be asked of the matcher any more.
+func (m *Matcher) Take(text string) (bool, error) {
+	g := m.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := m.settle(); err != nil {
+		return false, err
+	}
+	to, err := g.run(m.state, text)
+	m.state, m.begun = to, true
+	return to != dead, err
+}
+
+// Clone is one that goes on from here on its own.
+func (m *Matcher) Clone() *Matcher {
+	c := *m
+	return &c
+}
+
 // maxForced is how much of a text without a choice is told at a time.
 const maxForced = 4096
 
