@@ -23,6 +23,30 @@ func FieldError(err error, otherNames map[string]string) error {
 	return Invalid(named.Field, "%w", &named)
 }
 
+// Draws are what dialects of few options have for how tokens are drawn, decoded over DefaultDraws.
+type Draws struct {
+	Temperature float64 `json:"temperature"`
+	TopP        float64 `json:"top_p"`
+	TopK        int     `json:"top_k"`
+}
+
+// DefaultDraws are those of the other routes.
+func DefaultDraws() Draws {
+	d := sample.DefaultAsked()
+	return Draws{Temperature: d.Temperature, TopP: d.TopP, TopK: d.TopK}
+}
+
+// Put makes a request draw so; a seed of nil is a new one.
+func (d Draws) Put(q *Ask, seed *int64) (err error) {
+	asked := sample.DefaultAsked()
+	asked.Temperature, asked.TopP, asked.TopK = d.Temperature, d.TopP, d.TopK
+	if q.Request.Sampling, q.Request.Beams, err = asked.Settle(); err != nil {
+		return err
+	}
+	q.Request.Sampling.Seed = SeedOr(seed)
+	return nil
+}
+
 // CheckBeams refuses what would reserve more than one request should.
 func (a *API) CheckBeams(n int) error {
 	if n > a.Limits.Beams {

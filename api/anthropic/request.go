@@ -11,7 +11,6 @@ import (
 	"whorl/api/gen"
 	"whorl/client"
 	"whorl/client/grammar"
-	"whorl/client/sample"
 )
 
 // options are what a request asks for beside its conversation, decoded over defaultOptions.
@@ -19,16 +18,11 @@ type options struct {
 	MaxTokens     int      `json:"max_tokens"`
 	Stream        bool     `json:"stream"`
 	StopSequences []string `json:"stop_sequences"`
-	Temperature   float64  `json:"temperature"`
-	TopP          float64  `json:"top_p"`
-	TopK          int      `json:"top_k"`
-	Verify        *int     `json:"whorl_verify"`
+	api.Draws
+	Verify *int `json:"whorl_verify"`
 }
 
-func defaultOptions() options {
-	d := sample.DefaultAsked()
-	return options{Temperature: d.Temperature, TopP: d.TopP, TopK: d.TopK}
-}
+func defaultOptions() options { return options{Draws: api.DefaultDraws()} }
 
 // request is one for an answer to a conversation.
 type request struct {
@@ -48,13 +42,7 @@ func (a Dialect) ask(ctx context.Context, p *gen.MessagesPrompt, o *options) (q 
 		Request: client.Request{TopLogprobs: -1, Stop: o.StopSequences},
 	}
 	talk.Put(&q.Ask)
-	asked := sample.DefaultAsked()
-	asked.Temperature, asked.TopP, asked.TopK = o.Temperature, o.TopP, o.TopK
-	if q.Request.Sampling, q.Request.Beams, err = asked.Settle(); err != nil {
-		return q, err
-	}
-	q.Request.Sampling.Seed = api.SeedOr(nil)
-	return q, nil
+	return q, o.Put(&q.Ask, nil)
 }
 
 // talk puts a conversation through its model's template.

@@ -12,22 +12,16 @@ import (
 	"whorl/api/gen"
 	"whorl/client"
 	"whorl/client/grammar"
-	"whorl/client/sample"
 	"whorl/internal/answers"
 )
 
 // options are what chooses tokens, decoded over their defaults.
 type options struct {
-	Temperature float64 `json:"temperature"`
-	TopP        float64 `json:"top_p"`
-	TopK        int     `json:"top_k"`
-	Seed        *int64  `json:"seed"`
+	api.Draws
+	Seed *int64 `json:"seed"`
 }
 
-func defaultOptions() options {
-	d := sample.DefaultAsked()
-	return options{Temperature: d.Temperature, TopP: d.TopP, TopK: d.TopK}
-}
+func defaultOptions() options { return options{Draws: api.DefaultDraws()} }
 
 // request is one for a response.
 type request struct {
@@ -83,12 +77,9 @@ func (a Dialect) ask(ctx context.Context, in *gen.ResponsesRequest, o options) (
 		Engine: e, Param: "input", Answers: 1, Tokens: in.MaxOutputTokens, Default: a.Limits.AnswerTokens, Request: client.Request{TopLogprobs: -1},
 	}
 	q.talk.Put(&q.Ask)
-	asked := sample.DefaultAsked()
-	asked.Temperature, asked.TopP, asked.TopK = o.Temperature, o.TopP, o.TopK
-	if q.Request.Sampling, q.Request.Beams, err = asked.Settle(); err != nil {
+	if err := o.Put(&q.Ask, o.Seed); err != nil {
 		return nil, err
 	}
-	q.Request.Sampling.Seed = api.SeedOr(o.Seed)
 	return q, nil
 }
 
