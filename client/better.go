@@ -31,7 +31,7 @@ func (s *Session) improve(ctx context.Context) {
 	run := route.Running{Hops: hops, Rows: len(s.ids), Left: s.opt.MaxLength - s.position(), Since: now.Sub(s.moved)}
 	s.mu.Unlock()
 	q, _, err := s.e.query(ctx, route.Query{
-		Range: swarm.Span{Start: 0, End: s.e.cfg.Manifest.Blocks}, Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Draw: s.draw(),
+		Range: s.span, Tokens: s.opt.MaxLength, Sequences: s.opt.Beams, Draw: s.draw(),
 	}, s.adapter)
 	if err != nil {
 		return

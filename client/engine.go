@@ -215,7 +215,7 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.Beams < 0 || o.Beams > sample.MaxBeams {
 		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "num_beams is %d: want 1 to %d", o.Beams, sample.MaxBeams)
 	}
-	if most := e.room(view, o); o.MaxLength > most {
+	if most := e.room(view, e.all(), o); o.MaxLength > most {
 		return nil, errNoRoom(o.MaxLength, most)
 	}
 	if o.Receipts && e.cfg.Verify == nil {
@@ -224,7 +224,7 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.Verify < 0 || o.Verify > MaxVerify {
 		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "whorl_verify is %d: want 1 to %d", o.Verify, MaxVerify)
 	}
-	s := e.newSession(o, adapter)
+	s := e.newSession(o, e.all(), adapter)
 	if o.Verify > 1 {
 		s.chains = newGroup(s)
 		err = s.chains.begin(ctx)
@@ -238,10 +238,13 @@ func (e *Engine) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	return s, nil
 }
 
-// newSession makes a session that has no chain yet.
-func (e *Engine) newSession(o SessionOptions, adapter *swarm.Adapter) *Session {
+// all is the model's blocks.
+func (e *Engine) all() swarm.Span { return swarm.Span{Start: 0, End: e.cfg.Manifest.Blocks} }
+
+// newSession makes a session through some blocks that has no chain yet.
+func (e *Engine) newSession(o SessionOptions, span swarm.Span, adapter *swarm.Adapter) *Session {
 	s := &Session{
-		e: e, opt: o, adapter: adapter, opened: time.Now(), moved: time.Now(), improved: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
+		e: e, opt: o, span: span, adapter: adapter, opened: time.Now(), moved: time.Now(), improved: time.Now(), wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
 		audited: e.auditing(), over: make(chan struct{}), stages: map[int]*stage{}, journals: make([]*journal, e.cfg.Manifest.Blocks),
 	}
 	s.timer.Stop()
@@ -251,8 +254,8 @@ func (e *Engine) newSession(o SessionOptions, adapter *swarm.Adapter) *Session {
 	}
 	t := &e.cfg.Timeouts
 	s.machine = chain.New(chain.Params{
-		Blocks: e.cfg.Manifest.Blocks, MaxLength: o.MaxLength, Open: t.Open, Wait: o.Wait, Probe: t.Probe, Answer: t.Answer, Step: t.Step,
-		Recover: t.Recover, First: t.First, Backoff: t.Backoff, Pages: int(e.cfg.JournalBytes / int64(max(1, o.Verify)) / e.pageBytes()), PageRows: pageRows, Frame: s.beams.until,
+		Blocks: e.cfg.Manifest.Blocks, Start: span.Start, MaxLength: o.MaxLength, Open: t.Open, Wait: o.Wait, Probe: t.Probe, Answer: t.Answer, Step: t.Step,
+		Recover: t.Recover, First: t.First, Backoff: t.Backoff, Pages: int(e.cfg.JournalBytes / int64(max(1, o.Verify, o.beside)) / e.pageBytes()), PageRows: pageRows, Frame: s.beams.until,
 		Around: e.detoured,
 	})
 	s.prompts = o.Prompts.named(e.cfg.Manifest.Blocks)
@@ -282,10 +285,13 @@ func (e *Engine) viewFor(ctx context.Context, o SessionOptions) (swarm.View, *sw
 	return view, adapter, err
 }
 
-// room is the longest session with such options that the servers of a view could hold. Where
-// some block has no server that is another failure: then it is the model's limit.
-func (e *Engine) room(view swarm.View, o SessionOptions) int {
-	if most := health.Capacity(view, o.sequences()); most > 0 {
+// room is the longest session through some blocks that the servers of a view could hold. Where
+// one of them has no server that is another failure: then it is the model's limit.
+func (e *Engine) room(view swarm.View, span swarm.Span, o SessionOptions) int {
+	if view.Manifest.Blocks == 0 {
+		return e.cfg.MaxLength
+	}
+	if most := health.CapacityOf(view, span, o.sequences()); most > 0 {
 		return min(most, e.cfg.MaxLength)
 	}
 	return e.cfg.MaxLength
@@ -299,7 +305,7 @@ func (e *Engine) Room(ctx context.Context, o SessionOptions) int {
 	if err != nil {
 		return e.cfg.MaxLength
 	}
-	return max(0, e.room(view, o)-o.Prompts.rows())
+	return max(0, e.room(view, e.all(), o)-o.Prompts.rows())
 }
 
 // RoomError says that no wait would make a session fit.

@@ -83,7 +83,7 @@ func (g *group) open(ctx context.Context) error {
 	g.mu.Unlock()
 	var members []*Session
 	for _, hops := range chains {
-		m := g.lead.e.newSession(g.lead.opt, g.lead.adapter)
+		m := g.lead.e.newSession(g.lead.opt, g.lead.span, g.lead.adapter)
 		m.group, m.first = g, hops
 		members = append(members, m)
 		g.take(m, hops, false)

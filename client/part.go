@@ -103,13 +103,29 @@ func (p *part) of(rows []float32) []float32 {
 // forward computes the part and keeps what each server was given.
 func (p *part) forward(ctx context.Context) error {
 	p.stretches = nil
-	rest, out, err := p.through(ctx, p.r.span, p.of(p.f.b.Rows), true)
+	last := p.f.why != forGradients
+	rest, out, err := p.through(ctx, p.r.span, p.of(p.f.b.Rows), last)
 	if err != nil {
 		return err
 	}
 	p.stretches = rest
-	copy(p.of(p.f.Outputs), out)
+	if last {
+		copy(p.of(p.f.Outputs), out)
+	}
 	return nil
+}
+
+// keep notes what a server was given and is to be given again on the way back.
+func (p *part) keep(done []stretch, hop swarm.Hop, in []float32) ([]stretch, error) {
+	if p.f.why == forOutputs {
+		return append(done, stretch{hop: hop}), nil
+	}
+	if ask := p.r.opt.Keep; ask != nil && hop.Span.Start > p.r.span.Start { // the first ones are the batch's
+		if err := ask(4 * int64(len(in))); err != nil {
+			return nil, err
+		}
+	}
+	return append(done, stretch{hop, in}), nil
 }
 
 // through computes rows through blocks, whoever holds them, and says who did. Without last the
@@ -127,7 +143,8 @@ func (p *part) through(ctx context.Context, span swarm.Span, in []float32, last 
 		}
 		hop := plan[0]
 		if hop.Span.End == span.End && !last {
-			return append(done, stretch{hop, in}), nil, nil
+			done, err = p.keep(done, hop, in)
+			return done, nil, err
 		}
 		out, err := p.ask(ctx, hop, false, slices.Concat(in, p.tables(hop.Span)))
 		if err != nil {
@@ -137,7 +154,9 @@ func (p *part) through(ctx context.Context, span swarm.Span, in []float32, last 
 			plan = nil
 			continue
 		}
-		done = append(done, stretch{hop, in})
+		if done, err = p.keep(done, hop, in); err != nil {
+			return nil, nil, err
+		}
 		in, plan, at = out, plan[1:], hop.Span.End
 	}
 	return done, in, nil

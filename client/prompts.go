@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 
+	"whorl/content"
 	"whorl/swarm"
 	"whorl/swarm/codec"
 	"whorl/swarm/wire"
@@ -17,11 +18,14 @@ type Prompts struct {
 	Shallow []float32
 	// Deep is [blocks][Tokens][hidden], added to those rows in front of each block; nil for none.
 	Deep []float32
+	// rowless are the blocks of Deep where there are no rows in front of the first id: those that
+	// the user gives are what is added to. Empty elsewhere.
+	rowless swarm.Span
 }
 
 // rows is how many positions prompts take.
 func (p *Prompts) rows() int {
-	if p == nil {
+	if p == nil || p.rowless.Len() > 0 {
 		return 0
 	}
 	return p.Tokens
@@ -47,8 +51,11 @@ func (p *Prompts) validate(m *swarm.Manifest) error {
 
 // of are the deep prompts of some blocks.
 func (p *Prompts) of(span swarm.Span) []float32 {
-	table := len(p.Shallow)
-	return p.Deep[span.Start*table : span.End*table]
+	table, first := len(p.Shallow), 0
+	if n := p.rowless.Len(); n > 0 {
+		table, first = len(p.Deep)/n, p.rowless.Start
+	}
+	return p.Deep[(span.Start-first)*table : (span.End-first)*table]
 }
 
 // named are the deep prompts as stages are told of them; nil for none.
@@ -56,9 +63,13 @@ func (p *Prompts) named(blocks int) *wire.Prompts {
 	if p == nil || p.Deep == nil {
 		return nil
 	}
-	w := &wire.Prompts{Rows: p.Tokens}
-	for b := range blocks {
-		w.Blocks = append(w.Blocks, wire.HashPrompts(p.of(swarm.Span{Start: b, End: b + 1})))
+	w := &wire.Prompts{Rows: p.Tokens, Blocks: make([]content.Hash, blocks)}
+	span := swarm.Span{Start: 0, End: blocks}
+	if p.rowless.Len() > 0 {
+		span = p.rowless // others are in front of no block of the session
+	}
+	for b := span.Start; b < span.End; b++ {
+		w.Blocks[b] = wire.HashPrompts(p.of(swarm.Span{Start: b, End: b + 1}))
 	}
 	return w
 }

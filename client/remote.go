@@ -40,6 +40,9 @@ type RemoteOptions struct {
 	Recover time.Duration
 	// Adapter names a LoRA adapter, as NAME or NAME@DIGEST.
 	Adapter string
+	// Keep, if not nil, is asked before the call keeps so many bytes of rows for its way back; an
+	// error ends the call. It may be called by several goroutines.
+	Keep func(bytes int64) error
 	// Hops, if not nil, hears of the servers of each part of a batch once they have computed it
 	// forward. It may be called by several goroutines.
 	Hops func([]swarm.Hop)
@@ -63,8 +66,8 @@ type Remote struct {
 
 // Remote is the blocks of a span.
 func (e *Engine) Remote(span swarm.Span, o RemoteOptions) (*Remote, error) {
-	if span.Start < 0 || span.Start >= span.End || span.End > e.cfg.Manifest.Blocks {
-		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "blocks %v: %s has blocks 0:%d", span, e.cfg.Manifest.Name, e.cfg.Manifest.Blocks)
+	if err := e.checkSpan(span); err != nil {
+		return nil, err
 	}
 	if o.Rows < 0 || o.Parallel < 0 || o.Length < 0 || o.Limit < 0 || o.Recover < 0 {
 		return nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "a negative number of rows, passes, positions or seconds")
@@ -92,6 +95,7 @@ func (r *Remote) Span() swarm.Span { return r.span }
 type Forwarded struct {
 	// Outputs are the rows behind the last block, [rows][hidden].
 	Outputs []float32
+	why     purpose
 	r       *Remote
 	adapter *swarm.Adapter
 	b       Batch
@@ -134,12 +138,12 @@ func (r *Remote) check(b *Batch) error {
 	return nil
 }
 
-// Forward computes a batch. The batch must stay as it is as long as the result is used.
-func (r *Remote) Forward(ctx context.Context, b *Batch) (*Forwarded, error) {
+// begin checks a batch and cuts it into parts.
+func (r *Remote) begin(ctx context.Context, b *Batch) (*Forwarded, error) {
 	if err := r.check(b); err != nil {
 		return nil, err
 	}
-	f := &Forwarded{r: r, b: *b, Outputs: make([]float32, len(b.Rows))}
+	f := &Forwarded{r: r, b: *b}
 	if r.opt.Adapter != "" {
 		view, err := r.e.cfg.Directory.View(ctx, r.e.uid)
 		if err != nil {
@@ -150,6 +154,51 @@ func (r *Remote) Forward(ctx context.Context, b *Batch) (*Forwarded, error) {
 		}
 	}
 	f.parts = r.cut(f)
+	return f, nil
+}
+
+// Forward computes a batch. The batch must stay as it is as long as the result is used.
+func (r *Remote) Forward(ctx context.Context, b *Batch) (*Forwarded, error) {
+	return r.forward(ctx, b, forBackward)
+}
+
+// Outputs are the rows behind the last block, [rows][hidden], of a batch that does not go back.
+func (r *Remote) Outputs(ctx context.Context, b *Batch) ([]float32, error) {
+	f, err := r.forward(ctx, b, forOutputs)
+	if err != nil {
+		return nil, err
+	}
+	return f.Outputs, nil
+}
+
+// Gradients are what Forward and then Backward give, without what is behind the last block: the
+// last server of each part computes forward on the way back alone.
+func (r *Remote) Gradients(ctx context.Context, b *Batch, grads []float32) (rows, prompts []float32, err error) {
+	f, err := r.forward(ctx, b, forGradients)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.Backward(ctx, grads)
+}
+
+// purpose says what a forward pass is made for.
+type purpose uint8
+
+const (
+	forBackward  purpose = iota // outputs, and to go back
+	forOutputs                  // these alone: what servers were given is not kept
+	forGradients                // to go back alone: the last server is not asked
+)
+
+func (r *Remote) forward(ctx context.Context, b *Batch, why purpose) (*Forwarded, error) {
+	f, err := r.begin(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if why != forGradients {
+		f.Outputs = make([]float32, len(b.Rows))
+	}
+	f.why = why
 	done, err := eachPart(ctx, r.opt.Parallel, f.parts, func(ctx context.Context, p *part) error {
 		if err := p.forward(ctx); err != nil {
 			return err
@@ -170,8 +219,8 @@ func (r *Remote) Forward(ctx context.Context, b *Batch) (*Forwarded, error) {
 // have the same: [blocks of the range][sequences][Prompt][hidden]; nil if there are none. It may
 // be called again.
 func (f *Forwarded) Backward(ctx context.Context, grads []float32) (rows, prompts []float32, err error) {
-	if len(grads) != len(f.Outputs) {
-		return nil, nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "gradients of %d values, want %d", len(grads), len(f.Outputs))
+	if len(grads) != len(f.b.Rows) {
+		return nil, nil, swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "gradients of %d values, want %d", len(grads), len(f.b.Rows))
 	}
 	hidden := f.r.e.cfg.Manifest.Hidden
 	rows = make([]float32, len(grads))

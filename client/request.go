@@ -35,6 +35,8 @@ type SessionOptions struct {
 	Receipts bool
 	// Audit keeps what Session.Audit needs beside the journal.
 	Audit bool
+	// beside is how many sessions share the memory of one for their journals; 0 counts as 1.
+	beside int
 	// Verify has every step computed by so many chains that share no server, at most
 	// MaxVerify, and compared bit by bit before anything is chosen from it. 0 and 1: one chain
 	// computes and nothing is compared.

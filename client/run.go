@@ -249,10 +249,13 @@ func (s *Session) send(st *stage, a *chain.Action) (embedded, sent error) {
 	}
 	beams := s.beams.of(a.From)
 	var ids []int32
-	if st.hop.Span.Start == 0 {
-		ids = s.ids[a.From:a.To]
-	} else {
+	switch {
+	case st.hop.Span.Start > s.span.Start:
 		s.feed = s.journals[st.hop.Span.Start].rows(s.feed[:0], a.From, a.To)
+	case s.inputs != nil:
+		s.feed = s.inputs.rows(s.feed[:0], a.From, a.To)
+	default:
+		ids = s.ids[a.From:a.To]
 	}
 	s.mu.Unlock()
 	if ids != nil {
@@ -313,7 +316,7 @@ func (s *Session) around(ctx context.Context, kept []chain.Hop, without func(swa
 	prompt := max(s.opt.Prompt, len(s.ids)) // what new servers must be given
 	s.mu.Unlock()
 	var hops []chain.Hop
-	at, prev := 0, swarm.PeerID("")
+	at, prev := s.span.Start, swarm.PeerID("")
 	fill := func(end int, next swarm.PeerID) error {
 		if at == end {
 			return nil
@@ -325,7 +328,7 @@ func (s *Session) around(ctx context.Context, kept []chain.Hop, without func(swa
 		hops = append(hops, more...)
 		return err
 	}
-	for _, h := range append(slices.Clip(kept), chain.Hop{Hop: swarm.Hop{Span: swarm.Span{Start: s.e.cfg.Manifest.Blocks}}}) {
+	for _, h := range append(slices.Clip(kept), chain.Hop{Hop: swarm.Hop{Span: swarm.Span{Start: s.span.End}}}) {
 		if err := fill(h.Span.Start, h.Peer); err != nil {
 			return nil, err
 		}

@@ -23,6 +23,7 @@ type Session struct {
 	opt             SessionOptions
 	adapter         *swarm.Adapter // nil for none
 	prompts         *wire.Prompts  // in front of blocks, as stages are told of them; nil for none
+	span            swarm.Span     // the blocks that it goes through
 	mode            content.Hash   // of all that alters results: proof.Mode
 	nonce           content.Hash   // of its receipts; zero if none are asked for
 	opened          time.Time
@@ -46,7 +47,8 @@ type Session struct {
 	err      error // and how
 	stages   map[int]*stage
 	journals []*journal // inputs of stages, by the first block of the stage
-	ids      []int32    // ids whose rows were computed or are on their way
+	ids      []int32    // ids whose rows were computed or are on their way; of a session of rows only their number counts
+	inputs   *journal   // rows that the user gives in place of ids (OpenRows); nil for none
 	pending  []int32    // emitted to the user, not yet computed
 	beams    parting    // how ids belong to sequences
 	step     uint64     // advances so far
@@ -137,6 +139,7 @@ func (s *Session) Truncate(pos int) error {
 // cut forgets computed rows from pos on; the chain learns of it before the next rows.
 func (s *Session) cut(pos int) {
 	s.ids = s.ids[:pos]
+	s.inputs.cut(pos)
 	s.beams.cut(pos)
 	if s.chains != nil {
 		s.chains.cut(pos)

@@ -10,6 +10,7 @@ import (
 // Params of a machine. Times are those of client.Timeouts.
 type Params struct {
 	Blocks    int           // of the model
+	Start     int           // block that the session begins at: its inputs are the client's own
 	MaxLength int           // of the session, for its errors
 	Open      time.Duration // for a stage to answer Route
 	Wait      time.Duration // that an Open allows beside, for cache

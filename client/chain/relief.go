@@ -164,7 +164,7 @@ func (m *Machine) fill(r *relief) {
 
 // knownTo is how far the client can feed a stage without a gap.
 func (m *Machine) knownTo(st *stage) int {
-	if b := st.hop.Span.Start; b > 0 {
+	if b := st.hop.Span.Start; b > m.p.Start {
 		return min(m.borders[b].known.KnownFrom(0), m.rows)
 	}
 	return m.rows

@@ -10,6 +10,11 @@ import (
 // tokens of each of its sequences: per block the largest cache, over the blocks the
 // smallest of those. 0 if a block has no server at all, which is another failure.
 func Capacity(v swarm.View, sequences int) int {
+	return CapacityOf(v, swarm.Span{Start: 0, End: v.Manifest.Blocks}, sequences)
+}
+
+// CapacityOf is Capacity of a session through some of the blocks.
+func CapacityOf(v swarm.View, span swarm.Span, sequences int) int {
 	most := make([]int64, v.Manifest.Blocks)
 	for b, s := range v.Held(swarm.Online) {
 		holds := s.CacheTotal / int64(sequences)
@@ -22,7 +27,7 @@ func Capacity(v swarm.View, sequences int) int {
 		return 0
 	}
 	least := int64(math.MaxInt32)
-	for _, n := range most {
+	for _, n := range most[span.Start:span.End] {
 		least = min(least, n)
 	}
 	return int(least)
