@@ -23,6 +23,7 @@ import (
 	"whorl/internal/keys"
 	"whorl/internal/operations"
 	"whorl/swarm"
+	"whorl/swarm/budget"
 	"whorl/swarm/health"
 	"whorl/swarm/route"
 	"whorl/swarm/trust"
@@ -229,6 +230,7 @@ type Limits struct {
 	Ping         time.Duration // between WebSocket pings
 	Idle         time.Duration // of a WebSocket with nothing to do, before it is closed
 	Write        time.Duration // a reader may keep us waiting, of an event stream in all, before it is dropped
+	RowBytes     int64         // of memory for rows and gradients of all users (RowBytes)
 }
 
 // DefaultLimits follow the Petals gateway where it has the number (ping, idle), and
@@ -236,7 +238,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		BodyBytes: 8 << 20, Body: time.Minute, FrameBytes: 1 << 20, Queue: 16, Choices: 4, Beams: 8, AnswerTokens: 512, Timeout: 10 * time.Minute,
-		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second, Caps: Caps{Answers: 16, Sockets: 32, UserCache: 0.5},
+		KeepAlive: 10 * time.Second, Ping: 25 * time.Second, Idle: 300 * time.Second, Write: 30 * time.Second, RowBytes: RowBytes(0), Caps: Caps{Answers: 16, Sockets: 32, UserCache: 0.5},
 	}
 }
 
@@ -255,6 +257,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.Ping, d.Ping)
 	fill(&l.Idle, d.Idle)
 	fill(&l.Write, d.Write)
+	fill(&l.RowBytes, d.RowBytes)
 	fill(&l.Sockets, d.Sockets)
 	fill(&l.UserCache, d.UserCache)
 	return l
@@ -322,6 +325,7 @@ type API struct {
 	users   *users
 	guesses *guesses
 	bodies  *bodies
+	rows    *budget.Pool // bytes of rows and gradients
 	replays *replays
 	braces  sync.Map // by UID: the tokens of models that hold a brace, as []brace
 	caps    atomic.Pointer[Caps]
@@ -371,7 +375,7 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 		rules.turnOff("ollama")
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), guesses: newGuesses(), bodies: newBodies(cfg.Exempt), replays: newReplays()}
+	a := &API{Config: cfg, doc: doc, rules: rules, forms: forms, users: newUsers(), guesses: newGuesses(), bodies: newBodies(cfg.Exempt), rows: budget.New("bytes of rows and gradients", cfg.Limits.RowBytes), replays: newReplays()}
 	a.caps.Store(&a.Limits.Caps)
 	if a.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("api: metrics: %w", err)
@@ -381,8 +385,10 @@ func New(cfg Config, forms map[string]Form) (*API, error) {
 			return nil, fmt.Errorf("api: metrics: %w", err)
 		}
 	}
-	if err := register(cfg.Registry, &a.bodies.bytes); err != nil {
-		return nil, fmt.Errorf("api: metrics: %w", err)
+	for _, pool := range []**budget.Pool{&a.bodies.bytes, &a.rows} {
+		if err := register(cfg.Registry, pool); err != nil {
+			return nil, fmt.Errorf("api: metrics: %w", err)
+		}
 	}
 	return a, nil
 }

@@ -98,6 +98,34 @@ func (p *paidBody) end() {
 	p.taken = 0
 }
 
+// Rows and gradients of all users take a thirty-second of a node's memory, within bounds: the
+// least is a batch of a small model, and more than the most nobody's line carries.
+const (
+	rowPart      = 32
+	minRowBytes  = 64 << 20
+	maxRowBytes  = 1 << 30
+	someRowBytes = 512 << 20 // of a node without blocks, whose memory nobody plans
+)
+
+// RowBytes is what rows and gradients of all users may take of a node with so many bytes of
+// memory; 0 where that is not known.
+func RowBytes(memory int64) int64 {
+	if memory == 0 {
+		return someRowBytes
+	}
+	return min(max(memory/rowPart, minRowBytes), maxRowBytes)
+}
+
+// RowsOf is the share of whoever sent a request in the memory for rows, and how much of it one
+// request may take.
+func (a *API) RowsOf(r *http.Request) (h budget.Hold, most int64) {
+	h = budget.Hold{Pool: a.rows, Who: budget.Who{Peer: UserOf(r)}}
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		h.Who.Net = a.bodies.rule.Net(at.Addr())
+	}
+	return h, a.Limits.RowBytes / 2
+}
+
 // Memory is about the most that requests take before they are answered, in bytes: their
-// bodies, and as much again for what becomes of them.
-func Memory() int64 { return 2 * bodiesBytes }
+// bodies, and as much again for what becomes of them; and rows.
+func Memory(rows int64) int64 { return 2*bodiesBytes + rows }

@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	delete(lists, "both")
-	inference := "DELETE /v1/responses/{id}, GET /api/tags, GET /api/v2/generate, GET /api/version, GET /tokenizer_info, GET /v1/models, GET /v1/models/{id}, GET /v1/responses/{id}, GET /v1/responses/{id}/input_items, POST /api/chat, POST /api/generate, POST /api/show, POST /api/v1/classify, POST /api/v1/generate, POST /detokenize, POST /tokenize, POST /v1/chat/completions, POST /v1/completions, POST /v1/embeddings, " +
+	inference := "DELETE /v1/responses/{id}, GET /api/tags, GET /api/v1/hidden, GET /api/v2/generate, GET /api/version, GET /tokenizer_info, GET /v1/models, GET /v1/models/{id}, GET /v1/responses/{id}, GET /v1/responses/{id}/input_items, POST /api/chat, POST /api/generate, POST /api/show, POST /api/v1/classify, POST /api/v1/generate, POST /detokenize, POST /tokenize, POST /v1/chat/completions, POST /v1/completions, POST /v1/embeddings, " +
 		"POST /v1/messages, POST /v1/messages/count_tokens, POST /v1/responses, POST /v1/score"
 	want := map[string]string{
 		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/events, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +

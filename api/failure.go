@@ -188,6 +188,19 @@ func (f Failure) Headers(h http.Header) {
 	}
 }
 
+// Socket is a failure as WebSockets show it.
+func (f Failure) Socket() gen.SocketError {
+	e := gen.SocketError{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable, Blocks: Spans(f.Missing)}
+	if f.Param != "" {
+		e.Param = &f.Param
+	}
+	if f.Retryable {
+		ms := int(f.Retry / time.Millisecond)
+		e.RetryAfterMs = &ms
+	}
+	return e
+}
+
 // Spans are spans as the contract has them.
 func Spans(in []swarm.Span) []gen.Span {
 	var out []gen.Span

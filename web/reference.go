@@ -65,7 +65,7 @@ func readRoute(method, path string, op *openapi3.Operation, tag *openapi3.Tag, a
 	case r.Listener != "both" && r.Listener != here:
 		r.Why = fmt.Sprintf("To try it, open /reference of the %s listener.", r.Listener)
 	case socket:
-		r.Why = "A WebSocket: the playground speaks it."
+		r.Why = "A WebSocket: no form can speak it."
 	default:
 		r.Try = true
 	}

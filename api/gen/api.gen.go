@@ -323,6 +323,141 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for HiddenReplyDtype.
+const (
+	HiddenReplyDtypeBf16 HiddenReplyDtype = "bf16"
+	HiddenReplyDtypeF32  HiddenReplyDtype = "f32"
+)
+
+// Valid indicates whether the value is a known member of the HiddenReplyDtype enum.
+func (e HiddenReplyDtype) Valid() bool {
+	switch e {
+	case HiddenReplyDtypeBf16:
+		return true
+	case HiddenReplyDtypeF32:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HiddenReplyType.
+const (
+	HiddenReplyTypeError     HiddenReplyType = "error"
+	HiddenReplyTypeGradients HiddenReplyType = "gradients"
+	HiddenReplyTypeLoss      HiddenReplyType = "loss"
+	HiddenReplyTypeOpened    HiddenReplyType = "opened"
+	HiddenReplyTypeReady     HiddenReplyType = "ready"
+	HiddenReplyTypeRows      HiddenReplyType = "rows"
+	HiddenReplyTypeState     HiddenReplyType = "state"
+)
+
+// Valid indicates whether the value is a known member of the HiddenReplyType enum.
+func (e HiddenReplyType) Valid() bool {
+	switch e {
+	case HiddenReplyTypeError:
+		return true
+	case HiddenReplyTypeGradients:
+		return true
+	case HiddenReplyTypeLoss:
+		return true
+	case HiddenReplyTypeOpened:
+		return true
+	case HiddenReplyTypeReady:
+		return true
+	case HiddenReplyTypeRows:
+		return true
+	case HiddenReplyTypeState:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HiddenRequestActivations.
+const (
+	HiddenRequestActivationsAuto HiddenRequestActivations = "auto"
+	HiddenRequestActivationsF32  HiddenRequestActivations = "f32"
+)
+
+// Valid indicates whether the value is a known member of the HiddenRequestActivations enum.
+func (e HiddenRequestActivations) Valid() bool {
+	switch e {
+	case HiddenRequestActivationsAuto:
+		return true
+	case HiddenRequestActivationsF32:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HiddenRequestDtype.
+const (
+	HiddenRequestDtypeBf16 HiddenRequestDtype = "bf16"
+	HiddenRequestDtypeF32  HiddenRequestDtype = "f32"
+)
+
+// Valid indicates whether the value is a known member of the HiddenRequestDtype enum.
+func (e HiddenRequestDtype) Valid() bool {
+	switch e {
+	case HiddenRequestDtypeBf16:
+		return true
+	case HiddenRequestDtypeF32:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for HiddenRequestType.
+const (
+	HiddenRequestTypeBackward       HiddenRequestType = "backward"
+	HiddenRequestTypeClose          HiddenRequestType = "close"
+	HiddenRequestTypeEmbed          HiddenRequestType = "embed"
+	HiddenRequestTypeForward        HiddenRequestType = "forward"
+	HiddenRequestTypeLogits         HiddenRequestType = "logits"
+	HiddenRequestTypeLogitsBackward HiddenRequestType = "logits_backward"
+	HiddenRequestTypeLoss           HiddenRequestType = "loss"
+	HiddenRequestTypeNorm           HiddenRequestType = "norm"
+	HiddenRequestTypeNormBackward   HiddenRequestType = "norm_backward"
+	HiddenRequestTypeOpen           HiddenRequestType = "open"
+	HiddenRequestTypeStep           HiddenRequestType = "step"
+	HiddenRequestTypeTruncate       HiddenRequestType = "truncate"
+)
+
+// Valid indicates whether the value is a known member of the HiddenRequestType enum.
+func (e HiddenRequestType) Valid() bool {
+	switch e {
+	case HiddenRequestTypeBackward:
+		return true
+	case HiddenRequestTypeClose:
+		return true
+	case HiddenRequestTypeEmbed:
+		return true
+	case HiddenRequestTypeForward:
+		return true
+	case HiddenRequestTypeLogits:
+		return true
+	case HiddenRequestTypeLogitsBackward:
+		return true
+	case HiddenRequestTypeLoss:
+		return true
+	case HiddenRequestTypeNorm:
+		return true
+	case HiddenRequestTypeNormBackward:
+		return true
+	case HiddenRequestTypeOpen:
+		return true
+	case HiddenRequestTypeStep:
+		return true
+	case HiddenRequestTypeTruncate:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyScope.
 const (
 	KeyScopeAdmin   KeyScope = "admin"
@@ -3069,6 +3204,115 @@ type Health struct {
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
 
+// HiddenFrame Headers of messages on /api/v1/hidden, the client's first.
+type HiddenFrame = any
+
+// HiddenReply defines model for HiddenReply.
+type HiddenReply struct {
+	Blocks *int `json:"blocks,omitempty"`
+
+	// Columns Values of each.
+	Columns *int `json:"columns,omitempty"`
+
+	// Dtype Absent for f32.
+	Dtype  *HiddenReplyDtype `json:"dtype,omitempty"`
+	Error  *SocketError      `json:"error,omitempty"`
+	Hidden *int              `json:"hidden,omitempty"`
+	Id     int64             `json:"id"`
+
+	// MaxLength Longest session.
+	MaxLength *int    `json:"max_length,omitempty"`
+	Model     *string `json:"model,omitempty"`
+
+	// Positions Of state: rows in each sequence; none if there is no session.
+	Positions []int `json:"positions,omitempty"`
+
+	// PromptRows Rows of gradients by prompts behind those by rows.
+	PromptRows *int `json:"prompt_rows,omitempty"`
+
+	// Protocol Of ready, as all that follows.
+	Protocol *int `json:"protocol,omitempty"`
+
+	// RequestBytes What one request may take of this node's memory, when nothing else of its caller is under way: about nine times its rows in float32 for a backward pass, beside what is kept between servers, and five times for a forward one.
+	RequestBytes *int64 `json:"request_bytes,omitempty"`
+
+	// RequestRows Most rows of a request.
+	RequestRows *int `json:"request_rows,omitempty"`
+
+	// Reroutes Of step: fail-overs of all sequences so far.
+	Reroutes *int `json:"reroutes,omitempty"`
+
+	// Rows Rows behind the header.
+	Rows *int `json:"rows,omitempty"`
+
+	// Sessions Of opened: the session of each sequence, as logs and /api/v1/sessions name it.
+	Sessions []string        `json:"sessions,omitempty"`
+	Type     HiddenReplyType `json:"type"`
+	Uid      *string         `json:"uid,omitempty"`
+	Vocab    *int            `json:"vocab,omitempty"`
+}
+
+// HiddenReplyDtype Absent for f32.
+type HiddenReplyDtype string
+
+// HiddenReplyType defines model for HiddenReply.Type.
+type HiddenReplyType string
+
+// HiddenRequest defines model for HiddenRequest.
+type HiddenRequest struct {
+	// Activations Of open and logits.
+	Activations *HiddenRequestActivations `json:"activations,omitempty"`
+
+	// Batch Sequences of the session.
+	Batch *int `json:"batch,omitempty"`
+
+	// Blocks Blocks start up to but not including end.
+	Blocks *Span `json:"blocks,omitempty"`
+
+	// Dtype Of all rows and gradients behind this header and behind the reply's.
+	Dtype *HiddenRequestDtype `json:"dtype,omitempty"`
+
+	// Grad Of loss: gradients too.
+	Grad *bool `json:"grad,omitempty"`
+
+	// Id Chosen by the client; the reply has it too.
+	Id int64 `json:"id"`
+
+	// Last Of step: only the last row of each sequence comes back.
+	Last *bool `json:"last,omitempty"`
+
+	// Lengths Rows of each sequence.
+	Lengths []int `json:"lengths,omitempty"`
+
+	// MaxLength Of open: positions of each sequence. Of forward and backward: for how many positions rotations are made where they depend on it, as in a session; by default those of each sequence.
+	MaxLength *int `json:"max_length,omitempty"`
+
+	// Positions Of truncate: rows that each sequence keeps.
+	Positions []int `json:"positions,omitempty"`
+
+	// Prompt At the start of each sequence so many rows have prompts added in front of each block.
+	Prompt *int `json:"prompt,omitempty"`
+
+	// Rows Of what the head computes: how many rows, or ids.
+	Rows *int `json:"rows,omitempty"`
+
+	// Shared All sequences have the same prompts.
+	Shared *bool `json:"shared,omitempty"`
+
+	// TimeoutMs The request may take so long; 10 minutes by default.
+	TimeoutMs *int              `json:"timeout_ms,omitempty"`
+	Type      HiddenRequestType `json:"type"`
+}
+
+// HiddenRequestActivations Of open and logits.
+type HiddenRequestActivations string
+
+// HiddenRequestDtype Of all rows and gradients behind this header and behind the reply's.
+type HiddenRequestDtype string
+
+// HiddenRequestType defines model for HiddenRequest.Type.
+type HiddenRequestType string
+
 // HistoryList defines model for HistoryList.
 type HistoryList struct {
 	Items []HistoryPoint `json:"items"`
@@ -5590,6 +5834,12 @@ type GenerateParams struct {
 	XWhorlVerify *Verify `json:"X-Whorl-Verify,omitempty"`
 }
 
+// HiddenSocketParams defines parameters for HiddenSocket.
+type HiddenSocketParams struct {
+	// Model One of /v1/models, also with an adapter; needed where several are served.
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
+}
+
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
 	// Limit Most items of a page; all by default.
@@ -6040,6 +6290,9 @@ type ServerInterface interface {
 	// Generate Continue a text, once
 	// (POST /api/v1/generate)
 	Generate(w http.ResponseWriter, r *http.Request, params GenerateParams)
+	// HiddenSocket Hidden states over a WebSocket
+	// (GET /api/v1/hidden)
+	HiddenSocket(w http.ResponseWriter, r *http.Request, params HiddenSocketParams)
 	// CreateInvitation Invite others to this node's swarm
 	// (POST /api/v1/invitations)
 	CreateInvitation(w http.ResponseWriter, r *http.Request)
@@ -6316,6 +6569,12 @@ func (_ Unimplemented) ListEvents(w http.ResponseWriter, r *http.Request, params
 // Generate Continue a text, once
 // (POST /api/v1/generate)
 func (_ Unimplemented) Generate(w http.ResponseWriter, r *http.Request, params GenerateParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// HiddenSocket Hidden states over a WebSocket
+// (GET /api/v1/hidden)
+func (_ Unimplemented) HiddenSocket(w http.ResponseWriter, r *http.Request, params HiddenSocketParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -7247,6 +7506,39 @@ func (siw *ServerInterfaceWrapper) Generate(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Generate(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// HiddenSocket operation middleware
+func (siw *ServerInterfaceWrapper) HiddenSocket(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params HiddenSocketParams
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.HiddenSocket(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -9532,6 +9824,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v2/generate", wrapper.GenerateSocket)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/hidden", wrapper.HiddenSocket)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/state", wrapper.GetState)

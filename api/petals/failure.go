@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"whorl/api"
 	"whorl/api/gen"
@@ -41,14 +40,7 @@ func failure(f api.Failure, b *budgetError) gen.SocketFailure {
 	if !strings.Contains(text, f.Phrase) {
 		text = f.Phrase + ": " + text
 	}
-	e := gen.SocketError{Code: string(f.Code), Message: f.Message, Retryable: f.Retryable, Blocks: api.Spans(f.Missing)}
-	if f.Param != "" {
-		e.Param = &f.Param
-	}
-	if f.Retryable {
-		ms := int(f.Retry / time.Millisecond)
-		e.RetryAfterMs = &ms
-	}
+	e := f.Socket()
 	if b != nil {
 		e.Position, e.PromptTokens, e.MaxNewTokens, e.MaxLength = &b.position, &b.prompt, &b.asked, &b.limit
 	}

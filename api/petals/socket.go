@@ -11,7 +11,6 @@ import (
 
 	"whorl/api"
 	"whorl/api/gen"
-	"whorl/swarm"
 )
 
 // socketProtocol is the version of the protocol's added fields.
@@ -74,30 +73,11 @@ var gone = &closing{why: "the client went away"}
 
 // GenerateSocket serves inference sessions over a WebSocket.
 func (a Dialect) GenerateSocket(w http.ResponseWriter, r *http.Request) {
-	if !websocket.IsWebSocketUpgrade(r) {
-		w.Header().Set("Upgrade", "websocket")
-		w.Header().Set("Connection", "Upgrade")
-		a.Fail(w, r, api.Refused(api.CodeUpgrade, "this route speaks WebSocket only"))
-		return
-	}
-	user, leave, err := a.Sit(r)
-	if err != nil {
-		a.Fail(w, r, err)
+	conn, user, leave, ok := a.Upgrade(w, r)
+	if !ok {
 		return
 	}
 	defer leave()
-	upgrader := websocket.Upgrader{
-		Subprotocols: []string{"whorl"},
-		CheckOrigin:  func(*http.Request) bool { return true }, // access.go has checked it
-		Error: func(w http.ResponseWriter, r *http.Request, _ int, reason error) {
-			a.Fail(w, r, api.Refused(swarm.CodeBadRequest, "the WebSocket handshake failed: %v", reason))
-		},
-	}
-	conn, err := upgrader.Upgrade(w, r, http.Header{"X-Request-Id": {api.RequestID(r)}})
-	if err != nil {
-		return // answered
-	}
-	defer a.SocketOpen()()
 	s := &socket{api: a.API, id: api.RequestID(r), user: user, conn: conn, in: make(chan inbound, a.Limits.Queue), out: make(chan any, outbound), read: make(chan struct{}), quit: make(chan struct{})}
 	s.run(r.Context())
 }

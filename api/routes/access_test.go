@@ -201,7 +201,7 @@ func TestListenersApart(t *testing.T) {
 		admin        bool
 	}{
 		{"POST", "/api/v1/node/drain", false}, {"POST", "/api/v1/node/resume", false}, {"POST", "/api/v1/node/restart", false}, {"POST", "/api/v1/node/rebalance", false}, {"POST", "/api/v1/node/shutdown", false}, {"POST", "/api/v1/node/benchmark", false}, {"GET", "/api/v1/operations", false}, {"POST", "/api/v1/invitations", false}, {"DELETE", "/api/v1/sessions/aa", false},
-		{"POST", "/v1/completions", true}, {"GET", "/v1/models", true}, {"POST", "/api/v1/generate", true}, {"GET", "/api/v2/generate", true},
+		{"POST", "/v1/completions", true}, {"GET", "/v1/models", true}, {"POST", "/api/v1/generate", true}, {"GET", "/api/v2/generate", true}, {"GET", "/api/v1/hidden", true},
 	} {
 		h := b.api.Public()
 		if c.admin {

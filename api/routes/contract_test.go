@@ -126,6 +126,7 @@ var trials = map[string]trial{
 	"GET /v1/models/{id}":                    {path: "/v1/models/org%2Ftoy", status: 200, badPath: "/v1/models/other", badStatus: 404},
 	"POST /api/v1/generate":                  {path: "/api/v1/generate", body: `{"inputs":"x","max_new_tokens":3}`, status: 200, badBody: `{"inputs":"x"}`, badStatus: 200},
 	"GET /api/v2/generate":                   {path: "/api/v2/generate", status: 426, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/hidden":                     {path: "/api/v1/hidden", status: 426, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /api/v1/state":                      {path: "/api/v1/state", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /api/v1/swarm/models":               {path: "/api/v1/swarm/models", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /api/v1/swarm/models/{id}":          {path: "/api/v1/swarm/models/" + string(fakeManifest.UID()), status: 200, badPath: "/api/v1/swarm/models/other", badStatus: 404},

@@ -8,6 +8,7 @@ import (
 	"whorl/api/anthropic"
 	"whorl/api/control"
 	"whorl/api/gen"
+	"whorl/api/hidden"
 	"whorl/api/ollama"
 	"whorl/api/openai"
 	"whorl/api/petals"
@@ -32,8 +33,9 @@ func New(cfg api.Config) (*Routes, error) {
 		messages
 		local
 		legacy
+		research
 		own
-	}{openAI{openai.Dialect{API: a}}, replies{responses.Dialect{API: a}}, messages{anthropic.Dialect{API: a}}, local{ollama.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, own{control.New(a)}}}, nil
+	}{openAI{openai.Dialect{API: a}}, replies{responses.Dialect{API: a}}, messages{anthropic.Dialect{API: a}}, local{ollama.Dialect{API: a}}, legacy{petals.Dialect{API: a}}, research{hidden.Dialect{API: a}}, own{control.New(a)}}}, nil
 }
 
 // Names for the dialects as parts of one type.
@@ -43,6 +45,7 @@ type (
 	messages struct{ anthropic.Dialect }
 	local    struct{ ollama.Dialect }
 	legacy   struct{ petals.Dialect }
+	research struct{ hidden.Dialect }
 	own      struct{ control.Dialect }
 )
 

@@ -52,6 +52,7 @@ func addHTTP(fs *pflag.FlagSet, f *wiring.HTTPOptions, http, admin string) {
 	fs.StringSliceVar(&f.Origins, "http-origin", nil, "`ORIGIN`s of sites whose pages may generate here, such as https://chat.example.org")
 	fs.IntVar(&f.UserSockets, "max-user-sockets", f.UserSockets, "most WebSockets from one address")
 	fs.Float64Var(&f.UserCache, "user-cache", f.UserCache, "share of a model's KV cache that the WebSockets from one address may hold, above 0 to 1; a first session may hold more")
+	fs.Var(&f.RowMemory, "row-memory", "bytes for rows and gradients of users on /api/v1/hidden, of which one request takes at most half; 0: by --memory, or 512 MiB")
 	fs.StringSliceVar(&f.AliasTexts, "alias", nil, "other names of models, as `NAME=MODEL`[,NAME=MODEL...]; MODEL may have an adapter (MODEL:NAME)")
 	fs.StringSliceVar(&f.AllowAdapters, "allow-adapters", nil, "`NAME[@DIGEST]`s of LoRA adapters on other servers that users may ask for as MODEL:NAME")
 	fs.IntVar(&f.Answers, "max-answers", f.Answers, "most answers to one prompt of a request (n)")

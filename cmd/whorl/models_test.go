@@ -113,7 +113,7 @@ func row(t *testing.T, text *strings.Builder, name string, config []byte) {
 func machines(m *model.Outline, o model.LoadOptions, memory int64, http bool) string {
 	cfg := server.DefaultConfig()
 	cfg.Memory = memory
-	_, cfg.Network = wiring.Strangers(0, memory, http)
+	_, _, cfg.Network = wiring.Strangers(0, 0, memory, http)
 	p, err := planModel(m, o, tensor.F32, cfg, http)
 	if err != nil {
 		return "-"

@@ -31,7 +31,7 @@ func TestContract(t *testing.T) {
 	}{
 		"public": {n.HTTP, nil},
 		// What the admin listener has not is asked of the other.
-		"admin": {n.Admin, []string{"--exclude-tag", "openai", "--exclude-tag", "anthropic", "--exclude-tag", "ollama", "--exclude-tag", "legacy"}},
+		"admin": {n.Admin, []string{"--exclude-tag", "openai", "--exclude-tag", "anthropic", "--exclude-tag", "ollama", "--exclude-tag", "legacy", "--exclude-tag", "research"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -42,7 +42,7 @@ func TestContract(t *testing.T) {
 				"--phases", "examples,coverage,fuzzing", "--max-examples", "5", "--max-time", contractSeconds, "--request-timeout", "20", "--seed", "1", "--continue-on-failure",
 				// Streams without an end, a WebSocket, and the end of the node.
 				"--exclude-path", "/api/v1/events", "--exclude-path", "/api/v1/logs", "--exclude-path", "/api/v1/operations/{id}/events",
-				"--exclude-path", "/api/v2/generate", "--exclude-path", "/api/v1/node/shutdown",
+				"--exclude-path", "/api/v2/generate", "--exclude-path", "/api/v1/hidden", "--exclude-path", "/api/v1/node/shutdown",
 			}
 			cmd := exec.CommandContext(ctx, st, append(args, c.args...)...)
 			cmd.Dir = t.TempDir() // it leaves files

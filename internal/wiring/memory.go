@@ -21,16 +21,20 @@ const (
 )
 
 // Strangers is what peers and users can make a server hold, in bytes, beside the rows in its
-// queues: net of it for connections and streams. total is the memory of the node.
-func Strangers(net, total int64, http bool) (network, all int64) {
+// queues: net of it for connections and streams, and rows for rows and gradients of users. total is
+// the memory of the node.
+func Strangers(net, rows, total int64, http bool) (network, rowBytes, all int64) {
 	if net == 0 {
 		net = min(max(total/networkPart, minNetwork), maxNetwork)
 	}
+	if rows == 0 {
+		rows = api.RowBytes(total)
+	}
 	all = net + dir.Memory() + evidence.Memory()
 	if http {
-		all += api.Memory()
+		all += api.Memory(rows)
 	}
-	return net, all
+	return net, rows, all
 }
 
 // roomFor is the memory of a server: as given, or what is free. It is looked up once, before

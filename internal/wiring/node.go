@@ -153,7 +153,7 @@ func (n *Node) serveHTTP(ctx context.Context, nf *NodeOptions, hf *HTTPOptions) 
 		Kept: kept, Keys: ring, Public: api.Listener{Token: hf.HTTPToken, Keys: ring != nil, Hosts: hf.Hosts, Origins: hf.Origins},
 		Ollama: hf.Ollama, Verify: hf.Verify, ToolFormat: hf.ToolFormat,
 		Admin:  api.Listener{Token: hf.AdminToken, Keys: ring != nil && closedTo(hf.Admin), Hosts: hf.Hosts},
-		Limits: api.Limits{Caps: api.Caps{Sockets: hf.UserSockets, UserCache: hf.UserCache, Answers: hf.Answers}},
+		Limits: api.Limits{RowBytes: int64(hf.RowMemory), Caps: api.Caps{Sockets: hf.UserSockets, UserCache: hf.UserCache, Answers: hf.Answers}},
 	})
 	if err != nil {
 		return err

@@ -206,6 +206,7 @@ type HTTPOptions struct {
 	Responses             string // where those of /v1/responses are kept: memory, database, off; "" for what there is
 	UserSockets           int
 	UserCache             float64
+	RowMemory             Size
 	AllowAdapters         []string
 	AliasTexts            []string
 	aliases               map[string]string // after check

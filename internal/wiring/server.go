@@ -123,7 +123,7 @@ func (f *Server) Config() (server.Config, error) {
 		return cfg, err
 	}
 	cfg.Memory, cfg.MemoryFrom = room.Bytes, room.Source
-	_, cfg.Network = Strangers(int64(f.Node.NetworkMemory), cfg.Memory, f.HTTP.HTTP != Off)
+	_, _, cfg.Network = Strangers(int64(f.Node.NetworkMemory), int64(f.HTTP.RowMemory), cfg.Memory, f.HTTP.HTTP != Off)
 	cfg.PublicName, cfg.Version = f.PublicName, BuildVersion
 	cfg.Timeouts.Cache, cfg.Timeouts.Idle, cfg.Timeouts.Session, cfg.Timeouts.Update = f.MaxWait, f.Idle, f.Session, f.Node.UpdatePeriod
 	cfg.Balance.Settle, cfg.StatsEvery = f.JoinDelay, f.StatsEvery
@@ -224,8 +224,8 @@ func (f *Server) Run(ctx context.Context, given given) error {
 	if err != nil {
 		return err
 	}
-	net, _ := Strangers(int64(f.Node.NetworkMemory), room.Bytes, f.HTTP.HTTP != Off)
-	f.Node.NetworkMemory = Size(net)
+	net, rows, _ := Strangers(int64(f.Node.NetworkMemory), int64(f.HTTP.RowMemory), room.Bytes, f.HTTP.HTTP != Off)
+	f.Node.NetworkMemory, f.HTTP.RowMemory = Size(net), Size(rows)
 	f.Node.AutoRelay = !f.NoAutoRelay
 	ctx, n, err := startNode(ctx, f.roles(), &f.Node, &f.HTTP)
 	if err != nil {
