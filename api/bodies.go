@@ -98,10 +98,10 @@ func (p *paidBody) end() {
 	p.taken = 0
 }
 
-// Rows and gradients of all users take a thirty-second of a node's memory, within bounds: the
+// Rows and gradients of all users take a hundred-and-twenty-eighth of a node's memory, within bounds: the
 // least is a batch of a small model, and more than the most nobody's line carries.
 const (
-	rowPart      = 32
+	rowPart      = 128
 	minRowBytes  = 64 << 20
 	maxRowBytes  = 1 << 30
 	someRowBytes = 512 << 20 // of a node without blocks, whose memory nobody plans

@@ -64,6 +64,8 @@ func LayersOf(e Engine) (Layers, error) {
 		return adaptedLayers{below, x.asked.String()}, nil
 	case Layers:
 		return x, nil
+	case interface{ Unwrap() Engine }: // the same by another name
+		return LayersOf(x.Unwrap())
 	}
 	return nil, Unsupported("model", "the model %q has prompts or a classifier of its own: ask for the model without them", Clip(e.Model().Name))
 }

@@ -208,7 +208,7 @@ func TestHiddenModels(t *testing.T) {
 	b, _ := hiddenBench(t, nil)
 	own := b.cfg.Engines
 	b.cfg.Engines = func() []api.Engine {
-		return append(own(), api.Tuned(own()[0], "poems", &client.Prompts{Tokens: 1, Shallow: make([]float32, 4)}))
+		return append(own(), api.Tuned(own()[0], "poems", &client.Prompts{Tokens: 1, Shallow: make([]float32, 4)}), otherName{own()[0]})
 	}
 	var err error
 	if b.api, err = New(b.cfg); err != nil {
@@ -222,6 +222,22 @@ func TestHiddenModels(t *testing.T) {
 			t.Errorf("%s: %v, %v", model, resp, err)
 		}
 	}
+	c, resp, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(srv.URL, "http")+"/api/v1/hidden?model=other%20name", nil)
+	if err != nil {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	c.Close()
+}
+
+// otherName is a model as a gateway of several lists it.
+type otherName struct{ api.Engine }
+
+func (e otherName) Unwrap() api.Engine { return e.Engine }
+
+func (e otherName) Model() client.Model {
+	m := e.Engine.Model()
+	m.Name = "other name"
+	return m
 }
 
 func TestHiddenLimits(t *testing.T) {

@@ -426,6 +426,9 @@ type named struct {
 	name string
 }
 
+// Unwrap is the model by its own name.
+func (e named) Unwrap() api.Engine { return e.Engine }
+
 func (e named) Model() client.Model {
 	m := e.Engine.Model()
 	m.Name = e.name
