@@ -104,7 +104,8 @@ refused(whorl.InvalidRequest, "invalid_value", lambda: m.session(10**6))
 m.connection._socket.close()
 claim((m.forward(rows, lengths) == whole).all())
 half = whorl.Layers(url, bf16=True)
-claim(np.allclose(half.forward(rows, lengths), whole, rtol=0.05, atol=0.05) and not (half.forward(rows, lengths) == whole).all())
+rounded = half.forward(rows, lengths)
+claim(0 < np.linalg.norm(rounded - whole) < 0.2 * np.linalg.norm(whole), np.linalg.norm(rounded - whole), np.linalg.norm(whole))
 try:
     whorl.DistributedModel
     claim("torch" in sys.modules)
