@@ -26,13 +26,15 @@ const (
 
 // adminFlags say which node a command asks, and how the answer is printed.
 type adminFlags struct {
-	url, token string
-	json       bool
+	url              string
+	token, tokenFile string
+	json             bool
 }
 
 func (f *adminFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.url, "admin", "http://"+wiring.DefaultAdmin, "`URL` of the node's admin listener")
 	fs.StringVar(&f.token, "admin-token", "", "token that the listener asks for (better as WHORL_ADMIN_TOKEN)")
+	fs.StringVar(&f.tokenFile, "admin-token-file", "", "`FILE` with that token")
 	fs.BoolVar(&f.json, "json", false, "print what the node answers, as JSON")
 }
 
@@ -57,8 +59,12 @@ func (f *adminFlags) ask(ctx context.Context, method, path string, body any, acc
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", accept)
-	if f.token != "" {
-		req.Header.Set("Authorization", "Bearer "+f.token)
+	token, err := wiring.AdminToken(f.tokenFile, f.token)
+	if err != nil {
+		return nil, "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	r, err := http.DefaultClient.Do(req)
 	if err != nil {

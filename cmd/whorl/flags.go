@@ -47,6 +47,7 @@ func addHTTP(fs *pflag.FlagSet, f *wiring.HTTPOptions, http, admin string) {
 	fs.StringVar(&f.HTTPToken, "http-token", "", "token that --http asks for; required beyond loopback, unless there are --keys (better as WHORL_HTTP_TOKEN: others can read command lines)")
 	fs.StringVar(&f.TokenFile, "http-token-file", "", "`FILE` with that token; made, with a new one, if missing")
 	fs.StringVar(&f.AdminToken, "admin-token", "", "token that --admin asks for; required beyond loopback, unless there are --keys")
+	fs.StringVar(&f.AdminTokenFile, "admin-token-file", "", "`FILE` with that token; made, with a new one, if missing")
 	fs.StringVar(&f.Keys, "keys", "", wiring.KeysHelp)
 	fs.StringSliceVar(&f.Hosts, "http-host", nil, "further host `NAME`s of this node, such as that of a proxy")
 	fs.StringSliceVar(&f.Origins, "http-origin", nil, "`ORIGIN`s of sites whose pages may generate here, such as https://chat.example.org")

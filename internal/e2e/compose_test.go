@@ -87,7 +87,7 @@ func TestCompose(t *testing.T) {
 		}
 		text = strings.ReplaceAll(text, "/dns4/bootstrap/tcp/31330", "/dns4/localhost/tcp/"+port("bootstrap"))
 		text = strings.ReplaceAll(text, "--port 31330", "--host-maddrs /ip4/127.0.0.1/tcp/"+port(service))
-		return strings.ReplaceAll(text, "0.0.0.0:8300", "127.0.0.1:0")
+		return strings.NewReplacer("0.0.0.0:8300", "127.0.0.1:0", "0.0.0.0:8301", "127.0.0.1:0").Replace(text)
 	}
 	nodes := map[string]*node{}
 	for _, service := range []string{"bootstrap", "server", "gateway"} {
@@ -113,8 +113,15 @@ func TestCompose(t *testing.T) {
 		if err := n.wait(t, 60*time.Second); err != nil {
 			t.Fatalf("%s: %v\n%s", service, err, n.log)
 		}
-		if !poll(30*time.Second, func() bool { return run(t, "", append(s.Healthcheck.Test[2:], "--admin", n.Admin)...).code == 0 }) {
+		check := []string{}
+		for _, arg := range s.Healthcheck.Test[2:] {
+			check = append(check, inside(service, arg))
+		}
+		if !poll(30*time.Second, func() bool { return run(t, "", append(check, "--admin", n.Admin)...).code == 0 }) {
 			t.Fatalf("%s is not healthy\n%s", service, n.log)
+		}
+		if out := run(t, "", "node", "--admin", n.Admin); out.code == 0 || !strings.Contains(out.stderr, "token") {
+			t.Errorf("%s is controlled without a token: %+v", service, out)
 		}
 		nodes[service] = n
 	}

@@ -2,6 +2,8 @@ package wiring
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -76,30 +78,42 @@ func TestPortOfTheLastRun(t *testing.T) {
 	}
 }
 
-// The token of a file is used; a file that is missing is made with one that nobody can guess.
+// The token of a file is used, of both listeners; a file that is missing is made with one that nobody can guess.
 func TestTokenFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "token")
-	read := func(f HTTPOptions) (string, error) {
-		err := f.readToken()
-		return f.HTTPToken, err
-	}
-	first, err := read(HTTPOptions{TokenFile: path})
-	st, serr := os.Stat(path)
-	if err != nil || serr != nil || len(first) < 20 || st.Mode().Perm() != 0o600 {
-		t.Fatalf("%q, %v, %v, %v", first, err, serr, st)
-	}
-	if again, err := read(HTTPOptions{TokenFile: path}); err != nil || again != first {
-		t.Errorf("%q, %v, want %q", again, err, first)
-	}
-	if _, err := read(HTTPOptions{TokenFile: path, HTTPToken: "another one of mine"}); err == nil || !strings.Contains(err.Error(), "--http-token-file") {
-		t.Errorf("both: %v", err)
-	}
-	for _, bad := range []string{"", "\n", "two words\n", strings.Repeat("x", maxToken+1)} {
-		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
-			t.Fatal(err)
+	for _, listener := range []string{"http", "admin"} {
+		path := filepath.Join(t.TempDir(), "new", "token")
+		read := func(given string) (string, error) {
+			f := HTTPOptions{TokenFile: path, HTTPToken: given}
+			if listener == "admin" {
+				f = HTTPOptions{AdminTokenFile: path, AdminToken: given}
+			}
+			err := f.readTokens()
+			return f.HTTPToken + f.AdminToken, err
 		}
-		if got, err := read(HTTPOptions{TokenFile: path}); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%.20q gives %.20q, %v", bad, got, err)
+		if _, err := AdminToken(path, ""); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a caller makes a token: %v", err)
+		}
+		first, err := read("")
+		st, serr := os.Stat(path)
+		if err != nil || serr != nil || len(first) < 20 || st.Mode().Perm() != 0o600 {
+			t.Fatalf("%s: %q, %v, %v, %v", listener, first, err, serr, st)
+		}
+		if again, err := read(""); err != nil || again != first {
+			t.Errorf("%s: %q, %v, want %q", listener, again, err, first)
+		}
+		if shown, err := AdminToken(path, ""); err != nil || shown != first {
+			t.Errorf("a caller shows %q, %v, want %q", shown, err, first)
+		}
+		if _, err := read("another one of mine"); err == nil || !strings.Contains(err.Error(), "--"+listener+"-token-file") {
+			t.Errorf("%s: both: %v", listener, err)
+		}
+		for _, bad := range []string{"", "\n", "two words\n", strings.Repeat("x", maxToken+1)} {
+			if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := read(""); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %.20q gives %.20q, %v", listener, bad, got, err)
+			}
 		}
 	}
 }

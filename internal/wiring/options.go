@@ -199,7 +199,8 @@ type HTTPOptions struct {
 	tuned                 []*Tuning // of those folders, after check
 	HTTP, Admin           string
 	HTTPToken, AdminToken string
-	TokenFile             string // of httpToken
+	TokenFile             string // of HTTPToken
+	AdminTokenFile        string // of AdminToken
 	Keys                  string // where the keys of callers are
 	Hosts, Origins        []string
 	DatabaseURL           string
@@ -264,7 +265,7 @@ func (f *HTTPOptions) check(given given) error {
 			return Usagef("--%s %w", limit.flag, limit.err)
 		}
 	}
-	if err := f.readToken(); err != nil {
+	if err := f.readTokens(); err != nil {
 		return err
 	}
 	for _, l := range []struct{ flag, addr, token string }{{"http", f.HTTP, f.HTTPToken}, {"admin", f.Admin, f.AdminToken}} {

@@ -15,33 +15,50 @@ import (
 // maxToken is more than any token has, in bytes.
 const maxToken = 4 << 10
 
-// readToken takes the token of the public listener from its file. Where there is none it makes
-// one, so that nobody has to think of a token, and none is the same everywhere.
-func (f *HTTPOptions) readToken() error {
-	if f.TokenFile == "" || f.HTTP == Off {
-		return nil
-	}
-	if f.HTTPToken != "" {
-		return Usage(errors.New("--http-token and --http-token-file exclude each other: give one"))
-	}
-	b, err := os.ReadFile(f.TokenFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f.HTTPToken = rand.Text()
-		if err := os.MkdirAll(filepath.Dir(f.TokenFile), 0o700); err != nil {
-			return Usagef("--http-token-file: %w", err)
+// readTokens takes the tokens of the listeners from their files.
+func (f *HTTPOptions) readTokens() (err error) {
+	if f.HTTP != Off {
+		if f.HTTPToken, err = tokenOf("http", f.TokenFile, f.HTTPToken, true); err != nil {
+			return err
 		}
-		if err := atomicfile.Write(f.TokenFile, []byte(f.HTTPToken+"\n"), 0o600); err != nil {
-			return Usagef("--http-token-file: %w", err)
+	}
+	if f.Admin != Off {
+		f.AdminToken, err = tokenOf("admin", f.AdminTokenFile, f.AdminToken, true)
+	}
+	return err
+}
+
+// AdminToken is the token that a caller of an admin listener shows: the given one, or that of the file.
+func AdminToken(file, given string) (string, error) { return tokenOf("admin", file, given, false) }
+
+// tokenOf is the token of a listener: the given one, or that of its file. Where there is no file,
+// the listener makes one, so that nobody has to think of a token, and none is the same everywhere.
+func tokenOf(listener, file, given string, makes bool) (string, error) {
+	flag := "--" + listener + "-token-file"
+	if file == "" {
+		return given, nil
+	}
+	if given != "" {
+		return "", Usagef("--%s-token and %s exclude each other: give one", listener, flag)
+	}
+	b, err := os.ReadFile(file)
+	if makes && errors.Is(err, fs.ErrNotExist) {
+		token := rand.Text()
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return "", Usagef("%s: %w", flag, err)
 		}
-		slog.Info("the token of --http is a new one", "file", f.TokenFile)
-		return nil
-	case err != nil:
-		return Usagef("--http-token-file: %w", err)
+		if err := atomicfile.Write(file, []byte(token+"\n"), 0o600); err != nil {
+			return "", Usagef("%s: %w", flag, err)
+		}
+		slog.Info("the token of --"+listener+" is a new one", "file", file)
+		return token, nil
 	}
-	f.HTTPToken = strings.TrimSpace(string(b))
-	if f.HTTPToken == "" || len(b) > maxToken || strings.ContainsAny(f.HTTPToken, " \t\r\n") {
-		return Usagef("--http-token-file: %s does not hold one word: put the token there, or remove the file for a new one", f.TokenFile)
+	if err != nil {
+		return "", Usagef("%s: %w", flag, err)
 	}
-	return nil
+	token := strings.TrimSpace(string(b))
+	if token == "" || len(b) > maxToken || strings.ContainsAny(token, " \t\r\n") {
+		return "", Usagef("%s: %s does not hold one word: put the token there, or remove the file for a new one", flag, file)
+	}
+	return token, nil
 }
