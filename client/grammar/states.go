@@ -48,13 +48,11 @@ type item struct {
 
 // state is where an answer is: a set of positions with their stacks.
 type state struct {
-	items  []item
-	ends   bool // it may end here
-	left   bool // the rule may end here, of a caller that is not known
-	next   []*state
-	mask   []uint64 // of the tokens that may come; nil if that was not looked at
-	loops  kinds    // bytes of these lead back to it; valid if looked
-	looked bool
+	items []item
+	ends  bool // it may end here
+	left  bool // the rule may end here, of a caller that is not known
+	next  []*state
+	mask  []uint64 // of the tokens that may come; nil if that was not looked at
 }
 
 // dead is the state that nothing leads out of.

@@ -51,7 +51,6 @@ type treeNode struct {
 	skip  int32
 	from  int32 // of the tokens that end here: their place in tokens,
 	count int32 // and number
-	below kinds // of the bytes behind it, in all tokens that begin with it
 }
 
 type tree struct {
@@ -85,13 +84,13 @@ func newTree(bytes []string) tree {
 		}
 		for i := same; i < len(s); i++ {
 			path = append(path, int32(len(t.nodes)))
-			t.nodes = append(t.nodes, treeNode{b: s[i], depth: int32(i + 1), from: int32(len(t.tokens))})
+			t.nodes = append(t.nodes, treeNode{b: s[i], depth: int32(i + 1)})
 		}
-		behind := kindsBehind(s)
-		for i, at := range path {
-			t.nodes[at].below |= behind[i+1]
+		n := &t.nodes[path[len(path)-1]]
+		if n.count == 0 {
+			n.from = int32(len(t.tokens))
 		}
-		t.nodes[path[len(path)-1]].count++
+		n.count++
 		t.tokens = append(t.tokens, id)
 		last = s
 	}
@@ -123,17 +122,6 @@ func (t *tables) walk(v *tree, from, to int32, s *state, depth int32, at []*stat
 			continue
 		}
 		at[n.depth] = s
-		if n.skip-i >= manyNodes && n.below&^t.loopsOf(s) == 0 && (leave == nil || !s.left) {
-			end := int32(len(v.tokens)) // all that begins here stays at this state
-			if n.skip < int32(len(v.nodes)) {
-				end = v.nodes[n.skip].from
-			}
-			for _, id := range v.tokens[n.from:end] {
-				mask[id>>6] |= 1 << (id & 63)
-			}
-			i = n.skip
-			continue
-		}
 		for _, id := range v.tokens[n.from : n.from+n.count] {
 			mask[id>>6] |= 1 << (id & 63)
 		}
