@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// BesideOptions say what joins clients whose answers run on: others that are further away, or a
-// long prompt. Windows without and with them alternate under one and the same load, so that what
+// BesideOptions say what joins clients whose answers run on: others that are further away, a
+// long prompt, or one who trains. Windows without and with them alternate under one and the same load, so that what
 // the machine's speed does meanwhile cancels.
 type BesideOptions struct {
 	Clients int // whose answers run on, as Load says; Requests does not matter
@@ -18,7 +19,11 @@ type BesideOptions struct {
 	Window  time.Duration // of each; one with a prompt lasts as long as that does
 	Far     []Far         // one client more for each
 	Prompt  int           // ids of the long prompt; 0: none
+	Train   Train         // one batch after another; nil: nobody trains
 }
+
+// Train computes one batch forward and backward, and tells its rows.
+type Train func(ctx context.Context) (rows int, err error)
 
 // Far is how a client that is further away asks.
 type Far struct {
@@ -41,12 +46,18 @@ type Beside struct {
 	// of the time between tokens with them over the median without.
 	Rate float64 `json:"rate"`
 	P95  float64 `json:"p95"`
+	// P95OfP95 is that 95th percentile over the one without them.
+	P95OfP95 float64 `json:"p95_of_p95"`
 
 	Far []FarPace `json:"far,omitempty"`
 	// What the prompt took from sending to its first token, alone and beside them.
 	PromptAloneMS *float64 `json:"prompt_alone_ms"`
 	PromptMS      *float64 `json:"prompt_ms"`
 	Prompt        *float64 `json:"prompt"` // the second over the first
+	// Rows a second, forward and backward, of who trains, alone and beside them: of batches that ended
+	// in a window.
+	TrainAloneRowS *float64 `json:"train_alone_row_s"`
+	TrainRowS      *float64 `json:"train_row_s"`
 }
 
 // FarPace is what one client further away got.
@@ -69,8 +80,15 @@ func (o BesideOptions) Check() error {
 		return fmt.Errorf("windows of %v: want more than 0", o.Window)
 	case o.Prompt < 0:
 		return fmt.Errorf("a prompt of %d tokens beside them: want at least 1", o.Prompt)
-	case (o.Prompt > 0) == (len(o.Far) > 0):
-		return errors.New("either clients that are further away or a prompt: one of the two")
+	}
+	joins := 0
+	for _, is := range []bool{o.Prompt > 0, len(o.Far) > 0, o.Train != nil} {
+		if is {
+			joins++
+		}
+	}
+	if joins != 1 {
+		return errors.New("clients that are further away, a prompt or training: one of them")
 	}
 	for _, f := range o.Far {
 		if f.Delay <= 0 || f.Delay > time.Minute {
@@ -97,6 +115,16 @@ func MeasureBeside(ctx context.Context, ask Ask, o BesideOptions) (Beside, error
 		}
 		alone = append(alone, took)
 	}
+	for range o.Rounds {
+		if o.Train == nil {
+			break
+		}
+		rate, err := o.train(ctx, func() error { return pause(ctx, o.Window) })
+		if err != nil {
+			return b, err
+		}
+		alone = append(alone, rate)
+	}
 	near := make([]steady, o.Clients)
 	stop := o.start(ctx, ask, near, 0)
 	defer stop()
@@ -112,6 +140,10 @@ func MeasureBeside(ctx context.Context, ask Ask, o BesideOptions) (Beside, error
 		ratio := w / a
 		b.PromptAloneMS, b.PromptMS, b.Prompt = &a, &w, &ratio
 	}
+	if o.Train != nil {
+		a, w := Median(alone), Median(m.trained)
+		b.TrainAloneRowS, b.TrainRowS = &a, &w
+	}
 	return b, nil
 }
 
@@ -120,6 +152,7 @@ type measured struct {
 	without, with []Pace
 	far           [][]Pace
 	took          []float64 // by the prompt, in milliseconds
+	trained       []float64 // rows a second
 }
 
 // round is one window without and one with the others.
@@ -140,6 +173,20 @@ func (o *BesideOptions) round(ctx context.Context, ask Ask, near []steady, m *me
 			return err
 		}
 		m.with, m.took = append(m.with, paceOf(near, from, time.Now())), append(m.took, took)
+		return nil
+	}
+	if o.Train != nil {
+		rate, err := o.train(ctx, func() error {
+			if err := pause(ctx, settle); err != nil {
+				return err
+			}
+			from = time.Now()
+			return pause(ctx, o.Window)
+		})
+		if err != nil {
+			return err
+		}
+		m.with, m.trained = append(m.with, paceOf(near, from, from.Add(o.Window))), append(m.trained, rate)
 		return nil
 	}
 	far := make([]steady, len(o.Far))
@@ -169,14 +216,15 @@ func (o *BesideOptions) round(ctx context.Context, ask Ask, near []steady, m *me
 
 func (m *measured) sum(b *Beside, far []Far) {
 	b.Without, b.With = medians(m.without), medians(m.with)
-	var rates, p95 []float64
+	var rates, p95, tails []float64
 	for i := range m.with {
 		if without := m.without[i]; without.TokS > 0 && without.BetweenMS.Median > 0 {
 			rates = append(rates, m.with[i].TokS/without.TokS)
 			p95 = append(p95, m.with[i].BetweenMS.P95/without.BetweenMS.Median)
+			tails = append(tails, m.with[i].BetweenMS.P95/without.BetweenMS.P95)
 		}
 	}
-	b.Rate, b.P95 = Median(rates), Median(p95)
+	b.Rate, b.P95, b.P95OfP95 = Median(rates), Median(p95), Median(tails)
 	for i, f := range far {
 		b.Far = append(b.Far, FarPace{DelayMS: f.Delay.Seconds() * 1000, Pace: medians(m.far[i])})
 	}
@@ -200,6 +248,35 @@ func (o *BesideOptions) prompt(ctx context.Context, ask Ask) (float64, error) {
 		return 0, fmt.Errorf("the prompt of %d tokens: %w", o.Prompt, err)
 	}
 	return first.Seconds() * 1000, nil
+}
+
+// train computes batches, one after another, as long as something else takes, and tells the rows a second of
+// those that ended meanwhile.
+func (o *BesideOptions) train(ctx context.Context, while func() error) (float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var rows atomic.Int64
+	ended := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		for {
+			n, err := o.Train(ctx)
+			if err != nil {
+				cancel() // nobody waits for what has failed
+				ended <- err
+				return
+			}
+			rows.Add(int64(n))
+		}
+	}()
+	err := while()
+	rate := float64(rows.Load()) / time.Since(began).Seconds()
+	stopped := ctx.Err() == nil
+	cancel()
+	if failed := <-ended; !stopped {
+		return 0, fmt.Errorf("training: %w", failed)
+	}
+	return rate, err
 }
 
 // start has clients ask for one answer after another until stop, which waits for their ends.

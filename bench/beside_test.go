@@ -94,15 +94,52 @@ func TestBesideFar(t *testing.T) {
 	})
 }
 
+// What training costs answers that run on, and how fast it is beside them; training that fails is said.
+func TestBesideTraining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s shared
+		o := BesideOptions{Clients: 2, Load: ServingOptions{Prompt: 3, Tokens: 10_000, Vocab: 50}, Rounds: 3, Window: time.Second}
+		o.Train = func(ctx context.Context) (int, error) { // answers are half as fast meanwhile, and it is so beside them
+			s.prompts.Add(1)
+			defer s.prompts.Add(-1)
+			took := 100 * time.Millisecond
+			if s.answers.Load() > 0 {
+				took *= 2
+			}
+			select {
+			case <-time.After(took):
+				return 32, nil
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		b, err := MeasureBeside(t.Context(), s.ask, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !near(b.Rate, 0.5, 0.03) || b.P95OfP95 != 2 || !near(*b.TrainAloneRowS, 320, 33) || !near(*b.TrainRowS, 160, 33) || b.Prompt != nil {
+			t.Errorf("%+v, alone %v rows/s, beside them %v", b, *b.TrainAloneRowS, *b.TrainRowS)
+		}
+		o.Train = func(context.Context) (int, error) { return 0, context.DeadlineExceeded }
+		began := time.Now()
+		if _, err := MeasureBeside(t.Context(), s.ask, o); err == nil || !strings.Contains(err.Error(), "training") || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 func TestBesideRefuses(t *testing.T) {
 	good := BesideOptions{Clients: 1, Rounds: 1, Window: time.Second, Prompt: 5}
 	for want, change := range map[string]func(o *BesideOptions){
 		"0 clients":      func(o *BesideOptions) { o.Clients = 0 },
 		"0 rounds":       func(o *BesideOptions) { o.Rounds = 0 },
 		"windows of 0s":  func(o *BesideOptions) { o.Window = 0 },
-		"one of the two": func(o *BesideOptions) { o.Prompt = 0 },
+		"one of them":    func(o *BesideOptions) { o.Prompt = 0 },
 		"prompt of -1":   func(o *BesideOptions) { o.Prompt = -1 },
 		"client 0s away": func(o *BesideOptions) { o.Prompt, o.Far = 0, []Far{{}} },
+		"a prompt or training": func(o *BesideOptions) {
+			o.Train = func(context.Context) (int, error) { return 0, nil }
+		},
 	} {
 		o := good
 		change(&o)

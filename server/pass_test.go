@@ -225,6 +225,57 @@ func TestPiecesAreNotStarved(t *testing.T) {
 	})
 }
 
+// Beside sessions whose iterations are slow, with pieces that are slower, fewer than one iteration in twenty waits for a
+// piece, and the pass goes on all the same.
+func TestPiecesAreRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turn turns
+		stop, done := make(chan struct{}), make(chan struct{})
+		iterations, late, pieces := 0, 0, 0
+		turn.begin()
+		go func() {
+			defer func() { done <- struct{}{} }()
+			defer turn.end(0, false)
+			for at := time.Now(); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				time.Sleep(100 * time.Millisecond)
+				if iterations++; time.Since(at) > 100*time.Millisecond {
+					late++
+				}
+				at = time.Now()
+				turn.next()
+			}
+		}()
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if turn.enter(t.Context()) == nil {
+					pieces++
+					time.Sleep(400 * time.Millisecond)
+					turn.leave()
+				}
+			}
+		}()
+		time.Sleep(time.Minute)
+		close(stop)
+		for range 2 {
+			<-done
+		}
+		if pieces < 9 || late < 9 || late*20 > iterations {
+			t.Errorf("%d of %d iterations were late, by %d pieces", late, iterations, pieces)
+		}
+	})
+}
+
 // Passes wait for each other by class; a client that goes takes its pass out; the server says how
 // many come before it; and one that takes too long is ended with its present piece.
 func TestPassQueue(t *testing.T) {

@@ -17,15 +17,22 @@ type turns struct {
 	wanted  int           // iterations that wait for a piece to end
 	piece   bool          // a piece is computed
 	asked   time.Time     // since when a pass waits for its next piece; zero if none does
+	since   int           // iterations since the last piece
 	soon    time.Time     // when rows of a session are expected; zero if none are
 	grace   time.Time     // until when they are waited for
 	began   time.Time     // of the piece
 	mean    time.Duration // of pieces
 }
 
-// pieceAfter is how long a pass waits at most for iterations to leave it a gap. Then one piece is
-// computed between two of them.
-const pieceAfter = time.Second
+const (
+	// pieceAfter is how long a pass waits at least for iterations to leave it a gap, then one piece is
+	// computed between two of them.
+	pieceAfter = time.Second
+	// pieceIterations is how many iterations there are at least between two such pieces: fewer than one token in
+	// twenty waits for one, also where a server has few iterations a second, pieces take many times as long as they, and
+	// sessions are in every second one.
+	pieceIterations = 50
+)
 
 // begin waits until an iteration may compute.
 func (t *turns) begin() {
@@ -37,16 +44,22 @@ func (t *turns) begin() {
 	}
 	t.wanted--
 	t.running++
+	t.since++
 }
 
 // overdue tells whether a pass has waited for too long; mu is held.
-func (t *turns) overdue() bool { return !t.asked.IsZero() && time.Since(t.asked) >= pieceAfter }
+func (t *turns) overdue() bool {
+	return !t.asked.IsZero() && t.since >= pieceIterations && time.Since(t.asked) >= pieceAfter
+}
 
 // next is called between two iterations that follow each other: a piece that has waited for
 // too long is computed in between.
 func (t *turns) next() {
 	t.mu.Lock()
 	due := t.overdue()
+	if !due {
+		t.since++
+	}
 	t.mu.Unlock()
 	if due {
 		t.end(0, false)
@@ -73,7 +86,10 @@ func (t *turns) held() time.Duration {
 	if t.overdue() || !now.Before(t.grace) || t.soon.Sub(now) > t.mean+t.mean/4 && t.mean > 0 {
 		return 0
 	}
-	return min(t.grace.Sub(now), pieceAfter-now.Sub(t.asked))
+	if left := pieceAfter - now.Sub(t.asked); left > 0 {
+		return min(t.grace.Sub(now), left)
+	}
+	return t.grace.Sub(now)
 }
 
 // enter waits until a piece of a pass may be computed, or ctx ends. Leave must follow after nil.
@@ -92,7 +108,7 @@ func (t *turns) enter(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	t.piece, t.began = true, time.Now()
+	t.piece, t.began, t.since = true, time.Now(), 0
 	return nil
 }
 

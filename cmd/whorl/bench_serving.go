@@ -23,6 +23,7 @@ type servingFlags struct {
 	load       bench.ServingOptions
 	far        []time.Duration
 	prompt     int // beside answers
+	train      int // likewise
 	window     time.Duration
 	json       bool
 }
@@ -52,8 +53,9 @@ do not end before their length.`,
 	fs.IntVar(&f.load.Rounds, "rounds", 1, "how often all numbers of clients are measured, in turns; more than 1: their rates are compared within each round")
 	fs.DurationSliceVar(&f.far, "far", nil, "`DELAY`[,DELAY...] each way, such as 5ms,20ms: measure without and with one client more behind each of these, in --rounds pairs of windows")
 	fs.IntVar(&f.prompt, "beside-prompt", 0, "tokens of a prompt: measure without and with it, in --rounds pairs of windows; answers should outlast them")
+	fs.IntVar(&f.train, "beside-train", 0, "rows of a batch: measure without and with one who trains, as whorl tune does, in --rounds pairs of windows")
 	f.window = 3 * time.Second
-	secondsVar(fs, &f.window, "window", "length of a window, for --far and --beside-prompt")
+	secondsVar(fs, &f.window, "window", "length of a window, for --far, --beside-prompt and --beside-train")
 	fs.IntVar(&f.load.Prompt, "prompt-tokens", 128, "length of prompts")
 	fs.IntVar(&f.load.Tokens, "new-tokens", 64, "length of answers")
 	f.load.Limit = time.Minute
@@ -79,7 +81,10 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return wiring.Usage(err)
 	}
 	out := servingObject{Model: f.ask.Model.Name, Prompt: f.load.Prompt, Tokens: f.load.Tokens, Levels: []bench.Level{}}
-	if len(f.far) > 0 || f.prompt > 0 {
+	if f.joined() {
+		if f.train < 0 {
+			return wiring.Usagef("--beside-train %d: want at least 1 row", f.train)
+		}
 		if err := f.checkBeside(); err != nil {
 			return wiring.Usage(err)
 		}
@@ -95,7 +100,7 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		}
 		f.load.Iterations = f.scrape(g.http)
 		if f.prompt > 0 {
-			return f.beside(cmd.Context(), w, g.ask, nil, out)
+			return f.beside(cmd.Context(), w, g.ask, nil, nil, out)
 		}
 		return f.measure(cmd.Context(), w, g.ask, out)
 	}
@@ -128,7 +133,7 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	}
 	out.Model, f.load.Vocab = a.Model.Name, a.Engine.Model().Vocab
 	ask := answersOf(a, a.Engine, adapter)
-	if len(f.far) > 0 || f.prompt > 0 {
+	if f.joined() {
 		var far []bench.Far
 		for _, d := range f.far {
 			e, err := a.Far(d)
@@ -137,15 +142,27 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 			}
 			far = append(far, bench.Far{Delay: d, Ask: answersOf(a, e, adapter)})
 		}
-		return f.beside(cmd.Context(), w, ask, far, out)
+		var train bench.Train
+		if f.train > 0 {
+			if train, err = training(a, f.train); err != nil {
+				return err
+			}
+		}
+		return f.beside(cmd.Context(), w, ask, far, train, out)
 	}
 	return f.measure(cmd.Context(), w, ask, out)
 }
+
+// joined tells whether others join running answers.
+func (f *servingFlags) joined() bool { return len(f.far) > 0 || f.prompt > 0 || f.train != 0 }
 
 // gateway checks the flags that go with --url.
 func (f *servingFlags) gateway(cmd *cobra.Command, args []string) (*gatewayClient, error) {
 	if len(f.far) > 0 {
 		return nil, wiring.Usagef("--far needs MODEL with --initial-peers or --local: it is these clients that are further away, not the gateway")
+	}
+	if f.train != 0 {
+		return nil, wiring.Usagef("--beside-train needs MODEL with --initial-peers or --local: gateways take no batches")
 	}
 	if len(args) > 0 || f.ask.Local || f.ask.Model.Path != "" {
 		return nil, wiring.Usagef("--url asks a running gateway: leave out MODEL and --local (--model-name says which of its models)")

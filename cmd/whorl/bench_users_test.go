@@ -239,8 +239,11 @@ func TestBenchUsersWrongUse(t *testing.T) {
 		{"bench serving --url 127.0.0.1:8300", []string{"--url", "http://127.0.0.1:8300"}},
 		{"bench serving " + toy + " --local --concurrency 0", []string{"0 clients"}},
 		{"bench serving " + toy + " --local --requests 0", []string{"requests"}},
-		{"bench serving " + toy + " --local --far 1ms --beside-prompt 5", []string{"one of the two"}},
+		{"bench serving " + toy + " --local --far 1ms --beside-prompt 5", []string{"one of them"}},
 		{"bench serving " + toy + " --local --far -1ms", []string{"-1ms"}},
+		{"bench serving " + toy + " --local --beside-train -1", []string{"--beside-train -1"}},
+		{"bench serving " + toy + " --local --beside-train 8 --beside-prompt 5", []string{"one of them"}},
+		{"bench serving --url http://127.0.0.1:1 --beside-train 8", []string{"--beside-train", "--initial-peers"}},
 		{"bench serving --url http://127.0.0.1:1 --far 1ms", []string{"--far", "--initial-peers"}},
 		{"bench serving " + toy + " --local --limit 0", []string{"limit"}},
 		{"bench serving " + toy + " --local --prompt-tokens 250", []string{"314", "256"}},
@@ -270,6 +273,7 @@ func TestBenchServingInTurns(t *testing.T) {
 		{[]string{"--concurrency", "1,2", "--requests", "1", "--new-tokens", "8"}, []string{"medians of 2 rounds, each compared with 1 at once", "\n1        ", " 1.00, 1.00, 1.00 "}},
 		{[]string{"--concurrency", "2", "--new-tokens", "60", "--window", "0.1", "--far", "1ms,2ms"}, []string{"2 clients ", "\n  alone ", "\n  with those further away", "\n  1 ms each way", "\n  2 ms each way", "of their rate"}},
 		{[]string{"--concurrency", "1", "--new-tokens", "60", "--window", "0.1", "--beside-prompt", "32"}, []string{"1 clients ", "\n  beside a prompt of 32", "times its"}},
+		{[]string{"--concurrency", "1", "--new-tokens", "60", "--window", "0.1", "--beside-train", "40"}, []string{"1 clients ", "\n  beside batches of 40", "training has"}},
 	} {
 		out := run(c.args...)
 		for _, part := range c.want {
