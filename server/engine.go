@@ -88,6 +88,9 @@ type prompter interface {
 	StepPrompted(b *tensor.Batch, use []int, prompts []*blocks.Prompts, from, to int, mode tensor.Mode, in, out []float32) error
 }
 
+// grained is an engine that computes multiples of so many rows of a prompt best. *blocks.Span is one.
+type grained interface{ Grain() int }
+
 // Directory is where servers find each other.
 type Directory interface {
 	// View is the present snapshot of a model's servers.

@@ -112,6 +112,9 @@ func (s *Server) load(ctx context.Context, span swarm.Span, plan MemoryPlan, kee
 	}
 	c := newContainer()
 	c.span, c.engine = &span, engine
+	if e, ok := engine.(grained); ok {
+		c.queue.Grain(e.Grain())
+	}
 	if c.cache, err = kvcache.New(pages, engine.PageBytes()); err == nil {
 		s.mu.Lock()
 		c.admits, err = admission.New(s.admissionLocked(plan.CacheToken))

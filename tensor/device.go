@@ -44,6 +44,10 @@ type Info struct {
 // pages meanwhile; ops on others may go on.
 type PageFreer interface{ FreePages(kv KV, pages []int32) }
 
+// RowGrouper is a device on which so many rows of one sequence that follow each other are attended
+// at about the cost of one: what asks it for few rows of a long past asks for multiples.
+type RowGrouper interface{ RowGroup(heads, kvHeads int) int }
+
 // KVSpec sizes a KV pool. DType is how keys and values are held: F32, or BF16, to which
 // they are rounded when they are written.
 type KVSpec struct {

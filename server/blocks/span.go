@@ -28,6 +28,16 @@ type Span struct {
 	adapters adapters
 }
 
+// Grain is of how many rows pieces of prompts are multiples where they can be; see
+// [tensor.RowGrouper].
+func (s *Span) Grain() int {
+	if d, ok := s.dev.(tensor.RowGrouper); ok {
+		spec := s.ck.Config.Block(s.start)
+		return d.RowGroup(spec.Heads, spec.KVHeads)
+	}
+	return 1
+}
+
 // share takes over the blocks that another span holds, and lists the runs [from, to) of those
 // that neither has.
 func (s *Span) share(keep *Span) (lack [][2]int) {

@@ -12,7 +12,7 @@ type beside struct {
 	row   float64 // nanoseconds that each of about so many rows adds; 0: not known
 	rows  int     // of the last iteration that had prompts
 	since int     // iterations with prompts since the last one of decodes alone
-	rest  float64 // of a row, that the last iteration might have had too
+	rest  float64 // rows that the last iteration might have had too
 }
 
 const (
@@ -23,6 +23,8 @@ const (
 	// step is by how many times the rows may be more than in the iteration before: they hide behind
 	// the reading of the weights up to a number that only trying tells. fewRows are always tried.
 	step, fewRows = 2, 4
+	// unknownRows is the most where nothing was measured.
+	unknownRows = 16
 )
 
 // add takes in an iteration with so many rows of prompts, which took longer by extra nanoseconds
@@ -44,11 +46,21 @@ func (b *beside) add(rows int, extra, least float64) {
 func (l *lane) most(decodes int, limit float64, budget int) int {
 	b := &l.beside
 	if b.row == 0 {
-		return l.cost.rows(decodes, budget, l.cost.of(decodes)+time.Duration(limit))
+		return l.cost.rows(decodes, min(budget, unknownRows), l.cost.of(decodes)+time.Duration(limit))
 	}
 	n := min(max(limit/b.row+b.rest, 1), float64(max(step*b.rows, fewRows)), float64(budget))
 	b.rest = n - math.Floor(n)
 	return int(n)
+}
+
+// grains makes rows a multiple of grain, perhaps none, and keeps the rest for the next iteration.
+func (b *beside) grains(rows, grain int) int {
+	if b.row == 0 {
+		return rows
+	}
+	whole := rows / grain * grain
+	b.rest += float64(rows - whole)
+	return whole
 }
 
 // content is as slowed, of a long prompt where one stage has all blocks: alone its first rows take

@@ -97,6 +97,7 @@ type Queue struct {
 	guests   []guest    // scratch
 	decodes  []*session // scratch
 	lanes    map[Key]*lane
+	grain    int
 
 	whole  bool          // the present iteration is of all who answer, and of nobody else
 	waits  bool          // rows are ready, and others are waited for
@@ -107,8 +108,11 @@ type Queue struct {
 
 // New makes an empty queue.
 func New() *Queue {
-	return &Queue{sessions: map[Session]*session{}, peers: map[string]*peer{}, lanes: map[Key]*lane{}}
+	return &Queue{sessions: map[Session]*session{}, peers: map[string]*peer{}, lanes: map[Key]*lane{}, grain: 1}
 }
+
+// Grain has pieces of long prompts be multiples of so many rows, at least 1, where they can be.
+func (q *Queue) Grain(rows int) { q.grain = max(rows, 1) }
 
 // Len is the number of items waiting and of their rows.
 func (q *Queue) Len() (items, rows int) { return q.items, q.rows }

@@ -135,7 +135,10 @@ func (op *attendOp) group() int { return op.spec.Heads / op.spec.KVHeads }
 func (op *attendOp) vectors() int { return op.chunkRows() * op.group() }
 
 // chunkRows is how many rows walk together: as many as fill the kernels' registers.
-func (op *attendOp) chunkRows() int { return max(1, maxTileRows/op.group()) }
+func (op *attendOp) chunkRows() int { return op.d.RowGroup(op.spec.Heads, op.spec.KVHeads) }
+
+// RowGroup implements [tensor.RowGrouper].
+func (d *Device) RowGroup(heads, kvHeads int) int { return max(1, maxTileRows*kvHeads/heads) }
 
 // partLen is the length of one partial result.
 func (op *attendOp) partLen() int { return op.vectors() * (2 + op.headWidth) }
