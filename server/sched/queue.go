@@ -263,6 +263,9 @@ func (q *Queue) grant(waiting []*session, p plan, budget int) {
 		q.take(oldest, n)
 		budget, p.decodes = budget-n, p.decodes-n
 	} else {
+		if oldest.long {
+			n = max(1, p.prefill/keep)
+		}
 		n = min(n, p.prefill, oldest.items[0].left)
 		q.take(oldest, n)
 		budget, p.prefill = budget-n, p.prefill-n
@@ -376,12 +379,22 @@ func (q *Queue) pick(waiting []*session, c Class) *session {
 		if s.items[0].class != c || s.items[0].left == 0 {
 			continue
 		}
-		if best == nil || s.peer.served < best.peer.served ||
-			s.peer.served == best.peer.served && s.items[0].order < best.items[0].order {
+		if best == nil || s.before(best) {
 			best = s
 		}
 	}
 	return best
+}
+
+// before tells whether a session has its turn before another of the same class.
+func (s *session) before(t *session) bool {
+	switch {
+	case s.peer.served != t.peer.served:
+		return s.peer.served < t.peer.served
+	case s.long != t.long:
+		return t.long // who has a short prompt does not wait for the end of another's long one
+	}
+	return s.items[0].order < t.items[0].order
 }
 
 // take grants n rows of the session's first item.
