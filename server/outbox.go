@@ -71,13 +71,7 @@ type outbox struct {
 	bulkAfter      time.Time // pacing
 	since          time.Time // when the present write began; zero if none
 	closing        bool
-
-	scratch []byte // of run: frames that are made when they are written
 }
-
-// besideResult bounds a result that is copied so that the position goes with it in one write: what
-// each write costs, on both sides, is more than a copy of that.
-const besideResult = 16 << 10
 
 func newOutbox(x *session) *outbox { return &outbox{x: x, wake: make(chan struct{}, 1)} }
 
@@ -207,9 +201,10 @@ func (o *outbox) run(ctx context.Context) {
 	s := o.x.srv
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	var scratch []byte
 	for {
 		s.mu.Lock()
-		p, b, pause := o.nextLocked(time.Now())
+		p, b, pause := o.nextLocked(scratch[:0], time.Now())
 		closing := o.closing
 		s.mu.Unlock()
 		if len(b) == 0 {
@@ -225,6 +220,9 @@ func (o *outbox) run(ctx context.Context) {
 			}
 			continue
 		}
+		if p == nil {
+			scratch = b
+		}
 		_, err := o.x.control.Write(b)
 		s.mu.Lock()
 		o.writtenLocked(p)
@@ -239,30 +237,31 @@ func (o *outbox) run(ctx context.Context) {
 	}
 }
 
-// nextLocked takes the most urgent frame: a packet, or one made in scratch, which the next call
-// overwrites. Without any, pause is how long to wait for a wake-up.
-func (o *outbox) nextLocked(now time.Time) (p *packet, b []byte, pause time.Duration) {
-	x, scratch := o.x, o.scratch[:0]
+// nextLocked takes the most urgent frame: a packet, or one made in scratch. Without any, pause
+// is how long to wait for a wake-up.
+func (o *outbox) nextLocked(scratch []byte, now time.Time) (p *packet, b []byte, pause time.Duration) {
+	x := o.x
 	switch {
 	case o.accept:
 		o.accept = false
-		scratch = wire.AppendJSON(scratch, wire.TypeAccept, o.answer)
+		b = wire.AppendJSON(scratch, wire.TypeAccept, o.answer)
 	case o.status:
 		o.status = false
-		scratch = wire.AppendJSON(scratch, wire.TypeStatus, o.answer)
+		b = wire.AppendJSON(scratch, wire.TypeStatus, o.answer)
 	case len(o.fails) > 0:
-		scratch = wire.AppendJSON(scratch, wire.TypeFail, pop(&o.fails))
+		b = wire.AppendJSON(scratch, wire.TypeFail, pop(&o.fails))
 	case !o.leaving.IsZero():
-		scratch = wire.AppendJSON(scratch, wire.TypeLeaving, wire.Leaving{Millis: o.leaving.Sub(now).Milliseconds()})
+		b = wire.AppendJSON(scratch, wire.TypeLeaving, wire.Leaving{Millis: o.leaving.Sub(now).Milliseconds()})
 		o.leaving = time.Time{}
 	case len(o.results) > 0:
-		if p = pop(&o.results); o.doneDue && len(o.results) == 0 && len(p.buf) <= besideResult {
-			scratch = o.appendDoneLocked(append(scratch, p.buf...), now)
-		}
+		p = pop(&o.results)
 	case o.doneDue:
-		scratch = o.appendDoneLocked(scratch, now)
+		o.doneDue = false
+		o.tellLocked(now)
+		b = wire.AppendHeader(scratch, wire.TypeDone, o.done.Size())
+		b = o.done.Append(b)
 	case len(o.receipt) > 0:
-		scratch = append(scratch, o.receipt...)
+		b = append(scratch, o.receipt...)
 		o.receipt = o.receipt[:0]
 	case len(o.urgent) > 0:
 		p = pop(&o.urgent)
@@ -277,19 +276,11 @@ func (o *outbox) nextLocked(now time.Time) (p *packet, b []byte, pause time.Dura
 	default:
 		return nil, nil, time.Hour
 	}
-	o.since = now
-	if len(scratch) > 0 {
-		o.scratch = scratch
-		return p, scratch, 0
+	if p != nil {
+		b = p.buf
 	}
-	return p, p.buf, 0
-}
-
-// appendDoneLocked appends the frame that says the position.
-func (o *outbox) appendDoneLocked(b []byte, now time.Time) []byte {
-	o.doneDue = false
-	o.tellLocked(now)
-	return o.done.Append(wire.AppendHeader(b, wire.TypeDone, o.done.Size()))
+	o.since = now
+	return p, b, 0
 }
 
 // writtenLocked recycles what next gave out.
