@@ -83,6 +83,14 @@ func (s *Server) revised(ctx context.Context) {
 	}
 }
 
+// Tell has others hear of the server as it is now, and waits until it is announced, though not for long.
+func (s *Server) Tell(ctx context.Context) {
+	s.mu.Lock()
+	s.reviseLocked()
+	s.mu.Unlock()
+	s.revised(ctx)
+}
+
 // Republish has the record announced anew, because something that it says has changed.
 func (s *Server) Republish() { poke(s.publish) }
 

@@ -214,7 +214,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	case state != swarm.Online && state != swarm.Offline:
 		return errNotThere
 	}
-	return s.order(ctx, order{restart: true, why: "the operator asked for it"})
+	return s.orderAndTell(ctx, order{restart: true, why: "the operator asked for it"})
 }
 
 // restart carries that out.

@@ -45,7 +45,7 @@ func (s *Server) Move(ctx context.Context, to swarm.Span, why string) error {
 	case state != swarm.Online:
 		return errNotThere
 	}
-	return s.order(ctx, order{to: to, why: why, cause: "operator"})
+	return s.orderAndTell(ctx, order{to: to, why: why, cause: "operator"})
 }
 
 // order has something done, and waits until it is. An end of ctx asks to give it up.
@@ -57,6 +57,16 @@ func (s *Server) order(ctx context.Context, o order) error {
 	default:
 		return errBusy
 	}
+}
+
+// orderAndTell is order, which ends once others may have heard what the server is then: who waited for it
+// may use the server at once.
+func (s *Server) orderAndTell(ctx context.Context, o order) error {
+	err := s.order(ctx, o)
+	if err == nil {
+		s.Tell(ctx)
+	}
+	return err
 }
 
 // keep carries orders out until ctx ends. Compute loops run until work does.

@@ -247,5 +247,5 @@ func (s *Server) Rebalance(ctx context.Context) (swarm.Placement, error) {
 	s.mu.Lock()
 	s.placement = &p
 	s.mu.Unlock()
-	return p, s.order(ctx, order{to: p.Span, why: "the operator asked: " + p.Reason, cause: "operator"})
+	return p, s.orderAndTell(ctx, order{to: p.Span, why: "the operator asked: " + p.Reason, cause: "operator"})
 }

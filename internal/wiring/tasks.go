@@ -69,6 +69,7 @@ func (n *Node) Resume() error {
 	}
 	slog.Info("taking sessions again, as the operator asked")
 	srv.Resume()
+	srv.Tell(context.Background()) // for some seconds at most
 	return nil
 }
 
