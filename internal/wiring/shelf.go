@@ -27,6 +27,9 @@ const (
 	wakeWait = 60 * time.Second
 	// roomWait is how long a model waits until others are not used.
 	roomWait = 30 * time.Second
+	// rememberGone is how long a model that was used here is offered after its last server went: its
+	// users hear which blocks are missing, and not that there is no such model.
+	rememberGone = 10 * time.Minute
 	// wakeAgain is how long the failure of a model is told before it is tried again.
 	wakeAgain = 10 * time.Second
 )
@@ -68,14 +71,16 @@ type shelved struct {
 	bytes   int64
 	refs    int       // requests that use it
 	last    time.Time // when one began or ended
+	seen    time.Time // when the swarm served it last
 }
 
 func newShelf(n *Node, model ModelOptions, cf *ComputeOptions, hf *HTTPOptions, budget int64, spawn func(func(context.Context))) *shelf {
 	return &shelf{n: n, model: model, cf: cf, hf: hf, budget: budget, spawn: spawn, load: make(chan struct{}, 1), models: map[swarm.UID]*shelved{}, met: map[*Tuning]swarm.UID{}, freed: make(chan struct{})}
 }
 
-// offers lists the models that the swarm serves now, by name. Where several have one name it is
-// that of the one which was seen first, as long as it is there; others carry their UIDs.
+// offers lists the models that the swarm serves now, by name, and those in memory that it served
+// a moment ago. Where several have one name it is that of the one which was seen first, as long as
+// it is there; others carry their UIDs.
 func (s *shelf) offers() []*shelved {
 	var views []swarm.View
 	for _, v := range s.n.net.Directory.Views() {
@@ -96,17 +101,27 @@ func (s *shelf) offers() []*shelved {
 			x = &shelved{shelf: s, man: v.Manifest, since: now}
 			s.models[uid] = x
 		}
-		there[uid] = true
+		there[uid], x.seen = true, now
 		out = append(out, x)
 	}
 	for uid, x := range s.models {
-		if !there[uid] && x.loading == nil && (x.model == nil || x.idle()) {
+		switch {
+		case there[uid]:
+		case x.model != nil && now.Sub(x.seen) < rememberGone:
+			out = append(out, x)
+		case x.loading == nil && (x.model == nil || x.idle()):
 			s.evict(x)
 			delete(s.models, uid)
 		}
 	}
 	slices.SortFunc(out, func(a, b *shelved) int {
-		return cmp.Or(cmp.Compare(a.man.Name, b.man.Name), a.since.Compare(b.since), cmp.Compare(a.man.UID(), b.man.UID()))
+		if c := cmp.Compare(a.man.Name, b.man.Name); c != 0 {
+			return c
+		}
+		if here := there[a.man.UID()]; here != there[b.man.UID()] { // a new revision has the name of one that is gone
+			return map[bool]int{true: -1, false: 1}[here]
+		}
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.man.UID(), b.man.UID()))
 	})
 	for i, x := range out {
 		x.name = x.man.Name
