@@ -39,7 +39,7 @@ func TestRules(t *testing.T) {
 	inference := "DELETE /v1/responses/{id}, GET /api/tags, GET /api/v1/hidden, GET /api/v2/generate, GET /api/version, GET /tokenizer_info, GET /v1/models, GET /v1/models/{id}, GET /v1/responses/{id}, GET /v1/responses/{id}/input_items, POST /api/chat, POST /api/generate, POST /api/show, POST /api/v1/classify, POST /api/v1/generate, POST /detokenize, POST /tokenize, POST /v1/chat/completions, POST /v1/completions, POST /v1/embeddings, " +
 		"POST /v1/messages, POST /v1/messages/count_tokens, POST /v1/responses, POST /v1/score"
 	want := map[string]string{
-		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm/events, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +
+		"no token": "GET /api/v1/is_reachable/{peer_id}, GET /api/v1/state, GET /api/v1/swarm, GET /api/v1/swarm/events, GET /api/v1/swarm/models, GET /api/v1/swarm/models/{id}, " +
 			"GET /api/v1/swarm/models/{id}/coverage, GET /api/v1/swarm/models/{id}/history, GET /api/v1/swarm/servers, GET /api/v1/swarm/servers/{peer_id}, GET /livez, GET /openapi.json, GET /openapi.yaml, GET /readyz, GET /version",
 		"guests": inference, "public": inference,
 		"admin": "DELETE /api/v1/adapters/{name}, DELETE /api/v1/keys/{key}, DELETE /api/v1/operations/{id}, DELETE /api/v1/peers/{peer_id}, DELETE /api/v1/peers/{peer_id}/ban, DELETE /api/v1/sessions/{id}, GET /api/v1/keys, GET /api/v1/logs, GET /api/v1/logs/level, GET /api/v1/node/config, GET /api/v1/operations, GET /api/v1/operations/{id}, GET /api/v1/operations/{id}/events, " +

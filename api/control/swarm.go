@@ -56,6 +56,30 @@ func missing(c *health.Coverage) []gen.Span {
 	return []gen.Span{}
 }
 
+// GetSwarm counts models and servers by state.
+func (a Dialect) GetSwarm(w http.ResponseWriter, r *http.Request) {
+	out := gen.SwarmStatus{Models: map[string]int{}, Servers: map[string]int{}}
+	for _, v := range a.Directory.Views() {
+		m := modelStatus(v)
+		out.Models[string(m.State)]++
+		for _, span := range m.Missing {
+			out.MissingBlocks += span.End - span.Start
+		}
+		for i := range v.Servers {
+			out.Servers[v.Servers[i].State.String()]++
+		}
+		out.Throughput += m.Throughput // rates are bounded in records, so that no sum overflows
+		out.CacheTokensLeft += m.CacheTokensLeft
+		if m.UpdatedAt.After(out.UpdatedAt) {
+			out.UpdatedAt = m.UpdatedAt
+		}
+	}
+	if out.UpdatedAt.IsZero() {
+		out.UpdatedAt = time.Now().UTC()
+	}
+	api.Reply(w, out)
+}
+
 // ListModels lists the models of the swarm.
 func (a Dialect) ListModels(w http.ResponseWriter, r *http.Request, params gen.ListModelsParams) {
 	var all []gen.ModelStatus

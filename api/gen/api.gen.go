@@ -5559,6 +5559,27 @@ type SwarmEventList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// SwarmStatus defines model for SwarmStatus.
+type SwarmStatus struct {
+	// CacheTokensLeft Of all models together, each by its weakest block.
+	CacheTokensLeft int64 `json:"cache_tokens_left"`
+
+	// MissingBlocks Blocks that nobody serves, of all models.
+	MissingBlocks int `json:"missing_blocks"`
+
+	// Models Models by state.
+	Models map[string]int `json:"models"`
+
+	// Servers Servers by state; one that serves two models counts twice.
+	Servers map[string]int `json:"servers"`
+
+	// Throughput Tokens per second of all models together, each by its weakest block.
+	Throughput float64 `json:"throughput"`
+
+	// UpdatedAt Of the newest view.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
 // TextLabel defines model for TextLabel.
 type TextLabel struct {
 	Index         int                `json:"index"`
@@ -6389,6 +6410,9 @@ type ServerInterface interface {
 	// GetState Swarm state as health.petals.dev gave it
 	// (GET /api/v1/state)
 	GetState(w http.ResponseWriter, r *http.Request)
+	// GetSwarm The swarm in numbers
+	// (GET /api/v1/swarm)
+	GetSwarm(w http.ResponseWriter, r *http.Request)
 	// ListSwarmEvents What happened in the swarm
 	// (GET /api/v1/swarm/events)
 	ListSwarmEvents(w http.ResponseWriter, r *http.Request, params ListSwarmEventsParams)
@@ -6767,6 +6791,12 @@ func (_ Unimplemented) GetSession(w http.ResponseWriter, r *http.Request, id str
 // GetState Swarm state as health.petals.dev gave it
 // (GET /api/v1/state)
 func (_ Unimplemented) GetState(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// GetSwarm The swarm in numbers
+// (GET /api/v1/swarm)
+func (_ Unimplemented) GetSwarm(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -8492,6 +8522,20 @@ func (siw *ServerInterfaceWrapper) GetState(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// GetSwarm operation middleware
+func (siw *ServerInterfaceWrapper) GetSwarm(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSwarm(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListSwarmEvents operation middleware
 func (siw *ServerInterfaceWrapper) ListSwarmEvents(w http.ResponseWriter, r *http.Request) {
 
@@ -9833,6 +9877,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/is_reachable/{peer_id}", wrapper.GetReachable)
+	})
+	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/api/v1/swarm", wrapper.GetSwarm)
 	})
 	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/api/v1/swarm/models", wrapper.ListModels)

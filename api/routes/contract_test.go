@@ -128,6 +128,7 @@ var trials = map[string]trial{
 	"GET /api/v2/generate":                   {path: "/api/v2/generate", status: 426, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /api/v1/hidden":                     {path: "/api/v1/hidden", status: 426, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /api/v1/state":                      {path: "/api/v1/state", status: 200, badHeaders: []string{badHost}, badStatus: 403},
+	"GET /api/v1/swarm":                      {path: "/api/v1/swarm", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /api/v1/swarm/models":               {path: "/api/v1/swarm/models", status: 200, badHeaders: []string{badHost}, badStatus: 403},
 	"GET /api/v1/swarm/models/{id}":          {path: "/api/v1/swarm/models/" + string(fakeManifest.UID()), status: 200, badPath: "/api/v1/swarm/models/other", badStatus: 404},
 	"GET /api/v1/swarm/models/{id}/coverage": {path: "/api/v1/swarm/models/org%2Ftoy/coverage", status: 200, badPath: "/api/v1/swarm/models/other/coverage", badStatus: 404},
