@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -300,4 +303,56 @@ func warnings(log, addr string) int {
 		}
 	}
 	return n
+}
+
+// Callers who give up at once prove nothing about servers: the next one is answered, by servers that
+// nobody avoids.
+func TestCallersWhoLeave(t *testing.T) {
+	r := refs(t, 8)[0]
+	s := spawn(t, []string{"0:4", "4:8"})
+	var callers sync.WaitGroup
+	for i := range 30 {
+		callers.Go(func() {
+			body := map[string]any{"messages": []any{map[string]any{"role": "user", "content": "hi"}}, "n": 4, "max_tokens": 1, "timeout": 0.001}
+			if i%2 == 0 {
+				body = map[string]any{"messages": body["messages"], "max_tokens": 50}
+			}
+			b, _ := json.Marshal(body)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%6)*time.Millisecond)
+			if i%2 == 1 {
+				ctx = t.Context() // these have the gateway give up
+			}
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, "POST", s.gateway.HTTP+"/v1/chat/completions", bytes.NewReader(b))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return // the caller has left
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode == http.StatusServiceUnavailable {
+				text, _ := io.ReadAll(resp.Body)
+				t.Errorf("a caller without time hears that servers are missing: %s", text)
+			}
+		})
+	}
+	callers.Wait()
+	status, c := s.post(t, map[string]any{"prompt": r.Prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true, "return_token_ids": true})
+	if status != 200 {
+		t.Fatalf("the next caller: %d %+v", status, c.Error)
+	}
+	equal(t, "ids", c.Choices[0].TokenIDs, r.IDs[:8])
+	var standings struct {
+		Items []struct{ Avoid *struct{ Reason string } }
+	}
+	get(t, s.gateway.Admin+"/api/v1/peers/standings", &standings)
+	for _, p := range standings.Items {
+		if p.Avoid != nil {
+			t.Errorf("a server is avoided: %s", p.Avoid.Reason)
+		}
+	}
 }
