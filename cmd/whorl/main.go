@@ -119,6 +119,7 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 		newTokenize(w), newDetokenize(w), newModels(w), newBench(w), newSim(w), newVersion(w), newService(w),
 		newNode(w), newOps(w), newAdapters(w), newBlocks(w), newSessions(w), newPeers(w), newSwarm(w), newEvents(w), newLogs(w), newKeys(w))
 	strictArgs(root)
+	offerWords(root)
 	return root
 }
 
