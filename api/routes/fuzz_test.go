@@ -45,6 +45,31 @@ func FuzzOllama(f *testing.F) {
 	fuzzBodies(f, "/api/chat", "/api/generate", "/api/show")
 }
 
+// FuzzResponses: the same, in the form of the Responses API.
+func FuzzResponses(f *testing.F) {
+	for _, s := range []string{
+		`{"input":"a","max_output_tokens":2,"temperature":0.5,"top_p":0,"store":false,"stream":true}`,
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"7"}],"instructions":"s"}`,
+		`{"input":"a","previous_response_id":"resp_x"}`, `{"input":"a","text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}}}`,
+		`{"input":"a","tools":[{"type":"function","name":"f","strict":true,"parameters":{"type":"object","properties":{}}}],"tool_choice":"required"}`,
+		`{"input":[null],"include":[1],"reasoning":{"effort":"x"}}`, `{"input":[{"type":"item_reference","id":"x"}],"truncation":"auto","background":true}`, `{"input":{}}`, `[]`,
+	} {
+		f.Add([]byte(s))
+	}
+	fuzzBodies(f, "/v1/responses")
+}
+
+// FuzzTexts: the same, of what is asked about texts without an answer.
+func FuzzTexts(f *testing.F) {
+	for _, s := range []string{
+		`{"input":"a"}`, `{"input":[[1,2],[3]],"encoding_format":"base64","normalize":true}`, `{"input":["a",""]}`, `{"prompt":"a","add_special_tokens":false}`,
+		`{"messages":[{"role":"user","content":"a"}],"return_token_strs":true}`, `{"tokens":[1,-1,99999999999]}`, `{"text_1":"a","text_2":["b",null]}`, `{"tokens":{}}`, `[]`,
+	} {
+		f.Add([]byte(s))
+	}
+	fuzzBodies(f, "/v1/embeddings", "/tokenize", "/detokenize", "/v1/score")
+}
+
 // fuzzBodies sends bodies to paths.
 func fuzzBodies(f *testing.F, paths ...string) {
 	b := newBench(f, nil)
