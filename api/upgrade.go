@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -35,4 +36,14 @@ func (a *API) Upgrade(w http.ResponseWriter, r *http.Request) (conn *websocket.C
 	}
 	closed := a.SocketOpen()
 	return conn, user, func() { closed(); stand() }, true
+}
+
+// Goodbye ends a WebSocket with a close code, and waits a moment until its reader has ended: closing
+// before the client has answered could take the last messages from it.
+func Goodbye(conn *websocket.Conn, code int, why string, read <-chan struct{}) {
+	conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why), time.Now().Add(time.Second))
+	select {
+	case <-read:
+	case <-time.After(time.Second):
+	}
 }

@@ -108,24 +108,22 @@ func (o *other) logitsOf(t *turn, row []float32) (text, beside []float32, err er
 
 // choose samples the next id from a hidden row.
 func (t *turn) choose(row []float32) (int32, error) {
-	from := t.logits
-	if o := t.other; o == nil {
+	o := t.other
+	if o == nil {
 		if err := t.s.e.cfg.Head.Logits(t.logits, row, 1, t.s.opt.Activations); err != nil {
 			return 0, err
 		}
 		t.hash.add(t.logits)
-	} else {
-		text, beside, err := o.logitsOf(t, row)
-		if err != nil {
-			return 0, err
-		}
-		copy(t.logits, text)
-		if err := sample.Guide(o.mixed, text, beside, o.scale); err != nil {
-			return 0, t.unchosen(err)
-		}
-		from = o.mixed
+		return t.pick(t.logits, t.logits)
 	}
-	return t.pick(t.logits, from)
+	text, beside, err := o.logitsOf(t, row)
+	if err != nil {
+		return 0, err
+	}
+	if err := sample.Guide(o.mixed, text, beside, o.scale); err != nil {
+		return 0, t.unchosen(err)
+	}
+	return t.pick(text, o.mixed)
 }
 
 // pick samples the next id from logits; what is told of it is by those of the text.

@@ -97,11 +97,7 @@ func (s *socket) run(ctx context.Context) {
 		if last.err != nil {
 			s.write(s.failed(0, last.err))
 		}
-		s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(last.code, last.why), time.Now().Add(time.Second))
-		select { // closing before the client has answered could take the last message from it
-		case <-read:
-		case <-time.After(time.Second):
-		}
+		api.Goodbye(s.conn, last.code, last.why, read)
 	}
 	s.conn.Close()
 	both.Wait()

@@ -3,7 +3,6 @@ package petals
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"whorl/api"
@@ -228,7 +227,7 @@ func (t *talk) keep(ctx context.Context, f *fields) *closing {
 	case !given:
 		err = api.Invalid("index", "index is missing: say which answer the session goes on from")
 	case index >= len(t.answers):
-		err = api.Invalid("index", "%s", fmt.Sprintf("index is %d: the last frame but truncate and keep gave %d answers", index, len(t.answers)))
+		err = api.Invalid("index", "index is %d: the last frame but truncate and keep gave %d answers", index, len(t.answers))
 	default:
 		err = t.session.Keep(t.answers[index])
 	}

@@ -252,11 +252,7 @@ func (s *socket) farewell(put func(any)) {
 		put(s.last.frame)
 	}
 	if s.last.code != 0 {
-		s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(s.last.code, s.last.why), time.Now().Add(time.Second))
-		select { // closing before the client has answered could take the last frames from it
-		case <-s.read:
-		case <-time.After(time.Second):
-		}
+		api.Goodbye(s.conn, s.last.code, s.last.why, s.read)
 	}
 }
 

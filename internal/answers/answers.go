@@ -56,11 +56,8 @@ const Overhead = 512
 // Size is what an answer counts, in bytes.
 func (a *Answer) Size() int64 { return int64(len(a.Body)) + Overhead }
 
-// fits tells whether one answer may be kept at all.
-func (l Limits) fits(size int64) bool { return size <= l.Bytes/int64(l.Share) }
-
 // Fits tells whether an answer is not too large to be kept.
-func (l Limits) Fits(a *Answer) bool { return l.fits(a.Size()) }
+func (l Limits) Fits(a *Answer) bool { return a.Size() <= l.Bytes/int64(l.Share) }
 
 // month is how long OpenAI keeps responses, which clients may count on.
 const month = 30 * 24 * time.Hour

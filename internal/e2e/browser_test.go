@@ -14,25 +14,29 @@ import (
 	"time"
 )
 
+// browserEnv is the environment of a script of browser/, whose pictures go to artifacts/. Without a
+// browser the test ends, and says what was not proven.
+func browserEnv(t *testing.T, what string) []string {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skipf("no chromium: %s (make test installs it)", what)
+	}
+	if _, err := os.Stat("browser/node_modules/playwright-core"); err != nil {
+		t.Skipf("no playwright-core: %s (make test installs it)", what)
+	}
+	return append(os.Environ(), "WHORL_ARTIFACTS="+must(filepath.Abs("../../artifacts/browser"))(t), "CHROMIUM="+chromium)
+}
+
 // A person opens the dashboard, sees every block green, chats two turns, and sees the
 // blocks of a killed server turn red without a reload. Screenshots go to artifacts/.
 func TestBrowser(t *testing.T) {
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no chromium: the dashboard was not proven in a browser (make test installs it)")
-	}
-	if _, err := os.Stat("browser/node_modules/playwright-core"); err != nil {
-		t.Skip("no playwright-core: the dashboard was not proven in a browser (make test installs it)")
-	}
+	env := browserEnv(t, "the dashboard was not proven in a browser")
 	s := spawn(t, []string{"0:3", "3:6", "6:8"})
-	out, err := filepath.Abs("../../artifacts/browser")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "browser/dashboard.mjs")
-	cmd.Env = append(os.Environ(), "WHORL_URL="+s.gateway.HTTP, "WHORL_ARTIFACTS="+out, "WHORL_BLOCKS=8", "CHROMIUM="+chromium)
+	cmd.Env = append(env, "WHORL_URL="+s.gateway.HTTP, "WHORL_BLOCKS=8")
 	errs := &logBuffer{}
 	cmd.Stderr = errs
 	stdin, err := cmd.StdinPipe()
@@ -64,22 +68,12 @@ func TestBrowser(t *testing.T) {
 // The page about the API, on both listeners of a node: it can be read without scripts, requests are sent
 // from it, and nothing leaves its origin.
 func TestReferenceInABrowser(t *testing.T) {
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no chromium: the page about the API was not proven in a browser (make test installs it)")
-	}
-	if _, err := os.Stat("browser/node_modules/playwright-core"); err != nil {
-		t.Skip("no playwright-core: the page about the API was not proven in a browser (make test installs it)")
-	}
+	env := browserEnv(t, "the page about the API was not proven in a browser")
 	n := start(t, "serve", toy, "--new-swarm", "--http", "127.0.0.1:0", "--throughput", "100", "--host-maddrs", "/ip4/127.0.0.1/tcp/0")
-	out, err := filepath.Abs("../../artifacts/browser")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "browser/reference.mjs")
-	cmd.Env = append(os.Environ(), "WHORL_URL="+n.HTTP, "WHORL_ADMIN="+n.Admin, "WHORL_ARTIFACTS="+out, "CHROMIUM="+chromium)
+	cmd.Env = append(env, "WHORL_URL="+n.HTTP, "WHORL_ADMIN="+n.Admin)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

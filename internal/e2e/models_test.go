@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,17 +83,13 @@ func TestSeveralModels(t *testing.T) {
 		t.Fatal(text)
 	}
 
-	if chromium, err := exec.LookPath("chromium"); err != nil {
-		t.Log("not proven: the page's picker: no chromium (make test installs it)")
-	} else if _, err := os.Stat("browser/node_modules/playwright-core"); err != nil {
-		t.Log("not proven: the page's picker: no playwright-core (make test installs it)")
-	} else {
+	t.Run("in a browser", func(t *testing.T) {
 		cmd := exec.Command("node", "browser/models.mjs")
-		cmd.Env = append(os.Environ(), "WHORL_URL="+s.gateway.HTTP, "WHORL_ARTIFACTS="+must(filepath.Abs("../../artifacts/browser"))(t), "CHROMIUM="+chromium)
+		cmd.Env = append(browserEnv(t, "the page's picker was not proven in a browser"), "WHORL_URL="+s.gateway.HTTP)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
-	}
+	})
 
 	s.servers[0].kill()
 	are(false)

@@ -114,14 +114,14 @@ func (s *shelf) offers() []*shelved {
 			delete(s.models, uid)
 		}
 	}
+	gone := func(x *shelved) int { // a new revision has the name of one that is gone
+		if there[x.man.UID()] {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(out, func(a, b *shelved) int {
-		if c := cmp.Compare(a.man.Name, b.man.Name); c != 0 {
-			return c
-		}
-		if here := there[a.man.UID()]; here != there[b.man.UID()] { // a new revision has the name of one that is gone
-			return map[bool]int{true: -1, false: 1}[here]
-		}
-		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.man.UID(), b.man.UID()))
+		return cmp.Or(cmp.Compare(a.man.Name, b.man.Name), cmp.Compare(gone(a), gone(b)), a.since.Compare(b.since), cmp.Compare(a.man.UID(), b.man.UID()))
 	})
 	for i, x := range out {
 		x.name = x.man.Name

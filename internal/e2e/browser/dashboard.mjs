@@ -1,23 +1,16 @@
 // Drives the dashboard as a person would. Talks with the Go test that starts it by lines
 // on stdout and stdin: it prints "kill" when a server should die. Exits non-zero with the
 // first claim that does not hold.
-import { chromium } from "playwright-core";
-import { mkdirSync } from "node:fs";
+import { browser, out } from "./launch.mjs";
 import { createInterface } from "node:readline";
 
-const { WHORL_URL: base, WHORL_ARTIFACTS: out, WHORL_BLOCKS: blocks, CHROMIUM: executablePath } = process.env;
-mkdirSync(out, { recursive: true });
+const { WHORL_URL: base, WHORL_BLOCKS: blocks } = process.env;
 const stdin = createInterface({ input: process.stdin });
 const ask = (line) => new Promise((answer) => {
   stdin.once("line", answer);
   console.log(line);
 });
 
-const browser = await chromium.launch({
-  executablePath,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync"],
-});
 const fail = async (page, why) => {
   await page.screenshot({ path: `${out}/failure.png`, fullPage: true });
   throw new Error(why);

@@ -1,15 +1,8 @@
 // Picks one model after the other in the playground, as a person would, and asks each. Exits non-zero
 // with the first claim that does not hold.
-import { chromium } from "playwright-core";
-import { mkdirSync } from "node:fs";
+import { browser, out } from "./launch.mjs";
 
-const { WHORL_URL: base, WHORL_ARTIFACTS: out, CHROMIUM: executablePath } = process.env;
-mkdirSync(out, { recursive: true });
-const browser = await chromium.launch({
-  executablePath,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync"],
-});
+const { WHORL_URL: base } = process.env;
 const [toy, small] = ["toy", "SmolLM2-135M-Instruct.Q4_1"];
 try {
   const problems = [];

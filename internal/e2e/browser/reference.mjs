@@ -1,15 +1,8 @@
 // Reads the page about the API of both listeners as a person would, and sends requests from it. Exits
 // non-zero with the first claim that does not hold.
-import { chromium } from "playwright-core";
-import { mkdirSync } from "node:fs";
+import { browser, out } from "./launch.mjs";
 
-const { WHORL_URL: base, WHORL_ADMIN: admin, WHORL_ARTIFACTS: out, CHROMIUM: executablePath } = process.env;
-mkdirSync(out, { recursive: true });
-const browser = await chromium.launch({
-  executablePath,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync"],
-});
+const { WHORL_URL: base, WHORL_ADMIN: admin } = process.env;
 const problems = [];
 const open = async (url) => {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
