@@ -164,12 +164,6 @@ func (w *World) Nodes() []*Node {
 	return slices.Concat([]*Node{w.Bootstrap}, w.Servers, []*Node{w.Gateway})
 }
 
-// Settle waits until the gateway sees so many servers.
-func (w *World) Settle(servers int) {
-	w.t.Helper()
-	w.Await("the gateway sees its servers", func() bool { return w.Seen(w.Gateway) >= servers })
-}
-
 // Seen counts the servers of the model that a node sees.
 func (w *World) Seen(n *Node) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

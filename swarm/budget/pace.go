@@ -66,7 +66,9 @@ func (p *Pace) of(key, name string, r Rate, now time.Time) *bucket {
 		p.held[key] = b
 		return b
 	}
-	b.left, b.at = r.after(b, now), now
+	if b.left = r.after(b, now); now.After(b.at) { // callers read their clocks before they wait for the lock
+		b.at = now
+	}
 	return b
 }
 

@@ -43,6 +43,18 @@ func TestPace(t *testing.T) {
 	if n := took(Who{}, 100); n != 100 {
 		t.Errorf("of this node: %d", n)
 	}
+	late := now.Add(time.Second)
+	p.Take(a, late)
+	p.Take(a, now) // who read the clock before, and had the lock after
+	n = 0
+	for range 100 {
+		if p.Take(a, late) {
+			n++
+		}
+	}
+	if n != 0 {
+		t.Errorf("a second that was given twice: %d", n)
+	}
 	now = now.Add(-time.Hour) // a clock that is set back gives nothing
 	if n := took(a, 100); n != 0 {
 		t.Errorf("an hour before: %d", n)
