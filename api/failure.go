@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"whorl/api/gen"
+	"whorl/internal/operations"
 	"whorl/swarm"
 )
 
@@ -39,6 +40,7 @@ const (
 	CodeInFlight        swarm.Code = "in_flight"         // the request under this Idempotency-Key is being answered
 	CodeUnreached       swarm.Code = "unreached"         // a node that the caller named does not answer
 	CodeRunning         swarm.Code = "operation_running" // another that excludes this one
+	CodeInterrupted     swarm.Code = operations.CodeInterrupted // the node ended while it was done
 	CodeFinal           swarm.Code = "not_cancellable"
 	CodeShelf           swarm.Code = "storage_unavailable" // what is kept cannot be reached now
 )
@@ -97,6 +99,7 @@ var Meanings = map[swarm.Code]Meaning{
 	CodeKeyReused:           {Status: 422, Kind: "invalid_request_error"},
 	CodeInFlight:            {Status: 409, Kind: "invalid_request_error", Retry: time.Second},
 	CodeRunning:             {Status: 409, Kind: "invalid_request_error", Retry: time.Second},
+	CodeInterrupted:         {Status: 503, Kind: "unavailable_error", Retry: time.Second},
 	CodeFinal:               {Status: 409, Kind: "invalid_request_error"},
 	CodeShelf:               {Status: 503, Kind: "unavailable_error", Retry: 2 * time.Second},
 	CodeUnreached:           {Status: 502, Kind: "server_error", Retry: 2 * time.Second},

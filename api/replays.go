@@ -2,7 +2,9 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"maps"
 	"net/http"
@@ -11,8 +13,10 @@ import (
 )
 
 const (
-	// replayTime is how long an answer is kept for those who ask again with its key.
-	replayTime = 10 * time.Minute
+	// ReplayTime is how long an answer is kept for those who ask again with its key.
+	ReplayTime = 10 * time.Minute
+	// Replayed is the header of an answer that was given before.
+	Replayed = "Idempotency-Replayed"
 	// maxReplays is how many are kept; the oldest go first.
 	maxReplays = 256
 	// maxReplay is the most of one: larger ones are not kept.
@@ -49,7 +53,7 @@ func (s *replays) begin(key string, asked [sha256.Size]byte, now time.Time) (fou
 	defer s.mu.Unlock()
 	for len(s.order) > 0 {
 		oldest := s.byKey[s.order[0]]
-		if oldest != nil && len(s.order) <= maxReplays && now.Sub(oldest.at) < replayTime {
+		if oldest != nil && len(s.order) <= maxReplays && now.Sub(oldest.at) < ReplayTime {
 			break
 		}
 		delete(s.byKey, s.order[0])
@@ -62,11 +66,16 @@ func (s *replays) begin(key string, asked [sha256.Size]byte, now time.Time) (fou
 		s.order = append(s.order, key)
 		return nil, nil
 	case r.asked != asked:
-		return nil, Refused(CodeKeyReused, "this Idempotency-Key came with another request within the last %v: take a new key", replayTime)
+		return nil, KeyReused()
 	case !r.done:
 		return nil, Refused(CodeInFlight, "the request with this Idempotency-Key is being answered: ask again in a second")
 	}
 	return r, nil
+}
+
+// KeyReused says that an Idempotency-Key stands for another request.
+func KeyReused() error {
+	return Refused(CodeKeyReused, "this Idempotency-Key came with another request within the last %v: take a new key", ReplayTime)
 }
 
 // end keeps an answer; nil forgets the place.
@@ -115,6 +124,15 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets a response controller reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+type onceKey struct{}
+
+// KeyOf names a request by its Idempotency-Key and by who sent it, and what it asks for by a hash;
+// both "" without such a key.
+func KeyOf(r *http.Request) (key, asked string) {
+	x, _ := r.Context().Value(onceKey{}).([2]string)
+	return x[0], x[1]
+}
+
 // once answers a changing request under an Idempotency-Key once, and repeats the answer after.
 func (a *API) once(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +159,11 @@ func (a *API) once(next http.Handler) http.Handler {
 			sum := sha256.Sum256([]byte(part))
 			h.Write(sum[:])
 		}
-		found, err := a.replays.begin(key, [sha256.Size]byte(h.Sum(nil)), time.Now())
+		asked := [sha256.Size]byte(h.Sum(nil))
+		whose := sha256.Sum256([]byte(OwnerOf(r.Context()) + "\x00" + key)) // keys of one caller are not another's
+		key = hex.EncodeToString(whose[:])
+		r = r.WithContext(context.WithValue(r.Context(), onceKey{}, [2]string{key, hex.EncodeToString(asked[:])}))
+		found, err := a.replays.begin(key, asked, time.Now())
 		switch {
 		case err != nil:
 			a.Fail(w, r, err)
@@ -149,7 +171,7 @@ func (a *API) once(next http.Handler) http.Handler {
 			id := w.Header().Get("X-Request-Id") // names this request
 			maps.Copy(w.Header(), found.header)
 			w.Header().Set("X-Request-Id", id)
-			w.Header().Set("Idempotency-Replayed", "true")
+			w.Header().Set(Replayed, "true")
 			w.WriteHeader(found.status)
 			w.Write(found.body)
 		default:

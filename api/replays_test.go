@@ -35,7 +35,7 @@ func TestReplays(t *testing.T) {
 		{"k", a, 3, true, "", nil},
 		{"l", a, 4, false, "", func() { s.end("l", nil) }}, // it panicked
 		{"l", b, 5, false, "", nil},
-		{"k", b, replayTime + 10, false, "", nil}, // forgotten
+		{"k", b, ReplayTime + 10, false, "", nil}, // forgotten
 	} {
 		found, code := begin(c.key, c.asked, c.at)
 		if found != c.found || code != c.code {

@@ -153,7 +153,8 @@ func (s *Server) revive(ctx, work context.Context, wait bool) {
 			s.discard(c)
 			s.mu.Lock()
 			if s.state == swarm.Joining {
-				s.state, s.trouble = swarm.Online, ""
+				s.openLocked()
+				s.trouble = ""
 			}
 			s.mu.Unlock()
 			poke(s.publish)
@@ -232,7 +233,8 @@ func (s *Server) restart(ctx, work context.Context, o order) error {
 		if !s.empty(trip, c) {
 			s.mu.Lock()
 			if s.state == swarm.Joining { // as it was: also for the drain of a server that ends
-				s.state, c.leaves = swarm.Online, time.Time{}
+				s.openLocked()
+				c.leaves = time.Time{}
 			}
 			s.mu.Unlock()
 			poke(s.publish)

@@ -139,7 +139,10 @@ func (s *Server) maxLength(cache int) int {
 // serve is online until ctx ends.
 func (s *Server) serve(ctx context.Context) error {
 	s.intend(nil)
-	s.setState(swarm.Online)
+	s.mu.Lock()
+	s.openLocked()
+	what := map[swarm.State]string{swarm.Online: "online", swarm.Draining: "loaded, and drained"}[s.state]
+	s.mu.Unlock()
 	if err := s.announce(ctx); err != nil {
 		s.leave(ctx)
 		s.endAll() // a client may have been quick
@@ -162,7 +165,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.mu.Lock()
 	total := s.cache.Stats().TotalTokens // a client may have been quick
 	s.mu.Unlock()
-	s.log.Info("online", "model", s.cfg.Manifest.Name, "blocks", s.span.String(), "cache_tokens", total)
+	s.log.Info(what, "model", s.cfg.Manifest.Name, "blocks", s.span.String(), "cache_tokens", total)
 	close(s.ready)
 	s.keep(ctx, work)
 

@@ -399,3 +399,50 @@ func TestMetrics(t *testing.T) {
 		p.close()
 	})
 }
+
+// A server that is drained before it is online loads its blocks and takes no session, until it is
+// resumed.
+func TestDrainedFromTheStart(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		n := w.start("a", func(c *Config, n *node) {
+			c.Span = &swarm.Span{Start: 1, End: 5}
+			n.loader.takes = time.Minute
+		})
+		n.Drain(0)
+		<-n.Ready()
+		if st := n.Status(); st.State != swarm.Draining {
+			t.Errorf("it is %v", st.State)
+		}
+		if got := w.states("a"); !slices.Equal(got, []swarm.State{swarm.Joining, swarm.Draining}) {
+			t.Errorf("announced %v", got)
+		}
+		if err := n.Emptied(t.Context(), func(int) {}); err != nil {
+			t.Error(err)
+		}
+		n.Resume()
+		n.Tell(t.Context())
+		if r := w.last("a"); r.State != swarm.Online {
+			t.Errorf("resumed it announces %v", r.State)
+		}
+		w.opened(n, "client", swarm.Span{Start: 1, End: 5}, nil)
+
+		// Who drains a server while its blocks are loaded anew finds it drained when they are.
+		restarted := make(chan error, 1)
+		go func() { restarted <- n.Restart(t.Context()) }()
+		synctest.Wait()
+		if st := n.Status(); st.State != swarm.Joining {
+			t.Errorf("it is %v while its blocks are loaded anew", st.State)
+		}
+		n.Drain(0)
+		if err := <-restarted; err != nil {
+			t.Error(err)
+		}
+		if st := n.Status(); st.State != swarm.Draining {
+			t.Errorf("it is %v once they are loaded", st.State)
+		}
+		n.stop()
+		if err := <-n.done; err != nil {
+			t.Error(err)
+		}
+	})
+}

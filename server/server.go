@@ -161,12 +161,20 @@ func (s *Server) setState(state swarm.State) {
 	poke(s.publish)
 }
 
-// Drain stops taking sessions. Those that run may go on for so long (0: Timeouts.Drain) and are
+// openLocked takes sessions, unless the operator wants none.
+func (s *Server) openLocked() {
+	s.state = swarm.Online
+	if s.drained {
+		s.state = swarm.Draining
+	}
+}
+
+// Drain stops taking sessions, and a server that is not online yet begins none. Those that run may go on for so long (0: Timeouts.Drain) and are
 // told so, that they can move before; those that wait for cache are refused.
 func (s *Server) Drain(within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drained = s.drained || s.state == swarm.Online || s.vacating // a move that drains it ends, and this does not
+	s.drained = true // a move that drains it ends, and this does not
 	if s.state != swarm.Online {
 		return
 	}

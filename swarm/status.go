@@ -25,11 +25,18 @@ type NodeStatus struct {
 	Device     string      `json:"device,omitempty"`
 	Next       *Intent     `json:"next,omitempty"` // where the server means to go
 	Placement  *Placement  `json:"placement,omitempty"`
+	Drained    *Drained    `json:"drained,omitempty"` // nil unless the operator wants no sessions here
 	Trouble    string      `json:"trouble,omitempty"` // why it does not serve; "" if nothing is wrong
 	Memory     *Memory     `json:"memory,omitempty"`  // nil where it is not watched
 	Peers      int         `json:"peers"`
 	Reach      *Reach      `json:"reach,omitempty"`   // whether others can dial it
 	Loading    *Loading    `json:"loading,omitempty"` // nil when nothing is being fetched
+}
+
+// Drained says that a node's operator wants no sessions on it, until it is resumed.
+type Drained struct {
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
 }
 
 // Memory is how short a server's memory is.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"whorl/api"
 	"whorl/api/gen"
 	"whorl/internal/operations"
 )
@@ -23,12 +22,12 @@ func (a Dialect) LoadAdapter(w http.ResponseWriter, r *http.Request, params gen.
 	}
 	a.begin(w, r, params.Wait, operations.Spec{Kind: "load_adapter", Group: ofAdapters + " " + req.Source}, func() (operations.Work, error) {
 		return a.Adapting.LoadAdapter(req.Source)
-	}, "source", api.Clip(req.Source))
+	}, "source", req.Source)
 }
 
 // UnloadAdapter gives one up.
 func (a Dialect) UnloadAdapter(w http.ResponseWriter, r *http.Request, name string, params gen.UnloadAdapterParams) {
 	a.begin(w, r, params.Wait, operations.Spec{Kind: "unload_adapter", Group: ofAdapters + " " + name}, func() (operations.Work, error) {
 		return a.Adapting.UnloadAdapter(name)
-	}, "name", api.Clip(name))
+	}, "name", name)
 }

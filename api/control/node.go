@@ -55,6 +55,9 @@ func nodeText(w http.ResponseWriter, s swarm.NodeStatus) {
 	if s.Placement != nil {
 		lines = append(lines, line{"placement", s.Placement.Do + ": " + s.Placement.Reason})
 	}
+	if d := s.Drained; d != nil {
+		lines = append(lines, line{"drained", strings.TrimSuffix("since "+d.Since.UTC().Format(time.RFC3339)+": "+d.Reason, ": ")})
+	}
 	if s.Trouble != "" {
 		lines = append(lines, line{"trouble", s.Trouble})
 	}

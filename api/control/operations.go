@@ -17,7 +17,7 @@ const operationsPath = "/api/v1/operations/"
 
 // operation is one as the contract has it. Errors have the words that any request would have got.
 func operation(o operations.Operation) gen.Operation {
-	out := gen.Operation{Id: o.ID, Kind: o.Kind, State: gen.OperationState(o.State), Done: o.State != operations.Running, Cancellable: o.State == operations.Running && !o.Final, Began: o.Began.UTC(), Result: o.Result}
+	out := gen.Operation{Id: o.ID, Kind: o.Kind, State: gen.OperationState(o.State), Done: o.State != operations.Running, Cancellable: o.State == operations.Running && !o.Final, Metadata: o.About, Began: o.Began.UTC(), Result: o.Result}
 	if !o.Ended.IsZero() {
 		ended := o.Ended.UTC()
 		out.Ended = &ended
@@ -61,8 +61,8 @@ func waiting(wait *string) (time.Duration, error) {
 }
 
 // begin begins an operation, or finds the one of its kind that runs, and answers with it: at once,
-// or when it has ended if the caller waits for that. details are for the log.
-func (a Dialect) begin(w http.ResponseWriter, r *http.Request, wait *string, spec operations.Spec, prepare func() (operations.Work, error), details ...any) {
+// or when it has ended if the caller waits for that. about is what was asked for, in pairs.
+func (a Dialect) begin(w http.ResponseWriter, r *http.Request, wait *string, spec operations.Spec, prepare func() (operations.Work, error), about ...string) {
 	long, err := waiting(wait)
 	if err != nil {
 		a.Fail(w, r, err)
@@ -75,6 +75,25 @@ func (a Dialect) begin(w http.ResponseWriter, r *http.Request, wait *string, spe
 			return
 		}
 		defer leave()
+	}
+	spec.About = map[string]string{}
+	details := []any{"id", api.RequestID(r), "kind", spec.Kind}
+	for i := 0; i < len(about); i += 2 {
+		if about[i+1] != "" {
+			spec.About[about[i]] = about[i+1]
+			details = append(details, about[i], api.Clip(about[i+1]))
+		}
+	}
+	spec.Key, spec.Of = api.KeyOf(r)
+	if o, ok := a.Operations.Asked(spec.Key); ok && (o.State == operations.Running || o.State == operations.Done) && time.Since(o.Began) < api.ReplayTime {
+		// It began in a run before, else api had answered.
+		if o.Of != spec.Of {
+			a.Fail(w, r, api.KeyReused())
+			return
+		}
+		w.Header().Set(api.Replayed, "true")
+		a.replyOperation(w, r, o, true)
+		return
 	}
 	o, err := a.Operations.Begin(spec, prepare)
 	busy := new(operations.Busy)
@@ -89,7 +108,7 @@ func (a Dialect) begin(w http.ResponseWriter, r *http.Request, wait *string, spe
 		a.Fail(w, r, err)
 		return
 	default:
-		a.Log.Info("operation begun", append([]any{"id", api.RequestID(r), "kind", o.Kind, "operation", o.ID}, details...)...)
+		a.Log.Info("operation begun", append(details, "operation", o.ID)...)
 	}
 	if long > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), long)

@@ -2,7 +2,9 @@ package control
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -166,6 +168,13 @@ var (
 			{"BEGAN", func(o *gen.Operation) string { return o.Began.Format(time.RFC3339) }},
 			{"TOOK", func(o *gen.Operation) string {
 				return api.Value(o.Ended, time.Now()).Sub(o.Began).Round(100 * time.Millisecond).String()
+			}},
+			{"OF", func(o *gen.Operation) string {
+				var of []string
+				for _, name := range slices.Sorted(maps.Keys(o.Metadata)) {
+					of = append(of, name+"="+o.Metadata[name])
+				}
+				return strings.Join(of, ", ")
 			}},
 			{"PROGRESS", func(o *gen.Operation) string {
 				if o.Progress == nil {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -26,6 +27,14 @@ func (a Dialect) optional(w http.ResponseWriter, r *http.Request, schema string,
 	return a.ReadJSON(w, r, schema, into)
 }
 
+// number is a number that was given, as text.
+func number[T int | float64](v *T) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(*v)
+}
+
 // DrainNode stops new sessions; a body is optional.
 func (a Dialect) DrainNode(w http.ResponseWriter, r *http.Request, params gen.DrainNodeParams) {
 	var req gen.DrainRequest
@@ -36,7 +45,7 @@ func (a Dialect) DrainNode(w http.ResponseWriter, r *http.Request, params gen.Dr
 	reason, within := api.Value(req.Reason, ""), time.Duration(api.Value(req.DeadlineS, 0))*time.Second
 	a.begin(w, r, params.Wait, operations.Spec{Kind: "drain", Group: ofSessions}, func() (operations.Work, error) {
 		return a.Tasks.Drain(reason, within)
-	}, "reason", reason)
+	}, "reason", reason, "deadline_s", number(req.DeadlineS))
 }
 
 // ResumeNode takes sessions again.
@@ -87,7 +96,7 @@ func (a Dialect) RebalanceNode(w http.ResponseWriter, r *http.Request, params ge
 	}
 	a.begin(w, r, params.Wait, operations.Spec{Kind: "rebalance", Group: ofBlocks}, func() (operations.Work, error) {
 		return a.Tasks.Rebalance(to)
-	})
+	}, "to", api.Value(req.To, ""))
 }
 
 // benchmarkFor is how long each kind of step is measured if nobody says.
@@ -103,7 +112,7 @@ func (a Dialect) BenchmarkNode(w http.ResponseWriter, r *http.Request, params ge
 	each := time.Duration(api.Value(req.Seconds, benchmarkFor.Seconds()) * float64(time.Second))
 	a.begin(w, r, params.Wait, operations.Spec{Kind: "benchmark", Group: ofBlocks}, func() (operations.Work, error) {
 		return a.Tasks.Benchmark(each)
-	})
+	}, "seconds", number(req.Seconds))
 }
 
 // ShutdownNode begins the end of the process.

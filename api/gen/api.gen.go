@@ -2987,6 +2987,12 @@ type DrainRequest struct {
 	Reason    *string `json:"reason,omitempty"`
 }
 
+// Drained The operator wants no sessions here, until the node is resumed; it stays so when the node starts again. Left out otherwise.
+type Drained struct {
+	Reason *string   `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
 // EarlyStopping When a beam search with enough answers ends: true (at once), false (when better ones are unlikely, the default) or never (when there can be none).
 type EarlyStopping = any
 
@@ -3995,6 +4001,9 @@ type NodeStatus struct {
 	Cache  CacheStatus `json:"cache"`
 	Device *string     `json:"device,omitempty"`
 
+	// Drained The operator wants no sessions here, until the node is resumed; it stays so when the node starts again. Left out otherwise.
+	Drained *Drained `json:"drained,omitempty"`
+
 	// Loading How far a node is with fetching the model's files, of other servers to 64 KiB and while they join; missing when it fetches none.
 	Loading  *Loading  `json:"loading,omitempty"`
 	Manifest *Manifest `json:"manifest,omitempty"`
@@ -4447,8 +4456,11 @@ type Operation struct {
 	Id    string     `json:"id"`
 
 	// Kind drain, resume, restart, rebalance, benchmark, load_adapter, unload_adapter, shutdown or another.
-	Kind     string    `json:"kind"`
-	Progress *Progress `json:"progress,omitempty"`
+	Kind string `json:"kind"`
+
+	// Metadata What was asked for, by its kind: reason, deadline_s, seconds, to, source or name.
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Progress *Progress         `json:"progress,omitempty"`
 
 	// Result What came of it, by its kind: a Placement, a Benchmark or another object.
 	Result interface{}    `json:"result,omitempty"`

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"whorl/api"
 	"whorl/api/gen"
+	"whorl/internal/operations"
 	"whorl/swarm"
 )
 
@@ -114,6 +117,42 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s %s %s: status %d: %s", c.method, c.path, c.body, w.Code, w.Body)
 		}
 	}
+}
+
+// What a request began is found by its key when the node has started anew, unless it failed: then it
+// may be tried again. Nobody finds what another's key began.
+func TestOperationsOfEarlierRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "operations.json")
+	run := func() *bench {
+		return newBench(t, func(c *api.Config) { c.Operations = operations.Open(t.Context(), path, nil) })
+	}
+	const rebalance, key = "/api/v1/node/rebalance?wait=5s", "Idempotency-Key: move"
+	h := run().api.Admin()
+	done := begun(t, do(h, "POST", "/api/v1/node/benchmark?wait=5s", `{"seconds":0.5}`, "Idempotency-Key: measure"))
+	if w := do(h, "POST", rebalance, `{"to":"4:12"}`, key); w.Code != 400 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	held := run()
+	held.node.hold = make(chan struct{})
+	cut := begun(t, do(held.api.Admin(), "POST", "/api/v1/node/restart", "", "Idempotency-Key: restart"))
+
+	b := run()
+	h = b.api.Admin()
+	w := do(h, "POST", "/api/v1/node/benchmark?wait=5s", `{"seconds":0.5}`, "Idempotency-Key: measure")
+	if again := begun(t, w); w.Code != 200 || again.Id != done.Id || w.Header().Get("Idempotency-Replayed") != "true" || again.Metadata["seconds"] != "0.5" || again.Result == nil {
+		t.Errorf("sent again: status %d, %v: %s", w.Code, w.Header(), w.Body)
+	}
+	if w := do(h, "POST", "/api/v1/node/benchmark?wait=5s", `{"seconds":0.7}`, "Idempotency-Key: measure"); w.Code != 422 {
+		t.Errorf("another request: status %d: %s", w.Code, w.Body)
+	}
+	if w := do(h, "GET", "/api/v1/operations/"+cut.Id+"?wait=5s", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"code":"interrupted"`) || !strings.Contains(w.Body.String(), `"state":"failed"`) {
+		t.Errorf("what was cut off: status %d: %s", w.Code, w.Body)
+	}
+	if w := do(h, "POST", "/api/v1/node/restart?wait=5s", "", "Idempotency-Key: restart"); w.Code != 200 || begun(t, w).Id == cut.Id {
+		t.Errorf("tried again: status %d: %s", w.Code, w.Body)
+	}
+	close(held.node.hold)
+	held.cfg.Operations.Close()
 }
 
 // Who waits holds a connection: one caller can hold so many, what is refused was not begun, and comes

@@ -9,6 +9,17 @@ import (
 	"path/filepath"
 )
 
+// Remove removes the file at path, if there is one; it is gone for good when Remove returns.
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
 // Write replaces the file at path by data, with these permissions. The bytes are on the
 // disk before the name points to them, and so is the name when Write returns. On an error
 // the old file is untouched and nothing else is left behind.

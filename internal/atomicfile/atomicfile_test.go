@@ -27,6 +27,27 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+func TestRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := Write(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // what is gone is no fault
+		if err := Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	if err := os.MkdirAll(filepath.Join(path, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if Remove(path) == nil {
+		t.Error("a full folder is removed")
+	}
+}
+
 // A write that fails leaves the old file and nothing else.
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()

@@ -90,7 +90,7 @@ var arrows = []arrow{
 	{"internal/journal", nil, "the last lines of something, for whoever tells of it"},
 	{"internal/keys", []string{"internal/atomicfile", "internal/sharedfile"}, "who callers are: listeners and books of them"},
 	{"internal/keys/keystest", []string{"internal/keys"}, "one suite for all books"},
-	{"internal/operations", nil, "what takes a while and is watched, for whoever does or shows it"},
+	{"internal/operations", []string{"internal/atomicfile", "swarm"}, "what takes a while and is watched, for whoever does or shows it; its file has errors by their codes"},
 	{"internal/courtesy", nil, "gives way to other programs, for whoever computes"},
 	{"internal/service", nil, "texts that have systems start programs: pure"},
 	{"internal/sharedfile", nil, "opens and locks files of several processes, for whoever has some"},

@@ -1,6 +1,6 @@
 // Package operations keeps what takes a while and is watched meanwhile, such as a node's move to
 // other blocks: how far it is, how it ended, and whether somebody wants it ended. It is bounded,
-// holds no file, and knows nothing of what is done.
+// survives the process in a file, and knows nothing of what is done.
 package operations
 
 import (
@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"whorl/swarm"
 )
 
 // kept is how many operations are remembered; the oldest that have ended go first.
@@ -54,8 +56,11 @@ type Work func(ctx context.Context, tell func(Progress)) (result any, err error)
 // Spec says what an operation is to others.
 type Spec struct {
 	Kind  string
-	Group string // one of a group runs at a time
-	Final bool   // it cannot be cancelled
+	Group string            // one of a group runs at a time
+	Final bool              // it cannot be cancelled
+	About map[string]string // what was asked for, for people; nobody changes it
+	Key   string            // names the request that began it (Asked); "" if it has no name
+	Of    string            // tells requests of one Key apart
 }
 
 var (
@@ -65,7 +70,12 @@ var (
 	ErrFinal = errors.New("it cannot be cancelled")
 	// ErrNone says that there is no operation of an id, or none any more.
 	ErrNone = errors.New("there is no such operation")
+	// ErrOver is why work failed that ran when its process ended.
+	ErrOver error = swarm.Errorf(CodeInterrupted, swarm.Again, "the node's process ended while this ran: begin it again if it is still wanted")
 )
+
+// CodeInterrupted is that of ErrOver.
+const CodeInterrupted swarm.Code = "interrupted"
 
 // Busy says that another operation of the group runs.
 type Busy struct{ Running Operation }
@@ -80,6 +90,8 @@ type Set struct {
 	changed func(Operation) // hears of each that begins or ends, before others do; it does not call the set. nil: nobody
 	begins  sync.Mutex      // held while one begins
 	work    sync.WaitGroup
+	save    func([]Operation) // keeps all that there are
+	saves   sync.Mutex        // held while the set changes and that is kept; before mu
 
 	mu  sync.Mutex // guards all below
 	all []*entry   // oldest first
@@ -87,13 +99,16 @@ type Set struct {
 
 type entry struct {
 	Operation
+	cut    bool // the process ended while it ran
 	cancel context.CancelCauseFunc
 	next   chan struct{} // closed at the next change
 }
 
-// New makes a set whose work ends with ctx, the life of its node. changed, which may be nil, hears
-// of each operation that begins or ends.
-func New(ctx context.Context, changed func(Operation)) *Set { return &Set{ctx: ctx, changed: changed} }
+// New makes a set in memory alone, whose work ends with ctx, the life of its node. changed, which
+// may be nil, hears of each operation that begins or ends.
+func New(ctx context.Context, changed func(Operation)) *Set {
+	return &Set{ctx: ctx, changed: changed, save: func([]Operation) {}}
+}
 
 // Begin begins an operation. prepare does what others must see at once, refuses what cannot be
 // done, and returns the work that is left; nil if none is. It is not called where an operation of
@@ -111,22 +126,57 @@ func (s *Set) Begin(spec Spec, prepare func() (Work, error)) (Operation, error) 
 	var id [6]byte
 	rand.Read(id[:])
 	e := &entry{Operation: Operation{ID: "op_" + hex.EncodeToString(id[:]), Spec: spec, State: Running, Began: time.Now()}, next: make(chan struct{})}
-	var ctx context.Context
-	ctx, e.cancel = context.WithCancelCause(s.ctx)
+	return s.start(e, work), nil
+}
+
+// Continue goes on with the newest operation of a kind that the end of the process cut off; false
+// if there is none. work is as for Begin.
+func (s *Set) Continue(kind string, work Work) (Operation, bool) {
+	s.begins.Lock()
+	defer s.begins.Unlock()
 	s.mu.Lock()
-	s.all = append(s.all, e)
-	for i := 0; len(s.all) > kept && i < len(s.all); {
-		if s.all[i].State == Running {
+	var e *entry
+	for _, x := range s.all {
+		if x.cut && x.Kind == kind {
+			e = x
+		}
+	}
+	s.mu.Unlock()
+	if e == nil {
+		return Operation{}, false
+	}
+	return s.start(e, work), true
+}
+
+// start runs an operation, which is new or was cut off. Whoever hears of it hears of one that is
+// kept.
+func (s *Set) start(e *entry, work Work) Operation {
+	var ctx context.Context
+	s.saves.Lock()
+	s.mu.Lock()
+	e.State, e.Err, e.Ended, e.cut = Running, nil, time.Time{}, false
+	ctx, e.cancel = context.WithCancelCause(s.ctx)
+	all := s.all
+	if !slices.Contains(all, e) {
+		all = append(slices.Clone(all), e)
+	}
+	for i := 0; len(all) > kept && i < len(all); {
+		if all[i].State == Running {
 			i++
 			continue
 		}
-		s.all = slices.Delete(s.all, i, i+1)
+		all = slices.Delete(all, i, i+1)
 	}
-	begun := e.Operation
+	begun, list := e.Operation, snapshot(all)
+	s.mu.Unlock()
+	s.save(list)
+	s.mu.Lock()
+	s.all = all
 	s.tell(begun)
 	s.mu.Unlock()
+	s.saves.Unlock()
 	if work == nil {
-		return s.end(e, nil, nil), nil
+		return s.end(e, nil, nil)
 	}
 	s.work.Go(func() {
 		result, err := work(ctx, func(p Progress) {
@@ -139,7 +189,15 @@ func (s *Set) Begin(spec Spec, prepare func() (Work, error)) (Operation, error) 
 		})
 		s.end(e, result, err)
 	})
-	return begun, nil
+	return begun
+}
+
+func snapshot(all []*entry) []Operation {
+	out := make([]Operation, len(all))
+	for i, e := range all {
+		out[i] = e.Operation
+	}
+	return out
 }
 
 // running is the one of a group that runs.
@@ -154,22 +212,42 @@ func (s *Set) running(group string) (Operation, bool) {
 	return Operation{}, false
 }
 
+// end ends an operation. What the end of the process cuts off stays as it is in the file: the next
+// run says what becomes of it.
 func (s *Set) end(e *entry, result any, err error) Operation {
+	s.saves.Lock()
+	defer s.saves.Unlock()
 	s.mu.Lock()
-	e.Ended = time.Now()
+	o := e.Operation
+	o.Ended = time.Now()
+	over := err != nil && s.ctx.Err() != nil && !errors.Is(err, ErrCancelled)
 	switch {
 	case err == nil:
-		e.State, e.Result = Done, result
+		o.State, o.Result = Done, result
 	case errors.Is(err, ErrCancelled):
-		e.State, e.Err = Cancelled, err
+		o.State, o.Err = Cancelled, err
+	case over:
+		o.State, o.Err = Failed, ErrOver
 	default:
-		e.State, e.Err = Failed, err
+		o.State, o.Err = Failed, err
 	}
-	e.cancel(nil)
-	s.tell(e.Operation)
-	e.wakeLocked()
+	list := snapshot(s.all)
+	s.mu.Unlock()
+	for i := range list {
+		if list[i].ID == o.ID {
+			list[i] = o
+		}
+	}
+	if !over {
+		s.save(list)
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	return e.Operation
+	e.Operation = o
+	e.cancel(nil)
+	s.tell(o)
+	e.wakeLocked()
+	return o
 }
 
 func (s *Set) tell(o Operation) {
@@ -214,11 +292,17 @@ func (s *Set) Wait(ctx context.Context, id string) (Operation, error) {
 func (s *Set) List() []Operation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Operation, len(s.all))
-	for i, e := range s.all {
-		out[i] = e.Operation
+	return snapshot(s.all)
+}
+
+// Asked finds the operation that a request began, by the key that it came with.
+func (s *Set) Asked(key string) (Operation, bool) {
+	for _, o := range slices.Backward(s.List()) {
+		if key != "" && o.Key == key {
+			return o, true
+		}
 	}
-	return out
+	return Operation{}, false
 }
 
 // Cancel asks an operation to end. One that has ended stays as it is.

@@ -79,7 +79,7 @@ func TestOperations(t *testing.T) {
 		}
 		stop(errors.New("the node ends"))
 		s.Close()
-		if o, _, _ := s.Get(o.ID); show(o) != "shutdown failed 0/0 <nil> the node ends false" {
+		if o, _, _ := s.Get(o.ID); show(o) != "shutdown failed 0/0 <nil> "+ErrOver.Error()+" false" {
 			t.Error(show(o))
 		}
 		want := "move running, move done, restart running, restart cancelled, resume running, resume done, shutdown running, shutdown failed"

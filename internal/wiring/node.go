@@ -57,6 +57,7 @@ type Node struct {
 	adapters      adapting
 	events        *journal.Log
 	operations    *operations.Set
+	drains        drains
 	over          chan struct{} // closed when all but the last words is done
 	up            chan struct{} // closed when it is usable
 	past          api.History   // nil without pages
@@ -115,7 +116,9 @@ func startNode(ctx context.Context, roles []string, nf *NodeOptions, hf *HTTPOpt
 	n.autoRelay = nf.AutoRelay
 	n.dial = &selfDialer{self: n.net.host.ID(), others: n.net.host}
 	ctx, n.stop = context.WithCancelCause(ctx)
-	n.operations = operations.New(ctx, n.noteOperation)
+	n.operations = operations.Open(ctx, n.net.home.file("operations.json"), n.noteOperation)
+	n.drains.recall(n.net.home.file("drained.json"))
+	n.stayDrained()
 	n.trust = openMemory(n.net.home.file("trust.json"))
 	n.background.Go(func() { n.trust.keep(ctx) })
 	n.registry.MustRegister(trustMetrics{n})
@@ -331,7 +334,7 @@ func (n *Node) Status() swarm.NodeStatus {
 	st.Peer, st.Addrs, st.Peers = n.net.host.ID(), n.net.host.Addrs(), n.net.host.Connected()
 	reach := n.net.host.Reach()
 	st.Reach = &reach
-	st.Loading = n.loading.status(time.Now())
+	st.Loading, st.Drained = n.loading.status(time.Now()), n.drains.status()
 	st.Roles, st.Swarm, st.Started, st.Version = n.roles, n.swarm, n.started, BuildVersion
 	if st.Manifest == nil && len(engines) > 0 {
 		m := engines[0].Model()

@@ -356,6 +356,7 @@ func (f *Server) server(ctx context.Context, n *Node, m *Model) (*server.Server,
 		return nil, Usage(err)
 	}
 	n.addServer(srv)
+	n.drains.serve(srv)
 	n.offers.hold(m.held())
 	n.adapters.of(&f.Model, m)
 	n.liveServer(srv)

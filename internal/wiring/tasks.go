@@ -2,8 +2,6 @@ package wiring
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -35,42 +33,6 @@ func (n *Node) serving() (*server.Server, error) {
 		return nil, swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "this node holds no blocks: there is nothing to drain, resume, restart, move or measure")
 	}
 	return srv, nil
-}
-
-// Drain stops new sessions; its work ends when none is left.
-func (n *Node) Drain(reason string, within time.Duration) (operations.Work, error) {
-	srv, err := n.serving()
-	if err != nil {
-		return nil, err
-	}
-	if srv.Status().State == swarm.Joining {
-		return nil, swarm.Errorf(swarm.CodeNotLoaded, swarm.Again, "this node is loading its blocks and takes no sessions yet: drain it once it is online, or shut it down")
-	}
-	slog.Info("draining, as the operator asked", "reason", reason)
-	srv.Drain(within)
-	return func(ctx context.Context, tell func(operations.Progress)) (any, error) {
-		most := 0
-		err := srv.Emptied(ctx, func(left int) {
-			most = max(most, left)
-			tell(operations.Progress{Done: float64(most - left), Total: float64(most), Unit: "sessions"})
-		})
-		if errors.Is(err, operations.ErrCancelled) {
-			srv.Resume()
-		}
-		return nil, err
-	}, nil
-}
-
-// Resume takes sessions again.
-func (n *Node) Resume() error {
-	srv, err := n.serving()
-	if err != nil {
-		return err
-	}
-	slog.Info("taking sessions again, as the operator asked")
-	srv.Resume()
-	srv.Tell(context.Background()) // for some seconds at most
-	return nil
 }
 
 // Restart loads the blocks anew.
