@@ -40,7 +40,7 @@ const (
 	CodeInFlight        swarm.Code = "in_flight"         // the request under this Idempotency-Key is being answered
 	CodeUnreached       swarm.Code = "unreached"         // a node that the caller named does not answer
 	CodeRunning         swarm.Code = "operation_running" // another that excludes this one
-	CodeInterrupted     swarm.Code = operations.CodeInterrupted // the node ended while it was done
+	CodeInterrupted     swarm.Code = operations.CodeInterrupted
 	CodeFinal           swarm.Code = "not_cancellable"
 	CodeShelf           swarm.Code = "storage_unavailable" // what is kept cannot be reached now
 )
