@@ -23,6 +23,8 @@ const (
 	// step is by how many times the rows may be more than in the iteration before: they hide behind
 	// the reading of the weights up to a number that only trying tells. fewRows are always tried.
 	step, fewRows = 2, 4
+	// uneven is how many times the mean the rows of one iteration may have, if they are more than a grain.
+	uneven = 1.5
 	// unknownRows is the most where nothing was measured.
 	unknownRows = 16
 )
@@ -43,14 +45,26 @@ func (b *beside) add(rows int, extra, least float64) {
 
 // most is how many rows of prompts an iteration of so many decodes may have to take no longer than
 // limit nanoseconds more, on the mean. Where that was never measured a row is one like a decode's.
-func (l *lane) most(decodes int, limit float64, budget int) int {
+func (l *lane) most(decodes int, limit float64, budget, grain int) int {
 	b := &l.beside
 	if b.row == 0 {
 		return l.cost.rows(decodes, min(budget, unknownRows), l.cost.of(decodes)+time.Duration(limit))
 	}
 	n := min(max(limit/b.row+b.rest, 1), float64(max(step*b.rows, fewRows)), float64(budget))
+	if most := max(uneven*limit/b.row, float64(grain)); n > most {
+		b.rest = 0
+		return int(most)
+	}
 	b.rest = n - math.Floor(n)
 	return int(n)
+}
+
+// piece is what the prompts of the next iteration are likely to add to it.
+func (b *beside) piece() time.Duration {
+	if b.since >= refresh {
+		return 0
+	}
+	return time.Duration(b.row * float64(b.rows))
 }
 
 // grains makes rows a multiple of grain, perhaps none, and keeps the rest for the next iteration.

@@ -28,7 +28,8 @@ type point struct {
 }
 
 const (
-	costGain = 0.125 // of a new sample
+	costGain  = 0.125 // of a new sample
+	renewGain = 0.4   // of one that stands for several
 	// forget is after how many other iterations a point is too old: the machine may be
 	// another one by then, and what is believed to be dear would never be tried again.
 	forget = 512
@@ -49,8 +50,18 @@ func slot(rows int) int {
 
 // add takes in a measured iteration. A single one that took far longer or shorter than
 // others like it counts in part.
-func (c *cost) add(rows int, took time.Duration) {
-	c.count++
+func (c *cost) add(rows int, took time.Duration) { c.sample(rows, took, 1, costGain, 2) }
+
+// renew takes in an iteration that stands for so many which were not measured. It counts more than
+// one, but must not be believed if it was disturbed: what it says more than before counts up to a quarter.
+func (c *cost) renew(rows int, took time.Duration, stands uint64) {
+	c.sample(rows, took, stands, renewGain, 1.25)
+}
+
+// sample is add, of a sample that counts by gain and makes others so much older, if it took at most so
+// many times as long as those before.
+func (c *cost) sample(rows int, took time.Duration, ages uint64, gain, most float64) {
+	c.count += ages
 	p := &c.points[slot(rows)]
 	if !c.fresh(p) {
 		*p = point{rows: float64(rows), took: float64(took), n: 1, seen: c.count}
@@ -58,11 +69,11 @@ func (c *cost) add(rows int, took time.Duration) {
 		return
 	}
 	p.n++
-	gain := max(1/float64(p.n), costGain)
+	gain = max(1/float64(p.n), gain)
 	// Compared with what this many rows would take at the point's rate.
 	t := float64(took)
 	if p.n > 3 {
-		t = min(max(t, p.took/2), p.took*2)
+		t = min(max(t, p.took/2), p.took*most)
 	}
 	p.rows += gain * (float64(rows) - p.rows)
 	p.took += gain * (t - p.took)

@@ -26,13 +26,11 @@ type lane struct {
 func (l *lane) computed(decodes, prompts int, long bool, took time.Duration) {
 	l.count++
 	switch alone := l.cost.of(decodes); {
+	case !long && l.beside.since >= refresh:
+		l.cost.renew(decodes+prompts, took, stands)
+		l.beside.since = 0
 	case !long:
 		l.cost.add(decodes+prompts, took)
-		if l.beside.since >= refresh {
-			for range stands - 1 {
-				l.cost.add(decodes+prompts, took)
-			}
-		}
 		l.beside.since = 0
 	case decodes == 0:
 		l.prompts.add(prompts, took)

@@ -30,6 +30,9 @@ const (
 	// gone is after how many times its usual time away a session's answer has ended, or is
 	// of no concern to prompts.
 	gone = 8
+	// silent is for how long an answer is under way at least: a machine may do something else for so
+	// long, and a prompt that took all meanwhile would keep the answers waiting for much longer.
+	silent = 100 * time.Millisecond
 	// first is for how long after its first token an answer is taken to be under way.
 	first = 250 * time.Millisecond
 	// wakes is what a machine may take to let somebody know, whatever is computed.
@@ -99,5 +102,5 @@ func (p *pace) running(now time.Duration) bool {
 	if !p.known {
 		return now-p.left < first
 	}
-	return float64(now-p.left) < gone*p.mean
+	return float64(now-p.left) < max(gone*p.mean, float64(silent))
 }

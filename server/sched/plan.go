@@ -166,7 +166,7 @@ func (q *Queue) prefill(now time.Duration, r *present, budget int) int {
 		if l.key.Whole {
 			extra = single * (t + min(away, t*clients))
 		}
-		most := l.most(r.rows, crowd*extra, budget)
+		most := l.most(r.rows, crowd*extra, budget, q.grain)
 		return l.beside.grains(min(most, l.enough(r.rows, most, budget, away)), q.grain)
 	}
 }

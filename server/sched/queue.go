@@ -93,9 +93,10 @@ type Queue struct {
 	items    int
 	rows     int
 	grants   []Grant
-	ready    []*session // scratch
-	guests   []guest    // scratch
-	decodes  []*session // scratch
+	ready    []*session    // scratch
+	guests   []guest       // scratch
+	decodes  []*session    // scratch
+	piece    time.Duration // what the rows of a long prompt are likely to add to the next iteration
 	lanes    map[Key]*lane
 	grain    int
 

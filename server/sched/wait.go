@@ -19,6 +19,10 @@ func (q *Queue) wait(now time.Duration, r *present) time.Duration {
 	if len(q.guests) == 0 {
 		return 0
 	}
+	q.piece = 0
+	if near := q.guests[0].s.pace.mean < float64(r.l.cost.of(max(r.rows, 1))); r.long && r.rows > 0 && r.l.key.Whole && near {
+		q.piece = r.l.beside.piece()
+	}
 	if r.rows == 0 { // a prompt alone costs as much time, and decodes beside it little
 		all := 0
 		for _, g := range q.guests {
@@ -43,9 +47,14 @@ func (q *Queue) wait(now time.Duration, r *present) time.Duration {
 	return lasting
 }
 
+// takes is how long the next iteration takes with so many rows of decodes, and the piece of a long
+// prompt that it may have too: who comes too late waits for that as well. In a chain, or where clients are
+// far away, who comes too late shares the next iteration with others, and pieces change nothing.
+func (q *Queue) takes(l *lane, rows int) time.Duration { return l.cost.of(rows) + q.piece }
+
 // patience is how much longer an iteration of so many rows may be waited for.
 func (q *Queue) patience(now time.Duration, l *lane, rows int, share float64) time.Duration {
-	t := time.Duration(share * float64(l.cost.of(rows)))
+	t := time.Duration(share * float64(q.takes(l, rows)))
 	if q.waits {
 		t -= now - q.since
 	}
@@ -56,7 +65,7 @@ func (q *Queue) patience(now time.Duration, l *lane, rows int, share float64) ti
 // that are ready, by those that come and wait for others, and by those that come when the
 // iteration has begun and wait for its end. It looks no further than that.
 func (q *Queue) best(now time.Duration, r *present) time.Duration {
-	t := float64(r.l.cost.of(r.rows))
+	t := float64(q.takes(r.l, r.rows))
 	due := 0.0 // of those that are ready or have come
 	for _, s := range r.decodes {
 		due += 1 / (s.pace.mean + t)
@@ -75,7 +84,7 @@ func (q *Queue) best(now time.Duration, r *present) time.Duration {
 				break
 			}
 		}
-		end := start + r.l.cost.of(rows)
+		end := start + q.takes(r.l, rows)
 		loss := due*float64(end) - came
 		late := 0
 		for _, g := range q.guests[k:] {
@@ -84,7 +93,7 @@ func (q *Queue) best(now time.Duration, r *present) time.Duration {
 			}
 		}
 		for _, g := range q.guests[k:] {
-			loss += g.due * float64(max(end, g.in)-g.in+r.l.cost.of(max(late, g.rows)))
+			loss += g.due * float64(max(end, g.in)-g.in+q.takes(r.l, max(late, g.rows)))
 		}
 		if k == 0 || loss < least {
 			wait, least = start, loss
@@ -115,10 +124,10 @@ func (q *Queue) steady(now time.Duration, r *present) (wait time.Duration, try b
 		if g.in > q.patience(now, r.l, rows, lastingPatience) {
 			break
 		}
-		chain := g.s.pace.mean > float64(r.l.cost.of(r.rows))
+		chain := g.s.pace.mean > float64(q.takes(r.l, r.rows))
 		rate, within, measured := q.rate(r.l, rows, all, k+1, back), float64(soon), false
 		if rows == all && !chain && r.l.together.knows(all) {
-			rate, within, measured = float64(all)/float64(r.l.together.of(all)), sure, true
+			rate, within, measured = float64(all)/float64(r.l.together.of(all)+q.piece), sure, true
 		}
 		if saved := float64(all)/hasty - float64(all)/rate; rate > best && float64(g.in) < within*saved {
 			best, wait, try = rate, g.in, chain
@@ -132,7 +141,7 @@ func (q *Queue) steady(now time.Duration, r *present) (wait time.Duration, try b
 // rate is what all get, in rows a nanosecond, where an iteration has so many rows, among them
 // those of the first came guests, and the others find the stage as it is then.
 func (q *Queue) rate(l *lane, rows, all, came int, back float64) float64 {
-	t := func(rows int) float64 { return float64(l.cost.of(rows)) }
+	t := func(rows int) float64 { return float64(q.takes(l, rows)) }
 	first := t(rows)
 	// In a round everybody has a turn: those that come in time for an iteration share it. It
 	// takes no less than anybody is away and computed.
