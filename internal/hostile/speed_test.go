@@ -19,9 +19,9 @@ import (
 )
 
 // besides is what runs beside honest users, in a process of its own that has one core: a busy
-// loop, or attackers of the targets as fast as that core lets them.
+// loop, attackers of the targets as fast as that core lets them, or a swarm that is attacked instead.
 type besides struct {
-	Kind    string // "busy" or "attack"
+	Kind    string // "busy", "decoy", "attack" or one of prefixes
 	Targets []target
 }
 
@@ -46,6 +46,10 @@ func TestBesides(t *testing.T) {
 	if b.Kind == "busy" {
 		for { // the process is ended
 		}
+	}
+	if b.Kind == "decoy" {
+		json.NewEncoder(os.Stdout).Encode(targets(New(t, lively)))
+		select {}
 	}
 	var all sync.WaitGroup
 	if _, ok := floods[b.Kind]; ok || b.Kind == "handshake" {
@@ -113,24 +117,34 @@ func (to *target) attack(t *testing.T, kind int) {
 	}
 }
 
+// targets are the servers of a World.
+func targets(w *World) (all []target) {
+	for _, n := range w.Servers {
+		all = append(all, target{n.Host.ID(), n.Host.ListenAddrs(), *n.Server.Status().Span})
+	}
+	return all
+}
+
 // BenchmarkHonestBesideAttackers measures honest answers beside attackers that have one core to
 // themselves, and beside a busy loop on that core, in turns. The share of the first in the second
 // should be 0.7 or more.
 func BenchmarkHonestBesideAttackers(b *testing.B) { beside(b, "attack", "busy") }
 
 // BenchmarkStreamBesideFloods: what floods of strangers, on a core of their own, leave of the speed that
-// honest answers have on another core when nothing else runs: all that the nodes' own work for the
-// floods takes, and nothing of the attackers'. It should be 0.9 or more.
+// honest answers have on another core. Three speeds are taken in turns: beside the flood, beside the same
+// flood of a decoy, which is a swarm on the attacker's core, and beside nothing. The share of the first in the
+// second is what the nodes' own work for the flood takes, and should be 0.9 or more; in the share of
+// nothing is also what a busy core takes from another one of this machine, whatever it works on.
 func BenchmarkStreamBesideFloods(b *testing.B) {
 	for _, kind := range []string{"pull", "reach", "reserve", "handshake"} {
-		b.Run(kind, func(b *testing.B) { beside(b, kind, "nothing") })
+		b.Run(kind, func(b *testing.B) { beside(b, kind, "decoy", "nothing") })
 	}
 }
 
 // beside measures honest answers, all of whose nodes have the last core, beside one kind of attackers
-// on the first core, or on all others, and beside something else there, in turns. It reports the median of the shares of
-// each speed in the one that follows.
-func beside(b *testing.B, kind, other string) {
+// on the first core, and beside others there, in turns. It reports the median of the shares of
+// that speed in each other.
+func beside(b *testing.B, kind string, others ...string) {
 	taskset, err := exec.LookPath("taskset")
 	if err != nil || runtime.NumCPU() < 2 {
 		b.Skip("two cores, and taskset, which gives a process one of them, are not here")
@@ -139,53 +153,71 @@ func beside(b *testing.B, kind, other string) {
 	if out, err := pin.CombinedOutput(); err != nil {
 		b.Skipf("this process cannot be given one core: %v: %s", err, out)
 	}
-	w := New(b, Options{Host: counted})
-	targets := []target{}
-	for _, n := range w.Servers {
-		targets = append(targets, target{n.Host.ID(), n.Host.ListenAddrs(), *n.Server.Status().Span})
-	}
-	// begin lets it run until the end of the benchmark; speed lets it run for some time.
-	begin := func(kind string) *exec.Cmd {
-		orders, _ := json.Marshal(besides{kind, targets})
+	w := New(b, lively)
+	// begin lets something run until it is ended.
+	begin := func(kind string, out io.Writer, at []target) (end func()) {
+		orders, _ := json.Marshal(besides{kind, at})
 		cmd := exec.Command(taskset, "-c", "0", os.Args[0], "-test.run", "^TestBesides$")
-		cmd.Env = append(os.Environ(), besidesEnv+"="+string(orders))
+		cmd.Env, cmd.Stdout = append(os.Environ(), besidesEnv+"="+string(orders)), out
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
 		}
-		return cmd
-	}
-	speed := func(kind string) float64 {
-		if kind != "nothing" {
-			cmd := begin(kind)
-			defer func() {
-				cmd.Process.Kill()
-				cmd.Wait()
-			}()
-			<-time.After(500 * time.Millisecond) // until it is at work
+		return func() {
+			cmd.Process.Kill()
+			cmd.Wait()
 		}
+	}
+	attack := func(at []target) (end func()) { return begin(kind, nil, at) }
+	runs := map[string]func() (end func()){
+		"busy":    func() func() { return begin("busy", nil, nil) },
+		"nothing": func() func() { return func() {} },
+		kind:      func() func() { return attack(targets(w)) },
+	}
+	spend := func(at []target) { // what may be done at once
+		end := attack(at)
+		<-time.After(3 * time.Second)
+		end()
+	}
+	if slices.Contains(others, "decoy") {
+		in, out := io.Pipe()
+		b.Cleanup(begin("decoy", out, nil))
+		var decoys []target
+		if err := json.NewDecoder(in).Decode(&decoys); err != nil {
+			b.Fatal(err)
+		}
+		go io.Copy(io.Discard, in)
+		runs["decoy"] = func() func() { return attack(decoys) }
+		spend(decoys)
+	}
+	spend(targets(w))
+	speed := func(beside string) float64 {
+		defer runs[beside]()()
+		<-time.After(500 * time.Millisecond) // until it is at work
 		tokens, begin := 0, time.Now()
 		for time.Since(begin) < time.Second {
 			if err := w.Ask([]int32{1, 7, 3, 11}, 100); err != nil {
-				b.Fatalf("beside %s: %v", kind, err)
+				b.Fatalf("beside %s: %v", beside, err)
 			}
 			tokens += 100
 		}
 		return float64(tokens) / time.Since(begin).Seconds()
 	}
-	spend := begin(kind) // what may be done at once
-	<-time.After(3 * time.Second)
-	spend.Process.Kill()
-	spend.Wait()
-	var shares, speeds []float64
+	shares, speeds := map[string][]float64{}, map[string][]float64{}
 	for b.Loop() {
 		for range 5 {
-			attacked, quiet := speed(kind), speed(other)
-			shares, speeds = append(shares, attacked/quiet), append(speeds, quiet)
+			attacked := speed(kind)
+			for _, other := range others {
+				at := speed(other)
+				shares[other], speeds[other] = append(shares[other], attacked/at), append(speeds[other], at)
+			}
 		}
 	}
-	middle := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(middle(speeds), "tok/s-beside-"+other)
-	b.ReportMetric(middle(shares), "share")
-	b.ReportMetric(shares[0], "share-least")
+	for _, other := range others {
+		slices.Sort(shares[other])
+		slices.Sort(speeds[other])
+		b.ReportMetric(speeds[other][len(speeds[other])/2], "tok/s-beside-"+other)
+		b.ReportMetric(shares[other][len(shares[other])/2], "share-of-"+other)
+		b.ReportMetric(shares[other][0], "share-least-of-"+other)
+	}
 }

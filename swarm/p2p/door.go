@@ -33,13 +33,30 @@ var (
 	streamsOfNet  = budget.Rate{Burst: 2048, PerSecond: 512}
 )
 
+// strikesOfAddress and strikesOfNet are refusals that have no consequence, of streams, of questions and
+// of connections over TCP: a site that starts again with a hundred nodes has some hundred. Who goes on is shut out for shutOut, and each
+// time it does so again for twice as long, up to shutOutMost: no new connection is taken from there.
+// The others of a prefix keep those they have.
+var (
+	strikesOfAddress = budget.Rate{Burst: 512, PerSecond: 32}
+	strikesOfNet     = budget.Rate{Burst: 2048, PerSecond: 128}
+)
+
+const (
+	shutOut     = 30 * time.Second
+	shutOutMost = 8 * time.Minute
+)
+
 // refusedPerSecond is how many connections are refused in a second: to take one and close it costs 30
 // microseconds. Beyond it they wait in the system's queue, and newcomers with them: who is served
 // comes before who is not there yet.
 const refusedPerSecond = 1000
 
-// errFlood refuses a stream.
-var errFlood = errors.New("too many streams in too short a time")
+// errFlood refuses a stream, errShutOut a connection.
+var (
+	errFlood   = errors.New("too many streams in too short a time")
+	errShutOut = errors.New("this address is shut out for a while, since it went on asking for what it was refused")
+)
 
 // room is how many connections and streams fit into the memory of a Config: a fifth of it is
 // for connections.
@@ -61,6 +78,7 @@ type door struct {
 	pace                       *budget.Pace  // how often streams come in
 	refusals                   *rate.Limiter // of connections
 	flooded                    func(peer.ID) // is told who opens more, without waiting for it; nil: nobody
+	penalties                  *budget.Penalties
 
 	mu   sync.Mutex // guards nets
 	nets map[peer.ID]*place
@@ -69,6 +87,7 @@ type door struct {
 // place is where a connected peer comes from.
 type place struct {
 	net   string
+	from  budget.Who // whom its deeds are laid to; nobody for one that comes through a relay
 	conns int
 }
 
@@ -79,6 +98,7 @@ func newDoor(rm network.ResourceManager, rule budget.Rule, conns, streams int) *
 		conns:      budget.New("connections", int64(conns)),
 		streams:    budget.New("streams", int64(streams)),
 		pace:       budget.NewPace(streamsOfPeer, streamsOfNet),
+		penalties:  budget.NewPenalties(strikesOfAddress, strikesOfNet, shutOut, shutOutMost),
 		refusals:   rate.NewLimiter(refusedPerSecond, refusedPerSecond),
 	}
 }
@@ -99,22 +119,30 @@ func (h *Host) NetOf(a ma.Multiaddr) string { return h.door.who(a).Net }
 // OpenConnection takes a place before the handshake, and before the swarm key is asked for. Of TCP it
 // runs in the loop that takes connections, so that a refusal may keep others waiting.
 func (d *door) OpenConnection(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (network.ConnManagementScope, error) {
-	c, err := d.open(dir, usefd, endpoint)
+	c := &knock{door: d}
+	if dir == network.DirInbound {
+		if c.who = d.who(endpoint); !isRelayed(endpoint) {
+			c.from = c.who
+		}
+	}
+	err := d.open(c, dir, usefd, endpoint)
 	if err == nil {
 		return c, nil
 	}
 	if _, no := endpoint.ValueForProtocol(ma.P_TCP); no == nil && dir == network.DirInbound {
+		d.penalties.Refused(c.from, time.Now()) // over UDP nobody has proven yet to be there
 		time.Sleep(d.refusals.Reserve().Delay())
 	}
 	return nil, err
 }
 
-func (d *door) open(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (*knock, error) {
-	c := &knock{door: d}
+func (d *door) open(c *knock, dir network.Direction, usefd bool, endpoint ma.Multiaddr) error {
 	if dir == network.DirInbound {
-		c.who = d.who(endpoint)
+		if d.penalties.Out(c.from, time.Now()) {
+			return errShutOut
+		}
 		if err := d.handshakes.Take(1, c.who); err != nil {
-			return nil, err
+			return err
 		}
 		c.open = true
 	}
@@ -125,9 +153,8 @@ func (d *door) open(dir network.Direction, usefd bool, endpoint ma.Multiaddr) (*
 	}
 	if err != nil {
 		c.leave()
-		return nil, err
 	}
-	return c, nil
+	return err
 }
 
 // VerifySourceAddress has a caller over UDP prove that it is where it says, at the cost of a
@@ -141,7 +168,8 @@ func (d *door) VerifySourceAddress(addr net.Addr) bool {
 type knock struct {
 	network.ConnManagementScope
 	door *door
-	who  budget.Who
+	who  budget.Who // whose places it takes
+	from budget.Who // whom it is laid to, as in place
 
 	mu            sync.Mutex // guards all below
 	open, counted bool
@@ -158,7 +186,7 @@ func (c *knock) SetPeer(p peer.ID) error {
 	c.shake()
 	if c.peer == "" && c.counted {
 		c.peer = p
-		c.door.arrive(p, c.who.Net)
+		c.door.arrive(p, c.who.Net, c.from)
 	}
 	return nil
 }
@@ -189,7 +217,7 @@ func (c *knock) leave() {
 }
 
 // arrive notes where a peer comes from; a later connection from elsewhere replaces it.
-func (d *door) arrive(p peer.ID, net string) {
+func (d *door) arrive(p peer.ID, net string, from budget.Who) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := d.nets[p]
@@ -198,7 +226,7 @@ func (d *door) arrive(p peer.ID, net string) {
 		d.nets[p] = at
 	}
 	at.conns++
-	at.net = net
+	at.net, at.from = net, from
 }
 
 func (d *door) depart(p peer.ID) {
@@ -208,6 +236,20 @@ func (d *door) depart(p peer.ID) {
 		if at.conns--; at.conns == 0 {
 			delete(d.nets, p)
 		}
+	}
+}
+
+// strike notes that a peer was refused what it asked for. It is hung up on if its address is shut out by
+// now, as it would be at its next knock.
+func (d *door) strike(p peer.ID) {
+	var from budget.Who
+	d.mu.Lock()
+	if at := d.nets[p]; at != nil {
+		from = at.from
+	}
+	d.mu.Unlock()
+	if d.penalties.Refused(from, time.Now()) && d.flooded != nil {
+		d.flooded(p)
 	}
 }
 
@@ -222,6 +264,7 @@ func (d *door) OpenStream(p peer.ID, dir network.Direction) (network.StreamManag
 		}
 		d.mu.Unlock()
 		if !d.pace.Take(who, time.Now()) {
+			d.strike(p)
 			if d.flooded != nil {
 				d.flooded(p)
 			}

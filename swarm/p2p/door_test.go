@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"whorl/swarm"
+	"whorl/swarm/budget"
 	"whorl/swarm/wire"
 )
 
@@ -165,5 +167,53 @@ func TestRefusalsTakeTime(t *testing.T) {
 				t.Errorf("%s: %d refusals took %v, want %v", addr, 3*refusedPerSecond, took, want)
 			}
 		})
+	}
+}
+
+// Who goes on asking for what it is refused is hung up on, and no handshake is begun from its address
+// any more; a peer of the same prefix keeps its connection, and one of another finds the door open.
+func TestShutOut(t *testing.T) {
+	victim := newHost(t, Config{Exempt: everybody})
+	victim.door.penalties = budget.NewPenalties(budget.Rate{Burst: 8}, budget.Rate{Burst: 1e6}, time.Hour, time.Hour)
+	victim.Handle("/no", func(_ context.Context, from swarm.PeerID, _ wire.Stream) { victim.Refused(from) })
+	victim.Handle("/yes", func(_ context.Context, _ swarm.PeerID, s wire.Stream) {
+		s.Write([]byte("y"))
+		s.Close()
+	})
+	host := func(ip string) *Host {
+		h := newHost(t, Config{HostMaddrs: []string{"/ip4/" + ip + "/tcp/0"}})
+		h.AddAddrs(victim.ID(), victim.ListenAddrs())
+		return h
+	}
+	asks := func(h *Host, proto string) bool {
+		s, err := h.Dial(t.Context(), victim.ID(), proto)
+		if err != nil {
+			return false
+		}
+		defer s.Reset()
+		_, err = io.ReadFull(s, make([]byte, 1))
+		return err == nil
+	}
+	liar, neighbour := host("127.0.7.1"), host("127.0.7.2")
+	if !asks(neighbour, "/yes") || !asks(liar, "/yes") {
+		t.Fatal("the door is not open")
+	}
+	for range 9 {
+		asks(liar, "/no")
+	}
+	await(t, "the liar is hung up on", func() bool { return victim.h.Network().Connectedness(liar.h.ID()) != network.Connected })
+	before := victim.door.handshakes.Used()
+	for _, at := range []string{"/ip4/127.0.7.1/tcp/1", "/ip4/127.0.7.1/udp/1/quic-v1"} {
+		if _, err := victim.door.OpenConnection(network.DirInbound, true, ma.StringCast(at)); !errors.Is(err, errShutOut) || victim.door.handshakes.Used() > before {
+			t.Errorf("another knock from %s: %v", at, err)
+		}
+	}
+	if out, err := victim.door.OpenConnection(network.DirOutbound, true, ma.StringCast("/ip4/127.0.7.1/tcp/1")); err != nil {
+		t.Errorf("this node goes there: %v", err)
+	} else {
+		out.Done()
+	}
+	if !asks(neighbour, "/yes") || !asks(host("127.0.8.1"), "/yes") {
+		t.Error("others are shut out too")
 	}
 }

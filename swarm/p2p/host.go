@@ -130,7 +130,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	if err == nil {
 		if cfg.Relay != nil {
-			h.relaying = newRelaying(*cfg.Relay, h.memberID, h.NetOf, cfg.Registerer)
+			h.relaying = newRelaying(*cfg.Relay, h.memberID, h.NetOf, h.door.strike, cfg.Registerer)
 			h.relayAsNeeded()
 		}
 		err = budget.Register(cfg.Registerer, h.reaches)
@@ -269,6 +269,14 @@ func (h *Host) hangUp(p peer.ID) {
 		h.h.Network().ClosePeer(p)
 	}) {
 		h.hanging.Delete(p)
+	}
+}
+
+// Refused notes that a peer was refused what it asked for. Who goes on is hung up on, and for a while
+// no new connection is taken from its address.
+func (h *Host) Refused(p swarm.PeerID) {
+	if id, err := peer.Decode(string(p)); err == nil {
+		h.door.strike(id)
 	}
 }
 

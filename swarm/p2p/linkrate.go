@@ -119,14 +119,20 @@ func (h *Host) answerRate(_ context.Context, from swarm.PeerID, s wire.Stream) {
 	}
 	defer h.probe(func() { s.Reset() })()
 	s.SetDeadline(time.Now().Add(rateTime))
+	if answerRates(s) == nil {
+		s.Close()
+	}
+}
+
+// answerRates answers the requests of a stream, until its end or rateTries of them.
+func answerRates(s io.ReadWriter) error {
 	for range rateTries {
 		kind, size, err := readRateRequest(s)
 		switch {
 		case errors.Is(err, io.EOF):
-			s.Close()
-			return
+			return nil
 		case err != nil:
-			return
+			return err
 		case kind == rateSend:
 			err = pour(s, size)
 		default:
@@ -136,10 +142,10 @@ func (h *Host) answerRate(_ context.Context, from swarm.PeerID, s wire.Stream) {
 			}
 		}
 		if err != nil {
-			return
+			return err
 		}
 	}
-	s.Close()
+	return nil
 }
 
 // rateTurn tells whether this node takes part in a measurement for a peer now.
@@ -169,6 +175,14 @@ func (h *Host) measureLink(ctx context.Context, p peer.ID) (link swarm.Link, err
 		return link, errors.New("it is reached through a relay")
 	}
 	defer context.AfterFunc(ctx, func() { s.Reset() })()
+	if link, err = askRates(s); err == nil {
+		s.Close()
+	}
+	return link, err
+}
+
+// askRates has the far end send bytes and take them, more of them until they take long enough.
+func askRates(s io.ReadWriter) (link swarm.Link, err error) {
 	for _, kind := range []byte{rateSend, rateTake} {
 		for size := rateFirst; ; size *= rateStep {
 			began := time.Now()
@@ -193,7 +207,6 @@ func (h *Host) measureLink(ctx context.Context, p peer.ID) (link swarm.Link, err
 			}
 		}
 	}
-	s.Close()
 	return link, nil
 }
 

@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -81,6 +83,72 @@ func TestNextLink(t *testing.T) {
 	}
 }
 
+// slowLine is one way of a line in virtual time: so many bytes a second, the first of them at half that
+// speed, as connections begin, and each comes after a delay.
+type slowLine struct {
+	bytes chan []byte
+	left  []byte // read in part
+	speed float64
+	delay time.Duration
+	sent  int
+	free  time.Time // when it can take more
+}
+
+func (l *slowLine) Write(b []byte) (int, error) {
+	speed := l.speed
+	if l.sent += len(b); l.sent < 32<<10 {
+		speed /= 2
+	}
+	if now := time.Now(); l.free.Before(now) {
+		l.free = now
+	}
+	l.free = l.free.Add(time.Duration(float64(len(b)) / speed * float64(time.Second)))
+	time.Sleep(time.Until(l.free))
+	c := bytes.Clone(b)
+	time.AfterFunc(l.delay, func() { l.bytes <- c })
+	return len(b), nil
+}
+
+func (l *slowLine) Read(b []byte) (int, error) {
+	if len(l.left) == 0 {
+		l.left = <-l.bytes
+		if l.left == nil {
+			return 0, io.EOF
+		}
+	}
+	n := copy(b, l.left)
+	l.left = l.left[n:]
+	return n, nil
+}
+
+// What is found out about a line is what it carries, each way, be it slow or fast, near or far. Real
+// lines are in TestNetworkRate of internal/natlab.
+func TestRatesOfALine(t *testing.T) {
+	const mbit = 1e6 / 8
+	for _, c := range []struct {
+		up, down float64
+		delay    time.Duration
+	}{{10 * mbit, 40 * mbit, 5 * time.Millisecond}, {1 * mbit, 8 * mbit, 80 * time.Millisecond}, {900 * mbit, 900 * mbit, time.Millisecond}, {20 * mbit, 2 * mbit, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			up, down := &slowLine{bytes: make(chan []byte), speed: c.up, delay: c.delay}, &slowLine{bytes: make(chan []byte), speed: c.down, delay: c.delay}
+			type end struct {
+				io.Reader
+				io.Writer
+			}
+			over := make(chan error)
+			go func() { over <- answerRates(end{up, down}) }()
+			link, err := askRates(end{down, up})
+			close(up.bytes)
+			if other := <-over; err != nil || other != nil {
+				t.Fatal(err, other)
+			}
+			if math.Abs(link.Up/c.up-1) > 0.02 || math.Abs(link.Down/c.down-1) > 0.02 {
+				t.Errorf("%.2f Mbit/s up and %.2f down are taken for %v", c.up/mbit, c.down/mbit, link)
+			}
+		})
+	}
+}
+
 // Two nodes measure what is between them, strangers are refused, and so is whoever asks too often.
 func TestMeasureLink(t *testing.T) {
 	a, b, stranger := newHost(t, Config{}), newHost(t, Config{}), newHost(t, Config{})
@@ -88,7 +156,7 @@ func TestMeasureLink(t *testing.T) {
 	meet(t, a, b)
 	meet(t, stranger, b)
 	link, err := a.measureLink(t.Context(), b.h.ID())
-	if err != nil || link.Up < 1e6 || link.Down < 1e6 {
+	if err != nil || link.Up <= 0 || link.Down <= 0 {
 		t.Errorf("%v %v", link, err)
 	}
 	if _, err := a.measureLink(t.Context(), b.h.ID()); err == nil {

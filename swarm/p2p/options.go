@@ -103,6 +103,11 @@ func resources(cfg Config) (*door, error) {
 	if err := budget.Register(cfg.Registerer, d.handshakes, d.conns, d.streams); err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(d.penalties); err != nil {
+			return nil, fmt.Errorf("network: %w", err)
+		}
+	}
 	return d, nil
 }
 

@@ -134,10 +134,12 @@ func (h *Host) answerReach(ctx context.Context, from swarm.PeerID, s wire.Stream
 	var q reachQuestion
 	if err := decodeReach(s, &q); err != nil || !h.member(from) {
 		h.log.Debug("question about reachability refused", "peer", from, "member", h.member(from), "reason", err)
+		h.Refused(from)
 		return
 	}
 	who := budget.Who{Peer: string(from), Net: wire.Net(s)}
 	if !h.reachPace.Take(who, time.Now()) || h.reaches.Take(1, who) != nil {
+		h.Refused(from)
 		return // it asks others
 	}
 	defer h.reaches.Give(1, who)

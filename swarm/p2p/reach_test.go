@@ -238,7 +238,7 @@ func TestRelayRates(t *testing.T) {
 	if err := limits.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	r := newRelaying(limits, func(p peer.ID) bool { return p == "m" }, func(ma.Multiaddr) string { return "" }, nil)
+	r := newRelaying(limits, func(p peer.ID) bool { return p == "m" }, func(ma.Multiaddr) string { return "" }, func(peer.ID) {}, nil)
 	if !r.AllowReserve("m", nil) || r.AllowReserve("x", nil) || !r.AllowConnect("x", nil, "m") {
 		t.Error("strangers are served, or members are not")
 	}

@@ -75,6 +75,7 @@ type relaying struct {
 	member  func(peer.ID) bool
 	net     func(ma.Multiaddr) string // the prefix of an address
 	pace    *budget.Pace              // of reservations, each of which costs a signature
+	refused func(peer.ID)             // is told who got none
 	open    atomic.Int64              // circuits
 	metrics relayMetrics
 
@@ -83,9 +84,9 @@ type relaying struct {
 	asked map[peer.ID]time.Time // who may be reached through this node: when they asked last
 }
 
-func newRelaying(limits RelayLimits, member func(peer.ID) bool, net func(ma.Multiaddr) string, reg prometheus.Registerer) *relaying {
+func newRelaying(limits RelayLimits, member func(peer.ID) bool, net func(ma.Multiaddr) string, refused func(peer.ID), reg prometheus.Registerer) *relaying {
 	return &relaying{
-		limits: limits, member: member, net: net, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{}, asked: map[peer.ID]time.Time{},
+		limits: limits, member: member, net: net, refused: refused, metrics: newRelayMetrics(reg), peers: map[peer.ID]*rate.Limiter{}, asked: map[peer.ID]time.Time{},
 		pace: budget.NewPace(reservesOfPeer, reservesOfNet),
 		all:  rate.NewLimiter(rate.Limit(limits.Rate), int(limits.Rate)),
 	}
@@ -142,6 +143,7 @@ func (h *Host) relayAsNeeded() {
 func (r *relaying) AllowReserve(p peer.ID, from ma.Multiaddr) bool {
 	now := time.Now()
 	if !r.member(p) || !r.pace.Take(budget.Who{Peer: string(p), Net: r.net(from)}, now) {
+		r.refused(p)
 		return false
 	}
 	r.mu.Lock()
