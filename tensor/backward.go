@@ -21,7 +21,7 @@ type Backward interface {
 	// AttendBack writes the gradients by the queries, keys and values that Attend was given,
 	// before their rotation. b holds whole sequences, whose positions begin at 0; its pages
 	// and s.Layer do not count. q and k are as Attend left them, rotated; v is what it was given;
-	// out what it put out over a cache of float32, and dout the gradient by that.
+	// out what it put out over a cache of float32, s.Totals what it wrote there, and dout the gradient by out.
 	AttendBack(dq, dk, dv, dout, out, q, k, v Buffer, b *Batch, s AttendSpec)
 	// ExpertsBack writes the gradients by x and by logits of what Experts adds to rows whose
 	// gradient is dy. Which experts a row has is fixed. The way that x takes through the

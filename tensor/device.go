@@ -132,6 +132,9 @@ type AttendSpec struct {
 	Window                  int     // a row sees its own and the Window-1 positions before it; 0: all
 	Softcap                 float32 // scores become Softcap*tanh(score/Softcap); 0: they stay
 	Alibi                   *AlibiSpec
+	// Totals, [rows][2*Heads], gets of each row and head the greatest score M, and in its second half
+	// the sum L of exp(score-M): what AttendBack needs so as not to walk the scores once more. nil: not wanted.
+	Totals Buffer
 }
 
 // AlibiSpec adds to the score of head h for position j, before Softcap:

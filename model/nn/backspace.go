@@ -32,6 +32,7 @@ type BackSpace struct {
 	dout, din        tensor.Buffer // [rows][Hidden]: gradients by what attention puts out, and by what it reads
 	dq, dattn        tensor.Buffer // [rows][Heads*HeadDim]
 	dk, dv           tensor.Buffer // [rows][KVHeads*HeadDim]
+	totals           tensor.Buffer // [rows][2*Heads]: of attention's weights
 	piece            Workspace     // of an MLP: a piece of the rows
 	before, n, d     tensor.Buffer // [piece][Hidden]: what it reads, normalised, and its gradients
 	act              tensor.Act    // n made ready
@@ -64,7 +65,7 @@ func NewBackSpace(dev tensor.Device, maxRows int, specs ...Spec) (*BackSpace, er
 		MaxRows: maxRows, norm: all(s.Hidden), inAct: a.act(maxRows, s.Hidden),
 		q: all(q), k: all(kv), v: all(kv), attn: all(q), attnAct: a.act(maxRows, q),
 	}
-	ws.dq, ws.dattn, ws.dk, ws.dv = all(q), all(q), all(kv), all(kv)
+	ws.dq, ws.dattn, ws.dk, ws.dv, ws.totals = all(q), all(q), all(kv), all(kv), all(2*s.Heads)
 	ws.piece = Workspace{MaxRows: piece, out: a.buffer(piece, s.Hidden)}
 	ws.before, ws.n, ws.d, ws.act = a.buffer(piece, s.Hidden), a.buffer(piece, s.Hidden), a.buffer(piece, s.Hidden), a.act(piece, s.Hidden)
 	for _, s := range specs {
@@ -90,13 +91,14 @@ func NewBackSpace(dev tensor.Device, maxRows int, specs ...Spec) (*BackSpace, er
 }
 
 // BackBytes is about what NewBackSpace takes for such blocks, and what going back through
-// attention takes on a device of so many threads: each may hold the keys, values and gradients
-// of a key/value head.
+// attention takes on a device of so many threads: sums for all query vectors, and for each thread
+// the keys, values, scores and gradients of a split.
 func BackBytes(maxRows, threads int, specs ...Spec) int64 {
 	s, piece := specs[0], min(maxRows, backRows)
 	q, kv := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
 	const act = 2 // an Act holds rows in 8 bits, and copies
-	row := (9+act)*s.Hidden + (5+act)*q + 6*kv
+	width := s.HeadDim + 31 // padded
+	row := (9+act)*s.Hidden + (5+act)*q + 6*kv + s.Heads*(width+3)
 	part, ffn := 5*s.Hidden, map[int]bool{}
 	for _, s := range specs {
 		if s.Experts > 0 {
@@ -106,8 +108,10 @@ func BackBytes(maxRows, threads int, specs ...Spec) int64 {
 			part += (3 + act) * s.FFN
 		}
 	}
-	head := (s.Heads/s.KVHeads + 3) * (s.HeadDim + 3)
-	return 4 * (int64(maxRows)*int64(row+threads*head) + int64(piece)*int64(part))
+	const vectors = 96 // of a chunk, about
+	group := s.Heads / s.KVHeads
+	split := tensor.AttendSplit*(5*width+4*max(vectors, group)+group) + 4*max(vectors, group)*width
+	return 4 * (int64(maxRows)*int64(row) + int64(threads)*int64(split) + int64(piece)*int64(part))
 }
 
 // ReserveLoRA makes room for what adapters add to blocks of Spec s.

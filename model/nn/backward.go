@@ -51,7 +51,7 @@ func (p *backPass) attend() {
 		p.dev.Norm(ws.q, q, p.rows, p.norm(QNorm))
 		p.dev.Norm(ws.k, k, p.rows, p.norm(KNorm))
 	}
-	p.dev.Attend(ws.attn, ws.q, ws.k, ws.v, p.kv, p.batch, p.Block.attend)
+	p.dev.Attend(ws.attn, ws.q, ws.k, ws.v, p.kv, p.batch, p.attention())
 	if p.spec.Parallel {
 		return // the MLP reads the block's input
 	}
@@ -67,6 +67,13 @@ func (p *backPass) attend() {
 	}
 	p.scaled(p.after, p.rows)
 	p.dev.Add(p.after, p.X, nil, p.rows, 1)
+}
+
+// attention is how the block attends, with what the way back needs of it kept.
+func (p *backPass) attention() tensor.AttendSpec {
+	s := p.Block.attend
+	s.Totals = p.totals
+	return s
 }
 
 // scaled multiplies rows by the gain of residuals.
@@ -85,7 +92,7 @@ func (p *backPass) attendBack() {
 		p.back.NormBack(p.dout, p.head, p.dout, n, p.norm(AttnOutNorm))
 	}
 	p.multiplyBack(ws, p.dattn, p.dout, n, O)
-	p.back.AttendBack(p.dq, p.dk, p.dv, p.dattn, ws.attn, ws.q, ws.k, ws.v, p.batch, p.Block.attend)
+	p.back.AttendBack(p.dq, p.dk, p.dv, p.dattn, ws.attn, ws.q, ws.k, ws.v, p.batch, p.attention())
 	if p.spec.QKNorm || p.spec.QKNormWhole {
 		p.back.NormBack(p.dq, p.q0, p.dq, n, p.norm(QNorm))
 		p.back.NormBack(p.dk, p.k0, p.dk, n, p.norm(KNorm))

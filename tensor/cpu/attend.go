@@ -13,6 +13,7 @@ type attendOp struct {
 	spec      tensor.AttendSpec
 	dst, q    *buffer
 	k, v      *buffer
+	totals    *buffer // nil if they are not wanted
 	kv        *kv
 	batch     *tensor.Batch
 	slopes    []float32 // of ALiBi, nil if there is none
@@ -75,7 +76,10 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 	defer d.end()
 	op := &d.attend
 	op.spec, op.batch, op.kv, op.slopes = s, b, cache.(*kv), nil
-	op.dst, op.q, op.k, op.v = dst.(*buffer), q.(*buffer), k.(*buffer), v.(*buffer)
+	op.dst, op.q, op.k, op.v, op.totals = dst.(*buffer), q.(*buffer), k.(*buffer), v.(*buffer), nil
+	if s.Totals != nil {
+		op.totals = s.Totals.(*buffer)
+	}
 	if s.Alibi != nil {
 		op.slopes = floatsOf(s.Alibi.Slopes)
 	}
@@ -106,7 +110,7 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 	}
 	op.attend(tiles)
 	runtime.KeepAlive(op.kv)
-	op.dst, op.q, op.k, op.v, op.kv, op.batch = nil, nil, nil, nil, nil, nil
+	op.dst, op.q, op.k, op.v, op.totals, op.kv, op.batch = nil, nil, nil, nil, nil, nil, nil
 	op.spec, op.slopes = tensor.AttendSpec{}, nil
 }
 
@@ -160,6 +164,9 @@ func (op *attendOp) check() {
 		if !(b.cols == s.KVHeads*s.HeadDim && b.rows >= n) {
 			bug("attend %d rows: keys or values %dx%d", n, b.rows, b.cols)
 		}
+	}
+	if t := op.totals; t != nil && !(t.cols == 2*s.Heads && t.rows >= n) {
+		bug("attend %d rows of %d heads: totals %dx%d", n, s.Heads, t.rows, t.cols)
 	}
 	if !(s.Window >= 0 && s.Softcap >= 0) {
 		bug("attend in a window of %d, scores capped at %v", s.Window, s.Softcap)
@@ -403,5 +410,9 @@ func (op *attendOp) finish(s *attendScratch, c chunk, head int) {
 	for i := range c.rows * group {
 		out := op.dst.row(c.row + i/group)[(head*group+i%group)*hd:][:hd]
 		op.d.k.scale(out, s.run[i*op.headWidth:], 1/s.runL[i])
+		if op.totals != nil {
+			h, to := head*group+i%group, op.totals.row(c.row+i/group)
+			to[h], to[op.spec.Heads+h] = s.runM[i], s.runL[i]
+		}
 	}
 }

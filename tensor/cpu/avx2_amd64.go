@@ -89,6 +89,7 @@ var avx2 = kernels{
 			avx2Weigh(&x[0], &dp[0], len(x), m, inv, d, scale)
 		}
 	},
+	dot: func(a, b []float32) float32 { return avx2Inner(&a[0], &b[0], len(a)) },
 	turn: func(dst []float32, dstStride int, src []float32, srcStride int) {
 		_, _ = dst[15*dstStride+15], src[15*srcStride+15]
 		avx2Turn(&dst[0], uintptr(4*dstStride), &src[0], uintptr(4*srcStride))

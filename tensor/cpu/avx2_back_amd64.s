@@ -1379,6 +1379,56 @@ loopDone:
 	VZEROUPPER
 	RET
 
+// func avx2Inner(a *float32, b *float32, n int) (sum float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·avx2Inner(SB), NOSPLIT, $0-28
+	MOVQ  a+0(FP), AX
+	MOVQ  b+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	XORQ  DX, DX
+	MOVQ  n+16(FP), BX
+	SUBQ  $0x10, BX
+	JLT   sumTail
+
+sum:
+	VMOVUPS     (AX)(DX*1), Y2
+	VMOVUPS     (CX)(DX*1), Y3
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     32(AX)(DX*1), Y2
+	VMOVUPS     32(CX)(DX*1), Y3
+	VFMADD231PS Y2, Y3, Y1
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JGE         sum
+
+sumTail:
+	ADDQ        $0x10, BX
+	JE          sumDone
+	LEAQ        avx2_tail<>+0(SB), SI
+	NEGQ        BX
+	LEAQ        64(SI)(BX*4), SI
+	VMOVDQU     (SI), Y2
+	VMASKMOVPS  (AX)(DX*1), Y2, Y3
+	VMASKMOVPS  (CX)(DX*1), Y2, Y2
+	VFMADD231PS Y3, Y2, Y0
+	VMOVDQU     32(SI), Y2
+	VMASKMOVPS  32(AX)(DX*1), Y2, Y3
+	VMASKMOVPS  32(CX)(DX*1), Y2, Y2
+	VFMADD231PS Y3, Y2, Y1
+
+sumDone:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, sum+24(FP)
+	VZEROUPPER
+	RET
+
 // func avx2RMSNormBack(dst *float32, src *float32, dy *float32, gain *float32, n int, eps float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·avx2RMSNormBack(SB), NOSPLIT, $0-44

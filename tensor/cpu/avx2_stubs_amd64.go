@@ -489,6 +489,11 @@ func avx2GELUTanhSlope(x *float32, n int)
 //go:noescape
 func avx2GELUSlope(x *float32, n int)
 
+// avx2Inner adds the products of n elements in lanes.
+//
+//go:noescape
+func avx2Inner(a *float32, b *float32, n int) (sum float32)
+
 // avx2RMSNormBack goes back through a norm of n elements.
 //
 //go:noescape

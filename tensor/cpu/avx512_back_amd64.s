@@ -861,6 +861,49 @@ loopDone:
 	VZEROUPPER
 	RET
 
+// func avx512Inner(a *float32, b *float32, n int) (sum float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·avx512Inner(SB), NOSPLIT, $0-28
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	VPXORD Z0, Z0, Z0
+	XORQ   DX, DX
+	MOVQ   n+16(FP), BX
+	SUBQ   $0x10, BX
+	JLT    sumTail
+
+sum:
+	VMOVUPS     (AX)(DX*1), Z1
+	VMOVUPS     (CX)(DX*1), Z2
+	VFMADD231PS Z1, Z2, Z0
+	ADDQ        $0x40, DX
+	SUBQ        $0x10, BX
+	JGE         sum
+
+sumTail:
+	ADDQ        $0x10, BX
+	JE          sumDone
+	MOVQ        $0x00000001, SI
+	SHLXQ       BX, SI, SI
+	DECQ        SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (AX)(DX*1), K1, Z1
+	VMOVUPS.Z   (CX)(DX*1), K1, Z2
+	VFMADD231PS Z1, Z2, K1, Z0
+
+sumDone:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDSS        X1, X0, X0
+	MOVSS         X0, sum+24(FP)
+	VZEROUPPER
+	RET
+
 // func avx512RMSNormBack(dst *float32, src *float32, dy *float32, gain *float32, n int, eps float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·avx512RMSNormBack(SB), NOSPLIT, $0-44

@@ -1244,6 +1244,11 @@ func avx512GELUTanhSlope(x *float32, n int)
 //go:noescape
 func avx512GELUSlope(x *float32, n int)
 
+// avx512Inner adds the products of n elements in lanes.
+//
+//go:noescape
+func avx512Inner(a *float32, b *float32, n int) (sum float32)
+
 // avx512RMSNormBack goes back through a norm of n elements.
 //
 //go:noescape

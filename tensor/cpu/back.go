@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"whorl/tensor"
+	"whorl/tensor/quant"
 )
 
 var _ tensor.Backward = (*Device)(nil)
@@ -11,8 +12,9 @@ var _ tensor.Backward = (*Device)(nil)
 const (
 	// backRows is how many rows of a weight a transposed panel has at most.
 	backRows = 128
-	// backCols is how many of its columns, a whole number of every format's groups.
-	backCols = 256
+	// backCols is how many of its columns at most, a whole number of every format's groups, and
+	// leastBackCols how many at least.
+	backCols, leastBackCols = 256, 64
 	// backPanel is how many rows of gradients a tile covers at most. A panel is made once for
 	// each such run, so that more rows hide what it costs.
 	backPanel = 256
@@ -52,10 +54,27 @@ func (d *Device) matMulBack(dst, dy *buffer, n int, w *weight, add bool) {
 	if n == 0 {
 		return
 	}
-	op := &backOp{d: d, w: w, dst: dst, dy: dy, n: n, add: add, cols: backCols}
+	op := &backOp{d: d, w: w, dst: dst, dy: dy, n: n, add: add}
 	op.panels = (n + backPanel - 1) / backPanel
-	d.pool.Run(op, op.panels*((w.cols+op.cols-1)/op.cols))
+	d.pool.Run(op, op.cut(d.pool.Threads()))
 	runtime.KeepAlive(w)
+}
+
+// cut chooses how many columns a tile has, so that threads end at about the same time also where a weight
+// has few of them, and gives the number of tiles.
+func (op *backOp) cut(threads int) (tiles int) {
+	step := 2 * lanes // whole pairs of blocks, and of a format's groups
+	if f, ok := quant.Of(op.w.dtype); ok {
+		step = max(step, f.Group)
+	}
+	least := 0 // columns of the thread that has the most
+	for cols := backCols; cols >= max(step, leastBackCols); cols -= step {
+		n := op.panels * ((op.w.cols + cols - 1) / cols)
+		if load := (n + threads - 1) / threads * cols; tiles == 0 || load < least {
+			op.cols, tiles, least = cols, n, load
+		}
+	}
+	return tiles
 }
 
 func (op *backOp) Tile(worker, i int) {

@@ -77,7 +77,7 @@ func (b *expertsBack) expert(r *expertRun, from int) {
 		if b.spec.Scale != 0 {
 			k.scale(dout, dout, b.spec.Scale)
 		}
-		b.grad[slot] = dot16(dout, out)
+		b.grad[slot] = k.dot(dout, out)
 		k.scale(out, dout, b.weight[slot]) // the output has been met
 	}
 	d.matMulBack(mid, y, rows, wDown.(*weight), false)

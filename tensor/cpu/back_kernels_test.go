@@ -23,6 +23,9 @@ func TestBackKernels(t *testing.T) {
 		} {
 			twins(t, what+" "+name, func(k *kernels, mem func(int) []float32) { f(k, copied(mem, x)) })
 		}
+		twins(t, "dot "+name, func(k *kernels, mem func(int) []float32) {
+			mem(1)[0] = k.dot(copied(mem, x), copied(mem, fill(make([]float32, n), 7, 2)))
+		})
 		dy, gain := fill(make([]float32, n), 7, 2), fill(make([]float32, n), 8, 1)
 		for _, limit := range []float32{0, 4} {
 			twins(t, fmt.Sprintf("weigh %s capped at %v", name, limit), func(k *kernels, mem func(int) []float32) {

@@ -48,6 +48,8 @@ type Device struct {
 	norm     normOp
 	point    pointOp
 	attend   attendOp
+
+	attendBack attendBackSums
 }
 
 var _ tensor.Device = (*Device)(nil)

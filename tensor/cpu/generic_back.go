@@ -44,6 +44,14 @@ func genericLayerNormBack(dst, src, dy, gain []float32, eps float32) {
 	}
 }
 
+func genericDot(a, b []float32) float32 {
+	var acc [lanes]float32
+	for i, v := range a {
+		acc[i%lanes] = fma32(v, b[i], acc[i%lanes])
+	}
+	return tree(&acc)
+}
+
 func genericTurn(dst []float32, dstStride int, src []float32, srcStride int) {
 	for i := range lanes {
 		row := (*[lanes]float32)(src[i*srcStride:])

@@ -41,6 +41,7 @@ var generic = kernels{
 	siluSlope:     genericSlope(tensor.SiLU),
 	geluSlope:     genericSlope(tensor.GELU),
 	geluTanhSlope: genericSlope(tensor.GELUTanh),
+	dot:           genericDot,
 	rmsNormBack:   genericRMSNormBack,
 	layerNormBack: genericLayerNormBack,
 	weigh:         genericWeigh,

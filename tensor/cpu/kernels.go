@@ -69,6 +69,8 @@ type kernels struct {
 	siluSlope, geluSlope, geluTanhSlope func(x []float32)
 	// rmsNormBack and layerNormBack go back through one group; dst may be dy.
 	rmsNormBack, layerNormBack func(dst, src, dy, gain []float32, eps float32)
+	// dot is sum(a*b) in lanes; neither is empty.
+	dot func(a, b []float32) float32
 	// weigh turns scores x, not empty, into weights, and gradients dp by these into those by q·k.
 	weigh func(x, dp []float32, m, inv, d, scale, limit float32)
 	// turn transposes 16 rows of 16 numbers; the strides are of rows.

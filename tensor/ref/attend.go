@@ -50,6 +50,10 @@ func (d *Device) Attend(dst, q, k, v tensor.Buffer, cache tensor.KV, b *tensor.B
 				weights[i] = math.Exp(weights[i] - top)
 				sum += weights[i]
 			}
+			if t := s.Totals; t != nil {
+				to := t.(*buffer).row(i)
+				to[h], to[s.Heads+h] = float32(top), float32(sum)
+			}
 			for i, w := range weights {
 				for j, value := range c.v[at(first+i, kvHead)] {
 					out[j] += w / sum * float64(value)

@@ -149,9 +149,11 @@ func (x *attention) back(rows []tensor.Row) []float32 {
 	wide, narrow := x.heads*x.dim, x.kvHeads*x.dim
 	q, k, v, dout, out := values(1, wide), values(2, narrow), values(3, narrow), values(4, wide), must(d.NewBuffer(n, wide))
 	b := &tensor.Batch{Rows: rows, Seqs: x.views}
-	d.Attend(out, q, k, v, x.kv, b, x.spec)
+	s := x.spec
+	s.Totals = must(d.NewBuffer(n, 2*x.heads))
+	d.Attend(out, q, k, v, x.kv, b, s)
 	dq, dk, dv := must(d.NewBuffer(n, wide)), must(d.NewBuffer(n, narrow)), must(d.NewBuffer(n, narrow))
-	d.(tensor.Backward).AttendBack(dq, dk, dv, dout, out, q, k, v, b, x.spec)
+	d.(tensor.Backward).AttendBack(dq, dk, dv, dout, out, q, k, v, b, s)
 	return append(append(down(d, dq), down(d, dk)...), down(d, dv)...)
 }
 

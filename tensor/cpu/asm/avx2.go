@@ -61,6 +61,7 @@ func avx2Kernels() {
 	avx2WeighKernel(false)
 	avx2WeighKernel(true)
 	avx2SlopeKernels()
+	avx2InnerKernel()
 	avx2RMSNormBackKernel()
 	avx2LayerNormBackKernel()
 	family("ceiling")

@@ -180,6 +180,18 @@ func mean8(acc pair16, n reg.VecVirtual) reg.VecVirtual {
 	return all
 }
 
+// avx2InnerKernel is the twin of genericDot.
+func avx2InnerKernel() {
+	kernel("avx2Inner", NOSPLIT, "func(a, b *float32, n int) (sum float32)")
+	Doc("avx2Inner adds the products of n elements in lanes.")
+	Pragma("noescape")
+	a, b, acc := param("a"), param("b"), zeroPair()
+	walk8("sum", paramMem("n"), func(h int, e eight) { VFMADD231PS(e.load(a), e.load(b), acc[h]) })
+	Store(fold8(acc, add8).AsX(), Return("sum"))
+	VZEROUPPER()
+	RET()
+}
+
 // avx2RMSNormBackKernel is the twin of genericRMSNormBack.
 func avx2RMSNormBackKernel() {
 	kernel("avx2RMSNormBack", NOSPLIT, "func(dst, src, dy, gain *float32, n int, eps float32)")

@@ -171,6 +171,18 @@ func slopeKernels() {
 	})
 }
 
+// innerKernel is the twin of genericDot.
+func innerKernel() {
+	kernel("avx512Inner", NOSPLIT, "func(a, b *float32, n int) (sum float32)")
+	Doc("avx512Inner adds the products of n elements in lanes.")
+	Pragma("noescape")
+	a, b, acc := param("a"), param("b"), zero()
+	walk("sum", paramMem("n"), func(c chunk) { c.product(c.load(a), c.load(b), acc) })
+	Store(tree(acc).AsX(), Return("sum"))
+	VZEROUPPER()
+	RET()
+}
+
 // rmsNormBackKernel is the twin of genericRMSNormBack.
 func rmsNormBackKernel() {
 	kernel("avx512RMSNormBack", NOSPLIT, "func(dst, src, dy, gain *float32, n int, eps float32)")

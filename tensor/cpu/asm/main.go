@@ -101,6 +101,7 @@ func avx512Kernels() {
 	weighKernel(false)
 	weighKernel(true)
 	slopeKernels()
+	innerKernel()
 	rmsNormBackKernel()
 	layerNormBackKernel()
 	family("ceiling")
