@@ -96,7 +96,7 @@ func NewBackSpace(dev tensor.Device, maxRows int, specs ...Spec) (*BackSpace, er
 func BackBytes(maxRows, threads int, specs ...Spec) int64 {
 	s, piece := specs[0], min(maxRows, backRows)
 	q, kv := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
-	const act = 2 // an Act holds rows in 8 bits, and copies
+	const act = 2           // an Act holds rows in 8 bits, and copies
 	width := s.HeadDim + 31 // padded
 	row := (9+act)*s.Hidden + (5+act)*q + 6*kv + s.Heads*(width+3)
 	part, ffn := 5*s.Hidden, map[int]bool{}
