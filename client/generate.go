@@ -174,7 +174,8 @@ func (t *turn) run(ctx context.Context) error {
 		return err
 	}
 	t.res.Timings.Prefill = time.Since(start)
-	for first := time.Now(); next != nil; {
+	first := time.Now()
+	for last := first; next != nil; {
 		id, err := t.choose(next)
 		if err != nil {
 			return err
@@ -183,7 +184,9 @@ func (t *turn) run(ctx context.Context) error {
 		if err == nil && !done {
 			done, err = t.jump()
 		}
-		t.res.Timings.Decode = time.Since(first)
+		now := time.Now()
+		t.res.Timings.Decode, t.res.Timings.Pause = now.Sub(first), max(t.res.Timings.Pause, now.Sub(last))
+		last = now
 		if err != nil || done {
 			return err
 		}

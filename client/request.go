@@ -187,6 +187,7 @@ type Answer struct {
 type Timings struct {
 	Prefill time.Duration // until the first token was sampled
 	Decode  time.Duration // from then to the last
+	Pause   time.Duration // the longest between two tokens; not of beams and branches
 }
 
 // Result sums up a turn. IDs are all new ids, the end token included, those of branches one after

@@ -153,6 +153,7 @@ type answerObject struct {
 	Timings struct {
 		PrefillMS       float64 `json:"prefill_ms"`
 		DecodeMS        float64 `json:"decode_ms"`
+		LongestPauseMS  float64 `json:"longest_pause_ms,omitempty"`
 		TokensPerSecond float64 `json:"tokens_per_second"`
 	} `json:"timings"`
 }
@@ -186,7 +187,7 @@ func answerJSON(r client.Result) answerObject {
 		o.Route = append(o.Route, hopJSON{h.Peer, h.Span.String()})
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	o.Timings.PrefillMS, o.Timings.DecodeMS = ms(r.Timings.Prefill), ms(r.Timings.Decode)
+	o.Timings.PrefillMS, o.Timings.DecodeMS, o.Timings.LongestPauseMS = ms(r.Timings.Prefill), ms(r.Timings.Decode), ms(r.Timings.Pause)
 	o.Timings.TokensPerSecond = speed(r)
 	return o
 }

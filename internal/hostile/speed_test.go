@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"whorl/internal/meter"
 	"whorl/internal/swarmtest"
 	"whorl/swarm"
 	"whorl/swarm/wire"
@@ -134,7 +135,8 @@ func BenchmarkHonestBesideAttackers(b *testing.B) { beside(b, "attack", "busy") 
 // honest answers have on another core. Three speeds are taken in turns: beside the flood, beside the same
 // flood of a decoy, which is a swarm on the attacker's core, and beside nothing. The share of the first in the
 // second is what the nodes' own work for the flood takes, and should be 0.9 or more; in the share of
-// nothing is also what a busy core takes from another one of this machine, whatever it works on.
+// nothing is also what a busy core takes from another one of this machine, whatever it works on. Shares are of tokens in a second of
+// the nodes' processor time, which is the speed of a core that does nothing else, and "seen" those in a second.
 func BenchmarkStreamBesideFloods(b *testing.B) {
 	for _, kind := range []string{"pull", "reach", "reserve", "handshake"} {
 		b.Run(kind, func(b *testing.B) { beside(b, kind, "decoy", "nothing") })
@@ -190,34 +192,37 @@ func beside(b *testing.B, kind string, others ...string) {
 		spend(decoys)
 	}
 	spend(targets(w))
-	speed := func(beside string) float64 {
+	// speed is in tokens a second, and in tokens a second of the nodes' processor time.
+	speed := func(beside string) (seen, own float64) {
 		defer runs[beside]()()
 		<-time.After(500 * time.Millisecond) // until it is at work
 		tokens, begin := 0, time.Now()
-		for time.Since(begin) < time.Second {
-			if err := w.Ask([]int32{1, 7, 3, 11}, 100); err != nil {
-				b.Fatalf("beside %s: %v", beside, err)
+		worked := meter.Worked(b, func() {
+			for time.Since(begin) < time.Second {
+				if err := w.Ask([]int32{1, 7, 3, 11}, 100); err != nil {
+					b.Fatalf("beside %s: %v", beside, err)
+				}
+				tokens += 100
 			}
-			tokens += 100
-		}
-		return float64(tokens) / time.Since(begin).Seconds()
+		})
+		return float64(tokens) / time.Since(begin).Seconds(), float64(tokens) / worked.Seconds()
 	}
-	shares, speeds := map[string][]float64{}, map[string][]float64{}
+	figures := map[string][]float64{}
+	note := func(name string, figure float64) { figures[name] = append(figures[name], figure) }
 	for b.Loop() {
 		for range 5 {
-			attacked := speed(kind)
+			seen, own := speed(kind)
 			for _, other := range others {
-				at := speed(other)
-				shares[other], speeds[other] = append(shares[other], attacked/at), append(speeds[other], at)
+				seenOther, ownOther := speed(other)
+				note("tok/s-beside-"+other, seenOther)
+				note("share-of-"+other, own/ownOther)
+				note("seen-of-"+other, seen/seenOther)
 			}
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	for _, other := range others {
-		slices.Sort(shares[other])
-		slices.Sort(speeds[other])
-		b.ReportMetric(speeds[other][len(speeds[other])/2], "tok/s-beside-"+other)
-		b.ReportMetric(shares[other][len(shares[other])/2], "share-of-"+other)
-		b.ReportMetric(shares[other][0], "share-least-of-"+other)
+	for name, all := range figures {
+		slices.Sort(all)
+		b.ReportMetric(all[len(all)/2], name)
 	}
 }

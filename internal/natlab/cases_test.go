@@ -57,7 +57,7 @@ func TestRelayDies(t *testing.T) {
 	dead.kill()
 	a, err := c.result(90 * time.Second)
 	same(t, a, err, alone(t, long))
-	t.Logf("%s; %.0f ms for %d tokens with the death of a relay; %d reroutes", a.how, a.Timings.DecodeMS, long, a.Reroutes)
+	t.Logf("%s; %.0f ms for %d tokens with the death of a relay, the longest pause %.0f ms; %d reroutes", a.how, a.Timings.DecodeMS, long, a.Timings.PauseMS, a.Reroutes)
 }
 
 // A router that starts again, and so forgets all, costs a pause and no token.
@@ -75,7 +75,7 @@ func TestRouterForgets(t *testing.T) {
 	ch.Boxes[0].Forget()
 	a, err := c.result(90 * time.Second)
 	same(t, a, err, alone(t, long))
-	t.Logf("%s; %.0f ms for %d tokens although both routers forgot; %d reroutes", a.how, a.Timings.DecodeMS, long, a.Reroutes)
+	t.Logf("%s; %.0f ms for %d tokens although both routers forgot, the longest pause %.0f ms; %d reroutes", a.how, a.Timings.DecodeMS, long, a.Timings.PauseMS, a.Reroutes)
 }
 
 // A client that is carried to another network goes on with the same ids.
@@ -94,7 +94,7 @@ func TestAddressChanges(t *testing.T) {
 	}
 	a, err := c.result(90 * time.Second)
 	same(t, a, err, alone(t, long))
-	t.Logf("%.0f ms for %d tokens although the address changed; %d reroutes", a.Timings.DecodeMS, long, a.Reroutes)
+	t.Logf("%.0f ms for %d tokens although the address changed, the longest pause %.0f ms; %d reroutes", a.Timings.DecodeMS, long, a.Timings.PauseMS, a.Reroutes)
 }
 
 // A mapping that is forgotten after 30 idle seconds stays, since connections say something more

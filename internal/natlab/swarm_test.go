@@ -173,6 +173,7 @@ type answer struct {
 	Timings  struct {
 		PrefillMS float64 `json:"prefill_ms"`
 		DecodeMS  float64 `json:"decode_ms"`
+		PauseMS   float64 `json:"longest_pause_ms"`
 	} `json:"timings"`
 	how string        // direct over which transport, relayed, or relayed and then direct
 	rtt time.Duration // not used by the process: from its start to the end
