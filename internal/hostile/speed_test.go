@@ -175,11 +175,13 @@ func beside(b *testing.B, kind string, others ...string) {
 		"nothing": func() func() { return func() {} },
 		kind:      func() func() { return attack(targets(w)) },
 	}
-	spend := func(at []target) { // what may be done at once
-		end := attack(at)
-		<-time.After(3 * time.Second)
-		end()
-	}
+	// What may be done at once is spent when both servers have shut the attacker out.
+	begun := time.Now()
+	end := attack(targets(w))
+	w.Await("the attacker is shut out", func() bool {
+		return kind == "attack" || !slices.ContainsFunc(w.Servers, func(n *Node) bool { return n.metric("whorl_shut_out") == 0 })
+	})
+	end()
 	if slices.Contains(others, "decoy") {
 		in, out := io.Pipe()
 		b.Cleanup(begin("decoy", out, nil))
@@ -189,9 +191,11 @@ func beside(b *testing.B, kind string, others ...string) {
 		}
 		go io.Copy(io.Discard, in)
 		runs["decoy"] = func() func() { return attack(decoys) }
-		spend(decoys)
+		took := time.Since(begun)
+		end := attack(decoys)
+		<-time.After(took) // it shares the core
+		end()
 	}
-	spend(targets(w))
 	// speed is in tokens a second, and in tokens a second of the nodes' processor time.
 	speed := func(beside string) (seen, own float64) {
 		defer runs[beside]()()

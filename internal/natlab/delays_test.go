@@ -19,8 +19,8 @@ import (
 
 const (
 	// turns is how often each figure is taken. The least counts, since a machine that has something
-	// else to do only adds, and with loss the median.
-	turns = 3
+	// else to do only adds, and so does BBR (bound), and with loss the median.
+	turns = 5
 	// spoken is how many tokens a turn has whose mean is the time of one.
 	spoken = 12
 	// rows is the length of the prompt: a letter is a token of the toy model.
@@ -169,14 +169,15 @@ func slowStart(bytes int) (trips int) {
 var promptBytes = map[string]int{"f32": rows * 256, "bf16": rows * 128 * 7 / 10}
 
 // bound is the most that may be added through s servers, in one-way delays, of which a message of the
-// laboratory itself is late by own.
+// laboratory itself is late by own. Over TCP there is slow start, and one hop may take a round trip more: once in ten
+// seconds BBR sends 4 segments a round trip for 200 ms, to see the least of them (PROBE_RTT), and a prompt has more (docs/network.md).
 func bound(transport, residual string, s int, loss, own float64) figures {
 	if loss > 0 { // a lost packet may cost time-outs of 200 ms
 		return figures{open: 60, prompt: 60, token: 10 * float64(s+1)}
 	}
 	f := figures{open: 4 * (1 + own), prompt: float64(s+2) * (1 + own), token: float64(s+1) * (1.1 + own)}
 	if transport == "tcp" { // the stages' own waits are under way at the same time
-		f.prompt = max(f.prompt, (float64(s+1)+2*float64(slowStart(promptBytes[residual])))*(1+own))
+		f.prompt = max(f.prompt, (float64(s+1)+2*float64(slowStart(promptBytes[residual])))*(1+own)) + 2
 	}
 	return f
 }
