@@ -16,6 +16,7 @@ import (
 	"whorl/swarm"
 	"whorl/swarm/invite"
 	"whorl/swarm/p2p"
+	"whorl/tensor"
 	"whorl/web"
 )
 
@@ -48,6 +49,7 @@ func (f *SwarmOptions) accept(given given, m *ModelOptions, args []string) ([]st
 	if f.SwarmKey == "" {
 		f.key = i.Key
 	}
+	f.residual = i.Residual
 	m.invited, m.Place = hex.EncodeToString(i.UID), i.Model
 	if m.Name == "" {
 		m.Name = i.Name
@@ -56,6 +58,21 @@ func (f *SwarmOptions) accept(given given, m *ModelOptions, args []string) ([]st
 		return rest, nil
 	}
 	return []string{i.Model}, nil
+}
+
+// rows gives the flag --residual what the invitation wants, unless the guest says otherwise, and keeps it
+// for the invitations of this node.
+func (f *SwarmOptions) rows(given given, flag *string) error {
+	if !given("residual") && f.residual != "" {
+		if _, err := tensor.ParseResidual(f.residual); err != nil {
+			return Usagef("the invitation wants rows between servers of a kind that this version does not know (%w): update whorl, or give --residual", err)
+		}
+		*flag = f.residual
+	}
+	if f.residual = *flag; *flag == residualDefault {
+		f.residual = ""
+	}
+	return nil
 }
 
 // IsInvitation tells an invitation, or @FILE of one, from a MODEL.
@@ -108,7 +125,7 @@ const maxInvitePeers = 4
 // Invite makes an invitation to the node's swarm.
 func (n *Node) Invite() (api.Invitation, error) {
 	st := n.Status()
-	i := invite.Invitation{Swarm: n.swarm, Model: n.flags.source}
+	i := invite.Invitation{Swarm: n.swarm, Model: n.flags.source, Residual: n.flags.residual}
 	out := api.Invitation{Swarm: n.swarm, Manifest: string(st.UID), Model: n.flags.source}
 	for _, addr := range inviting(n.flags.InitialPeers, st.Addrs) {
 		b, err := p2p.PackAddr(addr)

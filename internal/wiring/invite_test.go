@@ -32,7 +32,7 @@ func TestAcceptInvitation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := invite.Invitation{Swarm: "garden", Peers: [][]byte{peer}, UID: make([]byte, 32), Name: "owner/name", Model: "owner/name:Q4_0", Key: []byte(strings.Repeat("k", 32))}
+	full := invite.Invitation{Swarm: "garden", Peers: [][]byte{peer}, UID: make([]byte, 32), Name: "owner/name", Model: "owner/name:Q4_0", Residual: "bf16", Key: []byte(strings.Repeat("k", 32))}
 	word, err := full.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -62,8 +62,38 @@ func TestAcceptInvitation(t *testing.T) {
 			key = "key"
 		}
 		got := strings.Join([]string{f.Swarm, "[" + strings.Join(f.InitialPeers, " ") + "]", key, m.Name, "at", m.Place, "[" + strings.Join(args, " ") + "]"}, " ")
+		if (f.residual == "bf16") == (name == "no invitation") {
+			t.Errorf("%s: rows %q", name, f.residual)
+		}
 		if err != nil || got != c.want {
 			t.Errorf("%s:\n got %s, %v\nwant %s", name, got, err, c.want)
+		}
+	}
+}
+
+// The rows that a founder chose are those of his guests, who pass them on, unless one says otherwise.
+func TestInvitedRows(t *testing.T) {
+	for name, c := range map[string]struct{ invited, flag, want, passed string }{
+		"nobody says":         {"", "", "f32", ""},
+		"the founder":         {"", "bf16", "bf16", "bf16"},
+		"a guest":             {"bf16", "", "bf16", "bf16"},
+		"a guest of his own":  {"bf16", "f32", "f32", ""},
+		"of a later version":  {"int7", "", "", ""},
+		"which a guest mends": {"int7", "bf16", "bf16", "bf16"},
+	} {
+		f, rows := SwarmOptions{residual: c.invited}, residualDefault
+		if c.flag != "" {
+			rows = c.flag
+		}
+		err := f.rows(func(string) bool { return c.flag != "" }, &rows)
+		if c.want == "" {
+			if err == nil || !strings.Contains(err.Error(), "--residual") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || rows != c.want || f.residual != c.passed {
+			t.Errorf("%s: rows %s, passed on %q, %v", name, rows, f.residual, err)
 		}
 	}
 }

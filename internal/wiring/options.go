@@ -30,6 +30,7 @@ type SwarmOptions struct {
 	DenyPeers    []string
 	allow, deny  p2p.List
 	key          []byte // of an invitation to a private swarm; nil for none
+	residual     string // of the invitation, then of the node's own where that is not the default; for invitations
 	source       string // where the model is fetched from, for invitations; "" for files of this machine
 }
 

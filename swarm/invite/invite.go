@@ -26,6 +26,9 @@ type Invitation struct {
 	// Model is where the model's files may be fetched, such as owner/name:Q4_K_M at a hub; "" if
 	// the guest must have them. The UID says whether they are right.
 	Model string
+	// Residual is how the swarm's founder wants rows to travel between blocks, as --residual has it; ""
+	// where guests do as they like.
+	Residual string
 	// Key opens a private swarm; nil for an open one. With it the word is a secret.
 	Key []byte
 }
@@ -40,6 +43,7 @@ const (
 	maxName  = 64
 	maxPeer  = 256
 	maxModel = 512
+	maxMode  = 16
 	hashSize = 32
 	keySize  = 32
 	sumSize  = 4
@@ -54,6 +58,7 @@ const (
 	tagKey
 	tagModel
 	tagName
+	tagResidual
 )
 
 var alphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -83,6 +88,8 @@ func (i *Invitation) check() error {
 		return bad("a model's name of %d bytes, at most %d", len(i.Name), maxModel)
 	case len(i.Model) > maxModel:
 		return bad("a model's place of %d bytes, at most %d", len(i.Model), maxModel)
+	case len(i.Residual) > maxMode:
+		return bad("a kind of rows of %d bytes, at most %d", len(i.Residual), maxMode)
 	case i.Key != nil && len(i.Key) != keySize:
 		return bad("a swarm key of %d bytes, want %d", len(i.Key), keySize)
 	}
@@ -116,6 +123,9 @@ func (i *Invitation) Encode() (string, error) {
 	}
 	if i.Name != "" {
 		add(tagName, []byte(i.Name))
+	}
+	if i.Residual != "" {
+		add(tagResidual, []byte(i.Residual))
 	}
 	if i.Key != nil {
 		add(tagKey, i.Key)
@@ -173,6 +183,8 @@ func Decode(text string) (*Invitation, error) {
 			i.Model = string(v)
 		case tagName:
 			i.Name = string(v)
+		case tagResidual:
+			i.Residual = string(v)
 		case tagKey:
 			i.Key = v
 		}

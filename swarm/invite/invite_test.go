@@ -11,7 +11,7 @@ import (
 func full() *Invitation {
 	return &Invitation{
 		Swarm: "garden", Peers: [][]byte{bytes.Repeat([]byte{4, 127}, 23), []byte("other address")},
-		UID: bytes.Repeat([]byte{0xab}, 32), Name: "owner/name", Model: "owner/name:Q4_0", Key: bytes.Repeat([]byte{0xcd}, 32),
+		UID: bytes.Repeat([]byte{0xab}, 32), Name: "owner/name", Model: "owner/name:Q4_0", Residual: "bf16", Key: bytes.Repeat([]byte{0xcd}, 32),
 	}
 }
 
@@ -21,7 +21,7 @@ func TestRoundTrip(t *testing.T) {
 		"open":      func(i *Invitation) { i.Key = nil },
 		"no model":  func(i *Invitation) { i.UID = nil },
 		"one peer":  func(i *Invitation) { i.Peers = i.Peers[:1] },
-		"bare":      func(i *Invitation) { i.UID, i.Key, i.Model, i.Name = nil, nil, "", "" },
+		"bare":      func(i *Invitation) { i.UID, i.Key, i.Model, i.Name, i.Residual = nil, nil, "", "", "" },
 		"odd names": func(i *Invitation) { i.Swarm = "._-A" },
 	} {
 		i := full()
