@@ -273,7 +273,7 @@ func (s *storm) chooser(bin string, env []string) *node {
 
 func (s *storm) usable(n *node) *node {
 	s.Helper()
-	if err := n.wait(s.T, 60*time.Second); err != nil {
+	if err := n.wait(s.T, patience); err != nil {
 		s.Fatalf("%v\n%s", err, n.log)
 	}
 	return n
@@ -304,7 +304,7 @@ func (s *storm) read(r reference, steps int, over *atomic.Bool) {
 			s.mu.Lock()
 			same := s.gateway == g
 			s.mu.Unlock()
-			if same && !poll(5*time.Second, func() bool { return !g.lives() }) {
+			if same && !poll(patience, func() bool { return !g.lives() }) { // one that ends takes no more while it does
 				s.Errorf("a gateway that lives does not answer: %v", err)
 			}
 			s.broken.Add(1)
@@ -387,7 +387,7 @@ func (s *storm) leaks() {
 			name = fmt.Sprint("server ", i-1)
 		}
 		var after usage
-		if !poll(20*time.Second, func() bool { after = n.usage(s.T); return after.within(before) }) {
+		if !poll(patience, func() bool { after = n.usage(s.T); return after.within(before) }) {
 			s.Errorf("%s holds more than before", name)
 		}
 		fmt.Fprintf(&table, "\n%s  before: %v\n          after:  %v", name, before, after)
@@ -399,8 +399,8 @@ func (s *storm) leaks() {
 func (s *storm) served() {
 	s.Helper()
 	from := s.answers.Load()
-	if !poll(60*time.Second, func() bool { return s.answers.Load() >= from+10 || s.Failed() }) {
-		s.Errorf("%d answers in a minute", s.answers.Load()-from)
+	if !poll(patience, func() bool { return s.answers.Load() >= from+10 || s.Failed() }) {
+		s.Errorf("%d answers in %v", s.answers.Load()-from, patience)
 	}
 }
 
@@ -416,7 +416,7 @@ func (s *storm) holds(n *node) (from, to int) {
 func (s *storm) healed() {
 	s.Helper()
 	begin := time.Now()
-	ok := poll(90*time.Second, func() bool {
+	ok := poll(patience, func() bool {
 		held := map[int]bool{}
 		for _, n := range s.servers {
 			if !n.lives() {

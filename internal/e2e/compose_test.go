@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -64,19 +64,18 @@ func TestCompose(t *testing.T) {
 	pg := pgtest.Start(t)
 	database := must(url.Parse(pg.Database(t)))(t)
 
-	volumes, ports := map[string]string{}, map[string]string{}
+	volumes, port := map[string]string{}, ""
+	for { // one below those that the system gives away: nobody has it until the bootstrap does
+		port = fmt.Sprint(20_000 + rand.IntN(10_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			break
+		}
+	}
 	for name := range c.Volumes {
 		volumes[name] = t.TempDir()
 	}
 	volumes["socket"] = database.Query().Get("host")
-	port := func(service string) string {
-		if ports[service] == "" {
-			l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-			_, ports[service], _ = net.SplitHostPort(l.Addr().String())
-			l.Close()
-		}
-		return ports[service]
-	}
 	// inside turns what a container sees into what a process here sees.
 	inside := func(service, text string) string {
 		text = strings.ReplaceAll(text, "${WHORL_MODEL:-HuggingFaceTB/SmolLM2-135M-Instruct}", "someone/toy")
@@ -85,8 +84,9 @@ func TestCompose(t *testing.T) {
 			parts := strings.SplitN(v, ":", 3)
 			text = strings.ReplaceAll(text, parts[1], volumes[parts[0]])
 		}
-		text = strings.ReplaceAll(text, "/dns4/bootstrap/tcp/31330", "/dns4/localhost/tcp/"+port("bootstrap"))
-		text = strings.ReplaceAll(text, "--port 31330", "--host-maddrs /ip4/127.0.0.1/tcp/"+port(service))
+		text = strings.ReplaceAll(text, "/dns4/bootstrap/tcp/31330", "/dns4/localhost/tcp/"+port)
+		own := map[bool]string{true: port, false: "0"}[service == "bootstrap"]
+		text = strings.ReplaceAll(text, "--port 31330", "--host-maddrs /ip4/127.0.0.1/tcp/"+own)
 		return strings.NewReplacer("0.0.0.0:8300", "127.0.0.1:0", "0.0.0.0:8301", "127.0.0.1:0").Replace(text)
 	}
 	nodes := map[string]*node{}
@@ -110,14 +110,14 @@ func TestCompose(t *testing.T) {
 			env = append(env, k+"="+v)
 		}
 		n := launchIn(t, env, strings.Fields(inside(service, s.Command))...)
-		if err := n.wait(t, 60*time.Second); err != nil {
+		if err := n.wait(t, patience); err != nil {
 			t.Fatalf("%s: %v\n%s", service, err, n.log)
 		}
 		check := []string{}
 		for _, arg := range s.Healthcheck.Test[2:] {
 			check = append(check, inside(service, arg))
 		}
-		if !poll(30*time.Second, func() bool { return run(t, "", append(check, "--admin", n.Admin)...).code == 0 }) {
+		if !poll(patience, func() bool { return run(t, "", append(check, "--admin", n.Admin)...).code == 0 }) {
 			t.Fatalf("%s is not healthy\n%s", service, n.log)
 		}
 		if out := run(t, "", "node", "--admin", n.Admin); out.code == 0 || !strings.Contains(out.stderr, "token") {

@@ -62,7 +62,7 @@ func TestDay(t *testing.T) {
 	for _, n := range []*node{bootstrap, a, b, gateway} {
 		select {
 		case <-n.done: // with code 0, or its cleanup says so
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("%s was asked to end and runs on", n.PeerID)
 		}
 	}

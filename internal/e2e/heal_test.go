@@ -94,7 +94,7 @@ func TestHoleHealsByItself(t *testing.T) {
 			equal(t, "after", ids, all[i].After)
 		})
 	}
-	moved := poll(45*time.Second, func() bool {
+	moved := poll(patience, func() bool {
 		return slices.ContainsFunc(s.servers, func(n *node) bool { held, _ := n.span(t); return held == "4:8" })
 	})
 	t.Logf("moved after %v", time.Since(died))
@@ -112,7 +112,7 @@ func TestHoleHealsByItself(t *testing.T) {
 		t.Errorf("%d servers stay at 0:4", holders)
 	}
 	var events string
-	told := poll(15*time.Second, func() bool {
+	told := poll(patience, func() bool {
 		events = page(t, s.gateway.HTTP+"/events")
 		return strings.Contains(events, "whole again after")
 	})
@@ -124,7 +124,8 @@ func TestHoleHealsByItself(t *testing.T) {
 }
 
 // A server ends by SIGTERM while eight streams run through it and another holds its blocks: no
-// reader sees an error, another token, or a pause that is felt.
+// reader sees an error or another token, and no session is lost and made anew. That no pause is felt is shown in virtual
+// time (internal/swarmtest TestStoppedServerHandsOver); here the longest is told.
 func TestTerminateUnderEightStreams(t *testing.T) {
 	const steps = 200
 	all := refs(t, 8)[:8]
@@ -173,9 +174,10 @@ func TestTerminateUnderEightStreams(t *testing.T) {
 	for round := turns.Load(); turns.Load() < round+16 && !t.Failed(); {
 		<-time.After(10 * time.Millisecond)
 	}
-	if !poll(10*time.Second, func() bool { return leaver.sessions(t) >= 2 }) {
+	if !poll(patience, func() bool { return leaver.sessions(t) >= 2 }) {
 		t.Error("nobody reads through the server that is to leave")
 	}
+	lost := reroutes(t, s)
 	mu.Lock()
 	told = time.Now()
 	mu.Unlock()
@@ -188,7 +190,7 @@ func TestTerminateUnderEightStreams(t *testing.T) {
 	over.Store(true)
 	readers.Wait()
 	t.Logf("gone after %v; longest pause %v before, %v after; %d answers", ended, before, after, turns.Load())
-	if limit := max(300*time.Millisecond, 3*before); after > limit {
-		t.Errorf("a reader waited %v for a token, want at most %v", after, limit)
+	if n := reroutes(t, s) - lost; n > 0 {
+		t.Errorf("%v sessions were lost with the server instead of handed over", n)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"whorl/internal/fakehub"
 )
@@ -41,7 +40,7 @@ func TestHubSwarm(t *testing.T) {
 	// A gateway that is there before any server fetches the header alone, and waits.
 	first := start(t, "bootstrap", "--new-swarm", "--host-maddrs", "/ip4/127.0.0.1/tcp/0", "--admin", "127.0.0.1:0")
 	gateway := launch(t, "gateway", name, "--initial-peers", first.Addrs[0], "--http", "127.0.0.1:0", "--host-maddrs", "/ip4/127.0.0.1/tcp/0")
-	if !poll(30*time.Second, func() bool { return strings.Contains(gateway.log.String(), "waiting for a server of the model") }) {
+	if !poll(patience, func() bool { return strings.Contains(gateway.log.String(), "waiting for a server of the model") }) {
 		t.Fatalf("the gateway does not wait:\n%s", gateway.log)
 	}
 	if n := fetched(); n > 12 {
@@ -50,7 +49,7 @@ func TestHubSwarm(t *testing.T) {
 
 	common := []string{"--http", "off", "--admin", "127.0.0.1:0", "--host-maddrs", "/ip4/127.0.0.1/tcp/0", "--throughput", "1000", "--update-period", "1s", "--threads", "1"}
 	founder := start(t, append([]string{"serve", name, "--initial-peers", first.Addrs[0], "--block-indices", "0:27"}, common...)...)
-	if err := gateway.wait(t, 60*time.Second); err != nil {
+	if err := gateway.wait(t, patience); err != nil {
 		t.Fatalf("the gateway: %v\n%s", err, gateway.log)
 	}
 	// The founder all of it, the gateway its head: embeddings and the norm.

@@ -127,17 +127,20 @@ func (n *node) fill(t *testing.T) (empty func()) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for chunk := 1 << 20; chunk > 0; chunk /= 2 {
-		for err == nil {
-			_, err = f.Write(make([]byte, chunk))
-		}
-		err = nil
-	}
 	more := filepath.Join(filepath.Dir(name), "more")
-	if os.WriteFile(more, []byte("x"), 0o600) == nil {
+	full := func() bool { // a file that the node puts in the place of another makes room again
+		for chunk := 1 << 20; chunk > 0; chunk /= 2 {
+			for err == nil {
+				_, err = f.Write(make([]byte, chunk))
+			}
+			err = nil
+		}
+		defer os.Remove(more)
+		return os.WriteFile(more, []byte("x"), 0o600) != nil
+	}
+	if !poll(patience, full) {
 		t.Error("the disk is not full")
 	}
-	os.Remove(more)
 	return func() { os.Remove(name) }
 }
 

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // A gateway that was told no model offers the two of its swarm, also by an alias, and in the page's
@@ -42,7 +41,7 @@ func TestSeveralModels(t *testing.T) {
 	// The model stays in the list when nobody serves it any more.
 	are := func(toy bool) {
 		t.Helper()
-		if !poll(time.Minute, func() bool {
+		if !poll(patience, func() bool {
 			m := states()
 			return m["toy"] != "" && (m["toy"] == "healthy") == toy && m["small"] == "healthy"
 		}) {

@@ -86,11 +86,15 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
+// patience bounds waits for what takes a moment on a quiet machine: a test fails by it where something never comes, and
+// not where a machine is slow.
+const patience = 2 * time.Minute
+
 // start runs a node and waits until it is usable.
 func start(t *testing.T, args ...string) *node {
 	t.Helper()
 	n := launch(t, args...)
-	if err := n.wait(t, 60*time.Second); err != nil {
+	if err := n.wait(t, patience); err != nil {
 		t.Fatalf("whorl %s: %v\n%s", strings.Join(args, " "), err, n.log)
 	}
 	return n
@@ -147,8 +151,8 @@ func (l launching) launch(t *testing.T, args ...string) *node {
 		n.signal(syscall.SIGTERM)
 		select {
 		case <-n.done:
-		case <-time.After(15 * time.Second):
-			t.Errorf("whorl %s did not end within 15 s of SIGTERM", args[0])
+		case <-time.After(patience):
+			t.Errorf("whorl %s did not end within %v of SIGTERM", args[0], patience)
 			n.signal(syscall.SIGQUIT) // its log then says what every goroutine waits for
 			select {
 			case <-n.done:
@@ -226,26 +230,24 @@ func poll(limit time.Duration, cond func() bool) bool {
 type result struct {
 	stdout, stderr string
 	code           int
-	took           time.Duration
 }
 
 // run runs a command to its end.
 func run(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, whorl, args...)
 	cmd.Env = append(os.Environ(), "WHORL_CACHE_DIR="+filepath.Join(t.TempDir(), "cache"))
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	begin := time.Now()
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode(), time.Since(begin)}
+	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
 
 // lastJSON decodes the last line of a command's output.

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -34,7 +33,7 @@ func spawnSmol(t *testing.T) *swarm {
 			"--http", "off", "--admin", "127.0.0.1:0", "--host-maddrs", "/ip4/127.0.0.1/tcp/0", "--throughput", "1000", "--update-period", "1s"))
 	}
 	for i, n := range s.servers {
-		if err := n.wait(t, 2*time.Minute); err != nil {
+		if err := n.wait(t, patience); err != nil {
 			t.Fatalf("server %d: %v\n%s", i, err, n.log)
 		}
 	}

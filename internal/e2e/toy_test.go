@@ -74,7 +74,7 @@ func spawn(t *testing.T, spans []string, extra ...string) *swarm {
 		s.servers = append(s.servers, launch(t, s.serverArgs(span, extra...)...))
 	}
 	for i, n := range s.servers {
-		if err := n.wait(t, 60*time.Second); err != nil {
+		if err := n.wait(t, patience); err != nil {
 			t.Fatalf("server %s: %v\n%s", spans[i], err, n.log)
 		}
 	}
@@ -199,10 +199,10 @@ func (k *socket) send(m map[string]any) {
 	}
 }
 
-// read reads one frame; a stream that stays silent for a minute fails the test.
+// read reads one frame; a stream that stays silent for long fails the test.
 func (k *socket) read() frame {
 	k.t.Helper()
-	k.c.SetReadDeadline(time.Now().Add(60 * time.Second))
+	k.c.SetReadDeadline(time.Now().Add(patience))
 	var f frame
 	if err := k.c.ReadJSON(&f); err != nil {
 		k.t.Fatalf("read: %v", err)
