@@ -57,7 +57,7 @@ func TestLiarsAboutContents(t *testing.T) {
 	var models struct{ Items []struct{ ID string } }
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.After(30 * time.Second); len(models.Items) != 2; {
+	for late := time.After(2 * time.Minute); len(models.Items) != 2; {
 		request(t, "GET", honest.Admin+"/api/v1/swarm/models", "", 200, &models)
 		select {
 		case <-tick.C:

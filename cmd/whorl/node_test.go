@@ -81,7 +81,7 @@ func startRunEnv(t *testing.T, env []string, args ...string) *running {
 			cancel()
 			select {
 			case code = <-done:
-			case <-time.After(20 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Errorf("whorl %v does not end:\n%s", args, n.log)
 			}
 		})
@@ -90,7 +90,7 @@ func startRunEnv(t *testing.T, env []string, args ...string) *running {
 	t.Cleanup(func() { n.stop() })
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(30 * time.Second); ; {
+	for end := time.After(2 * time.Minute); ; {
 		select {
 		case <-tick.C:
 			if b, err := os.ReadFile(n.file); err == nil {

@@ -317,11 +317,11 @@ func jsonOf(v any) string {
 	return string(b)
 }
 
-// eventually asks until the condition holds, for some seconds.
+// eventually asks until the condition holds, for two minutes at most.
 func eventually(cond func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(10 * time.Second); !cond(); {
+	for end := time.After(2 * time.Minute); !cond(); {
 		select {
 		case <-tick.C:
 		case <-end:

@@ -80,7 +80,7 @@ func TestBlockAtATerminal(t *testing.T) {
 		go func() {
 			done <- run(ctx, args, world{strings.NewReader(""), io.Discard, tty, func() []string { return []string{"TERM=xterm"} }})
 		}()
-		tick, end := time.NewTicker(20*time.Millisecond), time.After(30*time.Second)
+		tick, end := time.NewTicker(20*time.Millisecond), time.After(2*time.Minute)
 		for there := false; !there; {
 			select {
 			case <-tick.C:
@@ -100,7 +100,7 @@ func TestBlockAtATerminal(t *testing.T) {
 		if c.flags != nil {
 			last = "msg=draining"
 		}
-		for end := time.After(10 * time.Second); !strings.Contains(seen(), last); { // the terminal is read beside us
+		for end := time.After(2 * time.Minute); !strings.Contains(seen(), last); { // the terminal is read beside us
 			select {
 			case <-time.After(5 * time.Millisecond):
 				continue

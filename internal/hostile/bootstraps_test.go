@@ -54,7 +54,7 @@ func TestBootstrapsDie(t *testing.T) {
 
 	// A second bootstrap that has peers saved, and a node that is restarted later.
 	founder := w.Bootstrap.Host.Addrs()
-	second := start("second", nil, founder)
+	second := start("second", []string{"/ip4/127.0.80.1/tcp/0"}, founder) // of a machine of its own: nobody takes its port meanwhile
 	boots := append(slices.Clone(founder), second.Host.Addrs()...)
 	guest := start("guest", nil, boots)
 	knows(guest)

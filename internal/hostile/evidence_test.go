@@ -90,7 +90,7 @@ func TestEvidenceFlood(t *testing.T) {
 					flood = append(append([]byte(nil), hear...), wire.AppendFrame(nil, wire.TypeTold, make([]byte, 60<<10))...)
 				}
 				all.Go(func() {
-					for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+					for begun := time.Now(); time.Since(begun) < 2*time.Second || checks.Load() == 0 && time.Since(begun) < patience; {
 						s, err := x.Open(w.Gateway, wire.ProtoEvidence)
 						if err != nil {
 							continue
@@ -116,7 +116,7 @@ func TestEvidenceFlood(t *testing.T) {
 		t.Errorf("%d accusations were looked into", n)
 	}
 	for _, s := range book.Standings(time.Now()) {
-		if s.Avoid != nil {
+		if s.Avoid != nil && s.Avoid.Kind != trust.Late && s.Avoid.Kind != trust.Lost { // as a machine with much to do may be
 			t.Errorf("%s is avoided: %s", s.Peer, s.Avoid.Reason)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // peer's id, and no connection.
 func TestReceiptsOfRealNodes(t *testing.T) {
 	w := New(t, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := w.Engine.Open(ctx, client.SessionOptions{MaxLength: 64, Receipts: true})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"time"
 
 	"whorl/swarm/p2p"
 	"whorl/swarm/wire"
@@ -43,7 +42,7 @@ func (w *World) passing(from string) *Stranger {
 
 // Open opens a raw stream; the error is for attacks that want to be refused.
 func (s *Stranger) Open(to *Node, proto string) (wire.Stream, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s.Host.AddAddrs(to.Host.ID(), to.Host.ListenAddrs())
 	return s.Host.Dial(ctx, to.Host.ID(), proto)

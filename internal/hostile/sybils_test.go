@@ -173,7 +173,7 @@ func TestSybils(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Reset()
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		c.Write(wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Now: time.Now().UnixMilli(), Most: wire.MaxOffered}))
 		kind, payload, err := wire.NewReader(c).Next()
 		if err != nil || kind != wire.TypeOffer {
@@ -202,7 +202,7 @@ func TestOthersRecordsAreNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Reset()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	before, seen := w.Bootstrap.Dir.Refused(), w.Seen(w.Bootstrap)
 	r := wire.NewReader(c)
 	c.Write(wire.AppendJSON(nil, wire.TypePull, wire.Pull{Version: wire.Version, Swarm: "main", Own: &wire.Tag{Beat: 1, Static: 2}}))

@@ -196,8 +196,8 @@ func TestManifestLiars(t *testing.T) {
 	for name, h := range map[string]*p2p.Host{"wrong": wrong, "mute": mute} {
 		c := start(t, newHost(t, p2p.Config{}), quick(append(h.Addrs(), boot.host.Addrs()...)))
 		c.until(t, "a, beside a liar that is "+name, whole)
-		c.host.AddAddrs(h.ID(), h.ListenAddrs())                     // whose dial may be under way still
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // for the mute one
+		c.host.AddAddrs(h.ID(), h.ListenAddrs()) // whose dial may be under way still
+		ctx, cancel := context.WithTimeout(t.Context(), map[string]time.Duration{"wrong": patience, "mute": time.Second}[name])
 		err := c.fetch(ctx, numbered(7, 4).UID(), h.ID(), nil)
 		cancel()
 		if err == nil || name == "wrong" && !strings.Contains(err.Error(), "are not what its UID names") {

@@ -87,7 +87,7 @@ func (l *lines) wait(t *testing.T, text string) {
 }
 
 // patience is how long a test waits for what takes milliseconds on a quiet machine.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func quick(bootstrap []string) Config {
 	c := DefaultConfig()

@@ -31,7 +31,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	os.WriteFile(key, []byte("/key/swarm/psk/1.0.0/\n/base16/\n"+strings.Repeat("a", 64)+"\n"), 0o600)
 	victim := newHost(t, Config{SwarmKeyPath: key, Exempt: everybody})
 	at := strings.Replace(strings.TrimPrefix(victim.ListenAddrs()[0], "/ip4/"), "/tcp/", ":", 1)
-	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: time.Second}
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 10 * time.Second}
 	refused := 0
 	for range 1500 {
 		c, err := from.Dial("tcp4", at)
@@ -48,11 +48,9 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 	t.Logf("1500 connections: %d refused by the system, %d held of %d", refused, held, total)
 	newcomer := newHost(t, Config{SwarmKeyPath: key, HostMaddrs: []string{"/ip4/127.0.0.3/tcp/0"}})
-	begin := time.Now()
 	if err := newcomer.Bootstrap(t.Context(), victim.Addrs()); err != nil {
 		t.Errorf("a newcomer with the key: %v", err)
 	}
-	t.Logf("the newcomer joined after %v", time.Since(begin))
 }
 
 // One peer has its share of the streams, however many it opens, and another finds room.
@@ -128,9 +126,9 @@ func TestDoorGivesBack(t *testing.T) {
 
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); !is(); <-time.After(5 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); !is(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatalf("after 10 s it is not so that %s", what)
+			t.Fatalf("after a minute it is not so that %s", what)
 		}
 	}
 }

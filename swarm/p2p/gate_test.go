@@ -160,7 +160,7 @@ func TestHostIsNoReflector(t *testing.T) {
 	}()
 	h := newHost(t, Config{})
 	port := victim.Addr().(*net.TCPAddr).Port
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for range 60 {
 		p := newID(t)

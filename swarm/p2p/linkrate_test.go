@@ -168,6 +168,7 @@ func TestMeasureLink(t *testing.T) {
 	if _, err := stranger.measureLink(t.Context(), b.h.ID()); err == nil {
 		t.Error("a stranger is answered")
 	}
+	await(t, "the far end has done with them", func() bool { return !b.probing() })
 	a.measureNext(t.Context())
 	if one, ok := a.Link(); !ok || one.Up == 0 {
 		t.Errorf("what is known of the link: %v, %v", one, ok)

@@ -118,8 +118,8 @@ func TestClose(t *testing.T) {
 // libp2p must not hide it.
 func TestDialAfterRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "identity")
-	a, b := newHost(t, Config{}), newHost(t, Config{IdentityPath: path})
-	at := b.ListenAddrs()
+	a, b := newHost(t, Config{}), newHost(t, Config{IdentityPath: path, HostMaddrs: []string{"/ip4/127.0.78.1/tcp/0"}})
+	at := b.ListenAddrs() // of a machine of its own: nobody takes the port meanwhile
 	a.AddAddrs(b.ID(), at)
 	b.Close()
 	for range 3 {
@@ -198,7 +198,6 @@ func TestTwin(t *testing.T) {
 	stolen := filepath.Join(t.TempDir(), "identity")
 	os.WriteFile(stolen, key, 0o600)
 	b, other := newHost(t, Config{IdentityPath: stolen}), newHost(t, Config{})
-	b.dialTimeout = time.Second // where nobody listens on UDP nothing says so
 	if a.ID() != b.ID() {
 		t.Fatal("the copy has another id")
 	}
@@ -208,6 +207,7 @@ func TestTwin(t *testing.T) {
 	if err := b.Bootstrap(t.Context(), a.Addrs()); !errors.Is(err, ErrIdentityInUse) {
 		t.Errorf("joining the twin: %v", err)
 	}
+	b.dialTimeout = time.Second // where nobody listens on UDP nothing says so
 	for what, addrs := range map[string][]string{"none": nil, "itself": b.ListenAddrs(), "another node": other.ListenAddrs(), "nobody": {"/ip4/127.0.0.1/tcp/1"}, "nonsense": {"x", "/ip4/127.0.0.1/udp/1/quic-v1"}} {
 		if err := b.Twin(t.Context(), addrs); err != nil {
 			t.Errorf("%s is taken for a twin: %v", what, err)
@@ -274,12 +274,9 @@ func TestBootstrap(t *testing.T) {
 	mute := "/ip4/127.0.0.1/tcp/" + port + "/p2p/" + string(newHost(t, Config{}).ID())
 	closed := "/ip4/127.0.0.1/tcp/1/p2p/" + string(newHost(t, Config{}).ID())
 	wrong := "/ip4/127.0.0.1/tcp/2/p2p/" + string(b.ID())
-	begin := time.Now()
+	a.dialTimeout = time.Hour // it never waits for the mute one
 	if err := a.Bootstrap(t.Context(), append([]string{mute, closed, wrong}, b.Addrs()...)); err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(begin); took >= a.dialTimeout {
-		t.Errorf("joined after %v", took)
 	}
 	l.Close() // so that nobody has to wait for the mute one to the end of its time
 	err = a.Bootstrap(t.Context(), []string{closed, strings.Replace(closed, "tcp/1/", "tcp/3/", 1)})
@@ -309,7 +306,7 @@ func TestBootstrap(t *testing.T) {
 // A peer that is too busy for the first handshake is met at the second.
 func TestBusyPeer(t *testing.T) {
 	a, b := newHost(t, Config{}), newHost(t, Config{})
-	a.dialTimeout = 2 * time.Second
+	a.dialTimeout = 4 * time.Second
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -284,7 +284,7 @@ func TestGateAtRelays(t *testing.T) {
 func TestRelayStartsAmongNewcomers(t *testing.T) {
 	limits := DefaultRelayLimits()
 	h := newHost(t, Config{Relay: &limits})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
