@@ -135,6 +135,28 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
+// How long something takes, by the clock or by the processor, depends on the machine: that is for benchmarks. A test
+// counts what was done.
+func TestTestsDoNotTimeTheProcessor(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if !f.test || f.pkg == "internal/meter" {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !strings.HasPrefix(fn.Name.Name, "Test") && !strings.HasPrefix(fn.Name.Name, "Fuzz") {
+				continue
+			}
+			within := func(n ast.Node) bool { return fn.Pos() <= n.Pos() && n.Pos() < fn.End() }
+			eachUse(f, "whorl/internal/meter", func(n ast.Node, name string) {
+				if name == "Worked" && within(n) {
+					t.Errorf("%s bounds processor time in a test: count something, or make it a benchmark", f.at(n))
+				}
+			})
+		}
+	}
+}
+
 // Printing is for commands; everything else returns or logs.
 func TestOnlyCommandsPrint(t *testing.T) {
 	for _, f := range goFiles(t) {

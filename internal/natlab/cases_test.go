@@ -44,6 +44,7 @@ func TestRelayDies(t *testing.T) {
 	w.warm(t, "m")
 	c := w.host(t, "symmetric").run(t, ask("m", long, w.peers)...)
 	c.begun(t)
+	c.logged(t, "via=")
 	<-time.After(500 * time.Millisecond)
 	var dead *proc
 	for i, b := range w.boots { // the relay that carries it
@@ -55,7 +56,7 @@ func TestRelayDies(t *testing.T) {
 		t.Fatalf("nothing says which relay is used:\n%s", c.text())
 	}
 	dead.kill()
-	a, err := c.result(90 * time.Second)
+	a, err := c.result(patience)
 	same(t, a, err, alone(t, long))
 	t.Logf("%s; %.0f ms for %d tokens with the death of a relay, the longest pause %.0f ms; %d reroutes", a.how, a.Timings.DecodeMS, long, a.Timings.PauseMS, a.Reroutes)
 }
@@ -73,7 +74,7 @@ func TestRouterForgets(t *testing.T) {
 	<-time.After(1500 * time.Millisecond)
 	h.Boxes[0].Forget()
 	ch.Boxes[0].Forget()
-	a, err := c.result(90 * time.Second)
+	a, err := c.result(patience)
 	same(t, a, err, alone(t, long))
 	t.Logf("%s; %.0f ms for %d tokens although both routers forgot, the longest pause %.0f ms; %d reroutes", a.how, a.Timings.DecodeMS, long, a.Timings.PauseMS, a.Reroutes)
 }
@@ -92,7 +93,7 @@ func TestAddressChanges(t *testing.T) {
 	if err := ch.Move("20.2.0.2"); err != nil {
 		t.Fatal(err)
 	}
-	a, err := c.result(90 * time.Second)
+	a, err := c.result(patience)
 	same(t, a, err, alone(t, long))
 	t.Logf("%.0f ms for %d tokens although the address changed, the longest pause %.0f ms; %d reroutes", a.Timings.DecodeMS, long, a.Timings.PauseMS, a.Reroutes)
 }

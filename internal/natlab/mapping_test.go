@@ -153,7 +153,7 @@ func TestPortMapping(t *testing.T) {
 					Mapped []string
 				}
 			}
-			for late := time.Now().Add(40 * time.Second); ; <-time.After(200 * time.Millisecond) {
+			for late := time.Now().Add(patience); ; <-time.After(200 * time.Millisecond) {
 				text := sh(t, "ip netns exec "+inside.ns+" curl -s http://127.0.0.1:8301/api/v1/node")
 				if json.Unmarshal([]byte(text), &reach) == nil && len(reach.Reach.Mapped) == 2 && reach.Reach.State == "reachable" && forwarded() == 2 {
 					break
@@ -170,10 +170,10 @@ func TestPortMapping(t *testing.T) {
 			srv.cmd.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-srv.done:
-			case <-time.After(20 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("it does not end")
 			}
-			for late := time.Now().Add(2 * time.Second); forwarded() > 0; <-time.After(50 * time.Millisecond) {
+			for late := time.Now().Add(30 * time.Second); forwarded() > 0; <-time.After(50 * time.Millisecond) {
 				if time.Now().After(late) {
 					t.Fatalf("%d ports are still forwarded to a node that has ended", forwarded())
 				}

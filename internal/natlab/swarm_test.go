@@ -138,9 +138,12 @@ func (h *Host) launchAs(t *testing.T, args ...string) (*proc, string) {
 	return h.run(t, append(args, "--ready-file", file, "--port", "4001", "--update-period", "6s")...), file
 }
 
+// patience bounds waits for what takes seconds on a quiet machine.
+const patience = 3 * time.Minute
+
 func (p *proc) ready(t *testing.T, h *Host, file string) {
 	t.Helper()
-	for late := time.After(60 * time.Second); ; {
+	for late := time.After(patience); ; {
 		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, p) == nil {
 			return
 		}
@@ -148,7 +151,7 @@ func (p *proc) ready(t *testing.T, h *Host, file string) {
 		case <-p.done:
 			t.Fatalf("%s: it ended: %v\n%s", h.Name, p.err, p.text())
 		case <-late:
-			t.Fatalf("%s: not usable after 60 s\n%s", h.Name, p.text())
+			t.Fatalf("%s: not usable after %v\n%s", h.Name, patience, p.text())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -157,7 +160,7 @@ func (p *proc) ready(t *testing.T, h *Host, file string) {
 // logged waits for a line.
 func (p *proc) logged(t *testing.T, what string) {
 	t.Helper()
-	for late := time.After(90 * time.Second); !strings.Contains(p.text(), what); {
+	for late := time.After(patience); !strings.Contains(p.text(), what); {
 		select {
 		case <-late:
 			t.Fatalf("no line says %q:\n%s", what, p.text())
@@ -233,7 +236,7 @@ func ask(model string, n int, peers []string, more ...string) []string {
 func (h *Host) answered(t *testing.T, args []string) (a answer, err error) {
 	t.Helper()
 	for range 5 {
-		if a, err = h.run(t, args...).result(60 * time.Second); err == nil || !strings.Contains(err.Error(), "No servers holding") {
+		if a, err = h.run(t, args...).result(patience); err == nil || !strings.Contains(err.Error(), "No servers holding") {
 			return a, err
 		}
 	}

@@ -3,10 +3,10 @@ package weights
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"whorl/internal/meter"
 )
@@ -181,8 +181,12 @@ func oneLine(t *testing.T, err error, path, want string) {
 	}
 }
 
-func TestGGUFBigVocabularyIsFast(t *testing.T) {
-	const n = 262_144
+// bigVocabulary is how many tokens the largest vocabularies have.
+const bigVocabulary = 262_144
+
+// vocabularyFile writes a file with a vocabulary of that size.
+func vocabularyFile(t testing.TB) string {
+	const n = bigVocabulary
 	b := newGGUF(3, 0, 3)
 	b.key("tokenizer.ggml.tokens", kindArray).u32(kindString).u64(n)
 	for i := range n {
@@ -196,27 +200,44 @@ func TestGGUFBigVocabularyIsFast(t *testing.T) {
 	for range n {
 		b.u32(1)
 	}
-	path := write(t, "vocab.gguf", b.buf)
-	best := time.Hour // of three, and of the processor's time: the machine may be busy with other tests
-	for range 3 {
-		best = min(best, meter.Worked(t, func() {
-			f, err := OpenGGUF(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			tokens, ok1 := f.Metadata().Strings("tokenizer.ggml.tokens")
-			scores, ok2 := f.Metadata().Floats("tokenizer.ggml.scores")
-			types, ok3 := f.Metadata().Ints("tokenizer.ggml.token_type")
-			if !ok1 || !ok2 || !ok3 || tokens[n-1] != "token262143" || scores[n-1] != n-1 || types[0] != 1 {
-				t.Fatal("the vocabulary is not what was written")
-			}
-		}))
+	return write(t, "vocab.gguf", b.buf)
+}
+
+// readVocabulary opens such a file and reads all of it.
+func readVocabulary(t testing.TB, path string) {
+	const n = bigVocabulary
+	f, err := OpenGGUF(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if best > 500*time.Millisecond {
-		t.Errorf("took %v of processor time, want under 0.5 s", best)
+	defer f.Close()
+	tokens, ok1 := f.Metadata().Strings("tokenizer.ggml.tokens")
+	scores, ok2 := f.Metadata().Floats("tokenizer.ggml.scores")
+	types, ok3 := f.Metadata().Ints("tokenizer.ggml.token_type")
+	if !ok1 || !ok2 || !ok3 || len(tokens) != n || tokens[n-1] != "token262143" || scores[n-1] != n-1 || types[0] != 1 {
+		t.Fatal("the vocabulary is not what was written")
 	}
-	t.Logf("took %v", best)
+}
+
+// A large vocabulary is read by work that grows with it and no faster: BenchmarkGGUFBigVocabulary times it.
+func TestGGUFBigVocabulary(t *testing.T) {
+	path := vocabularyFile(t)
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := meter.Allocated(func() { readVocabulary(t, path) })
+	if t.Logf("%d bytes for a file of %d", n, st.Size()); n > 8*uint64(st.Size()) {
+		t.Errorf("%d bytes for a file of %d", n, st.Size())
+	}
+}
+
+// BenchmarkGGUFBigVocabulary should take well under half a second.
+func BenchmarkGGUFBigVocabulary(b *testing.B) {
+	path := vocabularyFile(b)
+	for b.Loop() {
+		readVocabulary(b, path)
+	}
 }
 
 func FuzzGGUF(f *testing.F) {
