@@ -70,6 +70,10 @@ chaos: build ## 100 seeded runs of processes under readers: killed, frozen, cut 
 soak: build ## an hour of such churn under eight readers (SOAK_MINUTES=n for another time)
 	WHORL_BIN=$(CURDIR)/bin/whorl WHORL_SOAK_MINUTES=$${SOAK_MINUTES:-60} $(GO) test -tags e2e -count=1 -timeout 6h -run 'TestSoak' -v ./internal/e2e
 
+.PHONY: sim
+sim: build ## play a scenario of a swarm in virtual time (SCENARIO=steady POLICY=ours SEED=1)
+	bin/whorl sim $${SCENARIO:-steady} --policy $${POLICY:-ours} --seed $${SEED:-1} --json
+
 .PHONY: sim-report
 sim-report: build ## play all scenarios by all policies and write docs/sim.md and its pictures again (minutes)
 	bin/whorl sim --report docs
@@ -93,6 +97,10 @@ bench: build ## a first look at speed against this machine's ceilings, then Go b
 	bin/whorl bench kernels --quick
 	bin/whorl bench model --shape 135m --quick
 	$(GO) test -run '^$$' -bench . -benchmem ./tensor/... ./server/... ./client/... ./swarm/...
+
+.PHONY: bench-serving
+bench-serving: build ## answers side by side through one server, and one user alone (MODEL=path)
+	bin/whorl bench serving "$${MODEL:-$(MODEL_FILE)}" --local --json
 
 .PHONY: liars
 liars: ## liars of every kind against audits, verified answers and accusations: 100 seeds in virtual time, 10 with real processes

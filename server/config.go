@@ -52,6 +52,7 @@ type Config struct {
 	PublicName string
 	Version    string
 	Device     string // for people
+	Tier       string // of the device's kernels
 
 	// Balance is how eager the server is to move, and how long a choice stands before blocks are
 	// loaded, so that servers that start together see each other's.

@@ -139,6 +139,7 @@ func (s *Server) move(ctx, work context.Context, o order) error {
 	}
 	s.take(work, c, plan)
 	s.metrics.moves.WithLabelValues(o.cause).Inc()
+	s.moved(swarm.Move{At: time.Now().UTC(), From: from.String(), To: o.to.String(), Reason: o.why})
 	s.log.Info("moved: the new blocks are served", "from", from.String(), "to", o.to.String(), "took", time.Since(began).Round(time.Millisecond).String())
 	if !s.empty(ctx, old) {
 		return nil // the server ends, and looks after both
@@ -146,6 +147,14 @@ func (s *Server) move(ctx, work context.Context, o order) error {
 	s.discard(old)
 	s.log.Info("the old blocks are freed", "blocks", from.String(), "took", time.Since(began).Round(time.Millisecond).String())
 	return nil
+}
+
+// moved remembers a move, for who asks.
+func (s *Server) moved(m swarm.Move) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moves = append(s.moves, m)
+	s.moves = s.moves[max(0, len(s.moves)-swarm.MaxMoves):]
 }
 
 // roomFor is the plan for a span, and whether it can be loaded beside the present one.

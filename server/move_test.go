@@ -86,6 +86,9 @@ func TestMove(t *testing.T) {
 		if err := <-done; err != nil || !old.closed {
 			t.Errorf("%v; the old engine is closed: %v", err, old.closed)
 		}
+		if m := n.Status().Moves; len(m) != 1 || m[0].From != "0:2" || m[0].To != "1:3" || m[0].Reason == "" || time.Since(m[0].At) > time.Minute {
+			t.Errorf("it tells of these moves: %+v", m)
+		}
 		time.Sleep(3 * time.Second)
 		if got, want := w.words("a"), []string{"joining 0:2 to 0:2", "online 0:2", "online 0:2 to 1:3", "online 1:3"}; !slices.Equal(got, want) {
 			t.Errorf("announced %q, want %q", got, want)

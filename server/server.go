@@ -86,6 +86,7 @@ type holdings struct {
 	nextRTT    map[swarm.PeerID]float64
 	next       *swarm.Intent // where it means to go; nil: it stays
 	placement  *swarm.Placement
+	moves      []swarm.Move
 	most       int        // blocks that memory has room for
 	room       MemoryPlan // as it was when the present container was loaded
 }

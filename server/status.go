@@ -21,8 +21,8 @@ func (s *Server) Status() swarm.NodeStatus {
 	return swarm.NodeStatus{
 		Peer: s.deps.Self, Version: s.cfg.Version, Started: s.started, Manifest: &m, UID: s.uid,
 		State: s.state, Span: s.span, PublicName: s.cfg.PublicName, Rates: rates, Throughput: offered,
-		Cache: s.cacheStatusLocked(), Sessions: len(s.byKey), Served: uint64(s.keys), Steps: s.batch.steps, Batch: s.batch.status(), Device: s.cfg.Device,
-		Next: s.next, Placement: s.placement, Trouble: s.trouble, Memory: s.memory.status(s.shedOnes),
+		Cache: s.cacheStatusLocked(), Sessions: len(s.byKey), Served: uint64(s.keys), Steps: s.batch.steps, Batch: s.batch.status(), Device: s.cfg.Device, Tier: s.cfg.Tier,
+		Next: s.next, Placement: s.placement, Moves: slices.Clone(s.moves), Trouble: s.trouble, Memory: s.memory.status(s.shedOnes),
 	}
 }
 

@@ -1,6 +1,9 @@
 package swarm
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // ReachState tells whether others can dial a node or an address.
 type ReachState string
@@ -29,6 +32,29 @@ type ReachAddr struct {
 	State   ReachState `json:"state"`
 	Reached int        `json:"reached"`
 	Asked   int        `json:"asked"`
+}
+
+// Reachable is an address of a node and whether others get there.
+type Reachable struct {
+	Address   string `json:"address"`
+	Reachable bool   `json:"reachable"`
+	Via       string `json:"via"`   // "direct" or "relay"
+	Asked     int    `json:"asked"` // how many members tried
+}
+
+// At is what is known of every address: of the node's own, and of those at relays among addrs, which a node
+// announces while they relay for it.
+func (r Reach) At(addrs []string) []Reachable {
+	var out []Reachable
+	for _, a := range r.Addrs {
+		out = append(out, Reachable{Address: a.Addr, Reachable: a.State == ReachYes, Via: "direct", Asked: a.Asked})
+	}
+	for _, a := range addrs {
+		if strings.Contains(a, "/p2p-circuit") {
+			out = append(out, Reachable{Address: a, Reachable: len(r.Relays) > 0, Via: "relay"})
+		}
+	}
+	return out
 }
 
 // String is the address and what is known of it.

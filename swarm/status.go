@@ -22,15 +22,20 @@ type NodeStatus struct {
 	Served     uint64      `json:"served"` // sessions opened here since start
 	Steps      uint64      `json:"steps"`  // iterations run since start
 	Batch      BatchStatus `json:"batch"`
-	Device     string      `json:"device,omitempty"`
-	Next       *Intent     `json:"next,omitempty"` // where the server means to go
+	Device     string      `json:"device,omitempty"` // for people
+	Tier       string      `json:"tier,omitempty"`   // the set of kernels that computes
+	Next       *Intent     `json:"next,omitempty"`   // where the server means to go
 	Placement  *Placement  `json:"placement,omitempty"`
+	Moves      []Move      `json:"moves,omitempty"`   // the last ones, the oldest first
 	Drained    *Drained    `json:"drained,omitempty"` // nil unless the operator wants no sessions here
 	Trouble    string      `json:"trouble,omitempty"` // why it does not serve; "" if nothing is wrong
 	Memory     *Memory     `json:"memory,omitempty"`  // nil where it is not watched
 	Peers      int         `json:"peers"`
-	Reach      *Reach      `json:"reach,omitempty"`   // whether others can dial it
-	Loading    *Loading    `json:"loading,omitempty"` // nil when nothing is being fetched
+	Reach      *Reach      `json:"reach,omitempty"` // whether others can dial it
+	// Reachability is what Reach says of each address, with those at relays.
+	Reachability []Reachable `json:"reachability,omitempty"`
+	Transports   []string    `json:"transports,omitempty"` // "tcp", "quic": what the node listens on
+	Loading      *Loading    `json:"loading,omitempty"`    // nil when nothing is being fetched
 }
 
 // Drained says that a node's operator wants no sessions on it, until it is resumed.
@@ -51,18 +56,45 @@ type Memory struct {
 	Parked uint64     `json:"parked"`          // sessions parked for want of memory since start
 }
 
+// Move is one from some blocks to others that a server made while it ran.
+type Move struct {
+	At     time.Time `json:"at"` // when the new blocks were served
+	From   string    `json:"from"`
+	To     string    `json:"to"`
+	Reason string    `json:"reason"`
+}
+
+// MaxMoves is how many a server remembers.
+const MaxMoves = 32
+
+// What a node does while it loads.
+const (
+	Fetching = "fetching" // files come
+	Reading  = "loading"  // all that it lacked is here: it is read and packed
+)
+
 // Loading is how far a node is with fetching a model's files.
 type Loading struct {
-	Bytes int64   `json:"bytes"`       // that came
-	Total int64   `json:"total_bytes"` // that are to be fetched in all, as far as is known yet
-	Rate  float64 `json:"rate"`        // bytes a second lately
+	Phase string  `json:"phase"`            // Fetching or Reading
+	Bytes int64   `json:"bytes_done"`       // that came
+	Total int64   `json:"bytes_total"`      // that are to be fetched in all, as far as is known yet
+	Rate  float64 `json:"bytes_per_second"` // lately
 	// SecondsLeft is until all is there; nil where nothing comes.
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
+	// Sources is where it came from; nil of another node.
+	Sources *Sources `json:"sources,omitempty"`
+}
+
+// Sources are bytes of a model's files: that came from peers, from a hub, and that were on the disk before.
+type Sources struct {
+	Swarm int64 `json:"swarm"`
+	Hub   int64 `json:"hub"`
+	Cache int64 `json:"cache"`
 }
 
 // NewLoading says how far a node is that has bytes of total and gets rate bytes a second.
 func NewLoading(bytes, total int64, rate float64) *Loading {
-	l := &Loading{Bytes: bytes, Total: total, Rate: rate}
+	l := &Loading{Phase: Fetching, Bytes: bytes, Total: total, Rate: rate}
 	if rate > 0 {
 		left := float64(total-bytes) / rate
 		l.SecondsLeft = &left

@@ -306,7 +306,7 @@ func reach(a string) int {
 
 // fetching is how far a node is with fetching its model's files; "" when it fetches none.
 func fetching(l *swarm.Loading) string {
-	if l == nil {
+	if l == nil || l.Phase != swarm.Fetching {
 		return ""
 	}
 	text := fmt.Sprintf("%s of %s MiB", view.Count(l.Bytes>>20), view.Count(l.Total>>20))

@@ -173,7 +173,7 @@ func serverStatus(r *swarm.Record) gen.ServerStatus {
 		out.PublicName = &r.PublicName
 	}
 	if l := r.Loading; l != nil {
-		out.Loading = &gen.Loading{Bytes: l.Bytes, TotalBytes: l.Total, Rate: l.Rate, SecondsLeft: l.SecondsLeft}
+		out.Loading = &gen.Loading{Phase: gen.LoadingPhase(l.Phase), BytesDone: l.Bytes, BytesTotal: l.Total, BytesPerSecond: l.Rate, SecondsLeft: l.SecondsLeft}
 	}
 	return out
 }

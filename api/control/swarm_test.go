@@ -45,7 +45,7 @@ func TestServerLoading(t *testing.T) {
 	r := record("12D3KooWa", 0, 8, swarm.Joining)
 	r.Loading = swarm.NewLoading(100, 400, 50)
 	got := serverStatus(&r).Loading
-	if got == nil || got.Bytes != 100 || got.TotalBytes != 400 || got.Rate != 50 || got.SecondsLeft == nil || *got.SecondsLeft != 6 {
+	if got == nil || got.BytesDone != 100 || got.BytesTotal != 400 || got.BytesPerSecond != 50 || got.SecondsLeft == nil || *got.SecondsLeft != 6 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -500,6 +500,24 @@ func (e LegacyModelState) Valid() bool {
 	}
 }
 
+// Defines values for LoadingPhase.
+const (
+	LoadingPhaseFetching LoadingPhase = "fetching"
+	LoadingPhaseLoading  LoadingPhase = "loading"
+)
+
+// Valid indicates whether the value is a known member of the LoadingPhase enum.
+func (e LoadingPhase) Valid() bool {
+	switch e {
+	case LoadingPhaseFetching:
+		return true
+	case LoadingPhaseLoading:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LogLevel.
 const (
 	LogLevelDebug LogLevel = "debug"
@@ -884,6 +902,24 @@ func (e ModelState) Valid() bool {
 	}
 }
 
+// Defines values for NodeStatusReachabilityVia.
+const (
+	NodeStatusReachabilityViaDirect NodeStatusReachabilityVia = "direct"
+	NodeStatusReachabilityViaRelay  NodeStatusReachabilityVia = "relay"
+)
+
+// Valid indicates whether the value is a known member of the NodeStatusReachabilityVia enum.
+func (e NodeStatusReachabilityVia) Valid() bool {
+	switch e {
+	case NodeStatusReachabilityViaDirect:
+		return true
+	case NodeStatusReachabilityViaRelay:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NodeStatusRoles.
 const (
 	NodeStatusRolesBootstrap NodeStatusRoles = "bootstrap"
@@ -899,6 +935,24 @@ func (e NodeStatusRoles) Valid() bool {
 	case NodeStatusRolesGateway:
 		return true
 	case NodeStatusRolesServer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeStatusTransports.
+const (
+	NodeStatusTransportsQuic NodeStatusTransports = "quic"
+	NodeStatusTransportsTcp  NodeStatusTransports = "tcp"
+)
+
+// Valid indicates whether the value is a known member of the NodeStatusTransports enum.
+func (e NodeStatusTransports) Valid() bool {
+	switch e {
+	case NodeStatusTransportsQuic:
+		return true
+	case NodeStatusTransportsTcp:
 		return true
 	default:
 		return false
@@ -3524,18 +3578,31 @@ type LoadAdapterRequest struct {
 
 // Loading How far a node is with fetching the model's files, of other servers to 64 KiB and while they join; missing when it fetches none.
 type Loading struct {
-	// Bytes That came, of those that are to be fetched.
-	Bytes int64 `json:"bytes"`
+	// BytesDone That came, of those that are to be fetched.
+	BytesDone int64 `json:"bytes_done"`
 
-	// Rate Bytes a second lately.
-	Rate float64 `json:"rate"`
+	// BytesPerSecond Lately.
+	BytesPerSecond float64 `json:"bytes_per_second"`
+
+	// BytesTotal That are to be fetched in all, as far as is known yet.
+	BytesTotal int64 `json:"bytes_total"`
+
+	// Phase loading: all that was lacking is there, and is read and packed.
+	Phase LoadingPhase `json:"phase"`
 
 	// SecondsLeft Until all is there, at this rate; missing where nothing comes.
 	SecondsLeft *float64 `json:"seconds_left,omitempty"`
 
-	// TotalBytes That are to be fetched in all, as far as is known yet.
-	TotalBytes int64 `json:"total_bytes"`
+	// Sources Where bytes of the model's files came from; of this node alone. What was on the disk before is not among bytes_done.
+	Sources *struct {
+		Cache int64 `json:"cache"`
+		Hub   int64 `json:"hub"`
+		Swarm int64 `json:"swarm"`
+	} `json:"sources,omitempty"`
 }
+
+// LoadingPhase loading: all that was lacking is there, and is read and packed.
+type LoadingPhase string
 
 // LogLevel defines model for LogLevel.
 type LogLevel string
@@ -3997,9 +4064,11 @@ type NodeStatus struct {
 	Addrs []string `json:"addrs"`
 
 	// Batch How sessions shared iterations.
-	Batch  BatchStatus `json:"batch"`
-	Cache  CacheStatus `json:"cache"`
-	Device *string     `json:"device,omitempty"`
+	Batch BatchStatus `json:"batch"`
+	Cache CacheStatus `json:"cache"`
+
+	// Device For people.
+	Device *string `json:"device,omitempty"`
 
 	// Drained The operator wants no sessions here, until the node is resumed; it stays so when the node starts again. Left out otherwise.
 	Drained *Drained `json:"drained,omitempty"`
@@ -4010,6 +4079,17 @@ type NodeStatus struct {
 
 	// Memory How short a server's memory is; left out where the system does not say.
 	Memory *MemoryStatus `json:"memory,omitempty"`
+
+	// Moves The last moves from some blocks to others while the server ran, at most 32, the oldest first; left out where there were none.
+	Moves []struct {
+		// At When the new blocks were served.
+		At time.Time `json:"at"`
+
+		// From Blocks, such as 0:10.
+		From   string `json:"from"`
+		Reason string `json:"reason"`
+		To     string `json:"to"`
+	} `json:"moves,omitempty"`
 
 	// Next Where a server means to go.
 	Next       *Intent    `json:"next,omitempty"`
@@ -4022,7 +4102,17 @@ type NodeStatus struct {
 	Rates Rates `json:"rates"`
 
 	// Reach Whether others can dial the node, as members of the swarm found when they tried.
-	Reach *Reach            `json:"reach,omitempty"`
+	Reach *Reach `json:"reach,omitempty"`
+
+	// Reachability What reach says of each address of the node, with those at relays.
+	Reachability []struct {
+		Address string `json:"address"`
+
+		// Asked How many members tried.
+		Asked     int                       `json:"asked"`
+		Reachable bool                      `json:"reachable"`
+		Via       NodeStatusReachabilityVia `json:"via"`
+	} `json:"reachability,omitempty"`
 	Roles []NodeStatusRoles `json:"roles"`
 
 	// Served Sessions opened on this server since start.
@@ -4039,14 +4129,26 @@ type NodeStatus struct {
 	Swarm      string  `json:"swarm"`
 	Throughput float64 `json:"throughput"`
 
+	// Tier The set of kernels that computes; left out where the node computes nothing.
+	Tier *string `json:"tier,omitempty"`
+
+	// Transports What the node listens on.
+	Transports []NodeStatusTransports `json:"transports,omitempty"`
+
 	// Trouble Why the server does not serve; left out if nothing is wrong.
 	Trouble *string `json:"trouble,omitempty"`
 	Uid     *string `json:"uid,omitempty"`
 	Version string  `json:"version"`
 }
 
+// NodeStatusReachabilityVia defines model for NodeStatus.Reachability.Via.
+type NodeStatusReachabilityVia string
+
 // NodeStatusRoles defines model for NodeStatus.Roles.
 type NodeStatusRoles string
+
+// NodeStatusTransports defines model for NodeStatus.Transports.
+type NodeStatusTransports string
 
 // Number A number, or one as a string.
 type Number = any

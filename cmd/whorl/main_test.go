@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -243,11 +244,11 @@ func TestHelp(t *testing.T) {
 func TestVersion(t *testing.T) {
 	var b build
 	whorl(t, "", nil, "version", "--json").last(t, &b)
-	if b.Version == "" || b.Commit == "" || !strings.HasPrefix(b.Go, "go1.") || b.CPUTier != chosenTier() {
+	if b.Version == "" || b.Commit == "" || !strings.HasPrefix(b.Go, "go1.") || b.Tier != chosenTier() || b.OS != runtime.GOOS || b.Arch != runtime.GOARCH || !slices.Contains(b.Tiers, b.Tier) || !slices.Contains(b.Devices, "cpu") {
 		t.Errorf("version %+v", b)
 	}
 	text := whorl(t, "", nil, "version").ok(t).stdout
-	for _, part := range []string{b.Version, b.Commit, b.Go, b.CPUTier} {
+	for _, part := range []string{b.Version, b.Commit, b.Go, b.Tier} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q does not name %s", text, part)
 		}

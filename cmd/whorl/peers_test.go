@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -76,48 +77,76 @@ func TestFolderFromPeers(t *testing.T) {
 	}
 }
 
-// Other nodes see how far a server is that still fetches its blocks.
+// A server that still fetches its blocks tells how far it is, and where the bytes come from; other nodes see
+// it too. Its files come slowly until both were seen, however long that takes here.
 func TestJoiningIsSeenElsewhere(t *testing.T) {
 	files, _ := filepath.Glob("../../models/*.gguf")
 	if len(files) == 0 {
 		t.Skip("not proven: other nodes see how far a joining server is: there is no model in models/; run make model")
 	}
-	args := []string{"--admin", "127.0.0.1:0", "--http", wiring.Off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s", "--block-indices", "27:30", "--threads", "1", "--attn-cache-tokens", "1024"}
-	founder := startRun(t, append([]string{"serve", files[0], "--new-swarm", "--max-upload", "4MB"}, args...)...)
-	seen := make(chan *swarm.Loading, 1)
+	// The guest's listener has to be known before it is ready: at an address that nobody else has.
+	own := fmt.Sprintf("127.%d.%d.1:8301", 64+os.Getpid()>>8&63, os.Getpid()&255)
+	args := []string{"--http", wiring.Off, "--mean-block-selection-delay", "0", "--throughput", "100", "--update-period", "1s", "--block-indices", "27:30", "--threads", "1", "--attn-cache-tokens", "1024"}
+	founder := startRun(t, append([]string{"serve", files[0], "--new-swarm", "--max-upload", "512KB", "--admin", "127.0.0.1:0"}, args...)...)
+	read := func(url string, v any) bool {
+		r, err := http.Get(url)
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		return json.NewDecoder(r.Body).Decode(v) == nil
+	}
+	type loading struct {
+		Phase   string
+		Done    int64            `json:"bytes_done"`
+		Total   int64            `json:"bytes_total"`
+		Rate    *float64         `json:"bytes_per_second"`
+		Sources map[string]int64 `json:"sources"`
+	}
+	type seen struct{ here, there *loading }
+	both := make(chan seen, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
-		defer close(seen)
-		for tick := time.Tick(50 * time.Millisecond); ; {
+		var s seen
+		defer func() { both <- s }()
+		for tick := time.Tick(50 * time.Millisecond); s.here == nil || s.there == nil; {
 			select {
 			case <-tick:
 			case <-ctx.Done():
 				return
 			}
-			r, err := http.Get(founder.Admin + "/api/v1/swarm/servers")
-			if err != nil {
-				return
-			}
 			var list struct {
 				Items []struct {
 					State   swarm.State
-					Loading *swarm.Loading
+					Loading *loading
 				}
 			}
-			err = json.NewDecoder(r.Body).Decode(&list)
-			r.Body.Close()
-			for _, s := range list.Items {
-				if err == nil && s.State == swarm.Joining && s.Loading != nil {
-					seen <- s.Loading
-					return
+			read(founder.Admin+"/api/v1/swarm/servers", &list)
+			for _, x := range list.Items {
+				if x.State == swarm.Joining && x.Loading != nil && s.there == nil {
+					s.there = x.Loading
 				}
+			}
+			var node struct {
+				State   swarm.State
+				Loading *loading
+			}
+			if read("http://"+own+"/api/v1/node", &node); node.State == swarm.Joining && node.Loading != nil && node.Loading.Sources["swarm"] > 0 {
+				s.here = node.Loading
 			}
 		}
+		whorl(t, "", nil, "node", "config", "max-upload=1GB", "--admin", founder.Admin)
 	}()
-	guest := startRun(t, append([]string{"join", wordOf(t, founder), "--cache-dir", t.TempDir()}, args...)...)
+	guest := startRun(t, append([]string{"join", wordOf(t, founder), "--cache-dir", t.TempDir(), "--admin", own}, args...)...)
 	stop()
-	if l := <-seen; l == nil || l.Total == 0 || l.Bytes > l.Total {
+	got := <-both
+	if l := got.there; l == nil || l.Phase != swarm.Fetching || l.Total == 0 || l.Done > l.Total {
 		t.Errorf("the founder sees %+v", l)
+	}
+	if l := got.here; l == nil || l.Phase != swarm.Fetching || l.Total == 0 || l.Done > l.Total || l.Rate == nil || l.Sources["hub"] != 0 || l.Sources["swarm"] > l.Done {
+		t.Errorf("the guest tells %+v", l)
+	} else if _, ok := l.Sources["cache"]; !ok {
+		t.Errorf("the guest tells %+v", l)
 	}
 	ready := func() bool {
 		var list struct {

@@ -105,9 +105,9 @@ func TestBlockLines(t *testing.T) {
 	}
 	scene("it joins", node, 0, "", "others join with")
 	node.Manifest = man
-	node.Loading = &swarm.Loading{Bytes: 1 << 30, Total: 3 << 30, Rate: 40 << 20, SecondsLeft: &left}
+	node.Loading = &swarm.Loading{Phase: swarm.Fetching, Bytes: 1 << 30, Total: 3 << 30, Rate: 40 << 20, SecondsLeft: &left}
 	scene("it fetches", node, 0, "http://127.0.0.1:8300", "model of the hub")
-	node.Loading = &swarm.Loading{Bytes: 5 << 10, Total: 7 << 20}
+	node.Loading = &swarm.Loading{Phase: swarm.Fetching, Bytes: 5 << 10, Total: 7 << 20}
 	scene("nothing comes", node, 0, "http://127.0.0.1:8300", "")
 	node.Loading, node.State, node.Span = nil, swarm.Online, &swarm.Span{Start: 10, End: 20}
 	node.Throughput, node.Sessions, node.Served, node.Batch.Rows = 120.53, 2, 15, 12345

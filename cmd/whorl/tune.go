@@ -281,14 +281,14 @@ func (t *tuning) stopped(ctx context.Context, err error) error {
 
 // tuneObject is what --json prints.
 type tuneObject struct {
-	Steps    int      `json:"steps"`
-	Loss     float64  `json:"loss"` // of the last epoch; 0 if no step was made
-	Accuracy float64  `json:"accuracy"`
-	Eval     *evalObj `json:"eval,omitempty"`
-	// Epochs are those that this command made from their first step on.
+	Steps    int       `json:"steps"`
+	Loss     []float64 `json:"loss"`     // of the epochs that this command made from their first step on
+	Accuracy float64   `json:"accuracy"` // of the last epoch; 0 if no step was made
+	Eval     *evalObj  `json:"eval,omitempty"`
+	// Epochs say more of those.
 	Epochs []epochObj `json:"epochs,omitempty"`
-	// TablesHash sums up the bits of all that was learnt.
-	TablesHash string  `json:"tables_hash"`
+	// Hash sums up the bits of all that was learnt.
+	Hash       string  `json:"hash"`
 	Seconds    float64 `json:"seconds"`
 	TokensPerS float64 `json:"tokens_per_second"` // forward and backward, evaluation left out
 	Out        string  `json:"out"`
@@ -329,9 +329,12 @@ func (t *tuning) finish(epoch train.Sum, held *train.Sum) error {
 	if !t.f.asJSON {
 		return nil
 	}
-	o := tuneObject{Steps: t.trainer.Done(), Loss: epoch.Mean(), Accuracy: epoch.Accuracy(), TablesHash: card.Hash, Out: t.f.out}
+	o := tuneObject{Steps: t.trainer.Done(), Loss: []float64{}, Accuracy: epoch.Accuracy(), Hash: card.Hash, Out: t.f.out}
 	o.Seconds, o.TokensPerS = t.progress.totals()
 	o.Eval, o.Epochs = t.evalOf(held), t.epochs
+	for _, e := range t.epochs {
+		o.Loss = append(o.Loss, e.Loss)
+	}
 	return printJSON(t.w.out, o)
 }
 

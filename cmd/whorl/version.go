@@ -23,12 +23,17 @@ type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
-	CPUTier string `json:"cpu_tier"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	// Tier is the set of kernels that this machine gets, Tiers are all that it can run, the best first.
+	Tier    string   `json:"tier"`
+	Tiers   []string `json:"tiers"`
+	Devices []string `json:"devices"` // that --device takes here
 }
 
 // thisBuild reads the commit that the go command recorded in the binary.
 func thisBuild() build {
-	b := build{Version: version, Commit: "unknown", Go: runtime.Version(), CPUTier: chosenTier()}
+	b := build{Version: version, Commit: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tier: chosenTier(), Tiers: cpu.Tiers(), Devices: wiring.Devices()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -59,7 +64,7 @@ func newVersion(w *world) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(w.out).Encode(b)
 			}
-			_, err := fmt.Fprintf(w.out, "whorl %s\ncommit %s\ngo %s\ncpu tier %s\n", b.Version, b.Commit, b.Go, b.CPUTier)
+			_, err := fmt.Fprintf(w.out, "whorl %s\ncommit %s\ngo %s\ncpu tier %s\n", b.Version, b.Commit, b.Go, b.Tier)
 			return err
 		},
 	}

@@ -31,7 +31,7 @@ func TestTune(t *testing.T) {
 	}
 	type tuned struct {
 		Steps int    `json:"steps"`
-		Hash  string `json:"tables_hash"`
+		Hash  string `json:"hash"`
 		Eval  struct {
 			Examples int `json:"examples"`
 		} `json:"eval"`

@@ -17,6 +17,16 @@ func deviceName(i tensor.Info) string {
 	return fmt.Sprintf("%s %s, %d threads", i.Name, i.Tier, i.Threads)
 }
 
+// Devices are the kinds of devices that --device takes on this machine.
+func Devices() []string {
+	out := []string{"cpu"}
+	if dev, err := gpu.Open(0); err == nil {
+		dev.Close()
+		out = append(out, "cuda:0")
+	}
+	return out
+}
+
 // Open opens the device that the flags name.
 func (f *ComputeOptions) Open() (tensor.Device, error) {
 	if f.Threads < 0 {

@@ -14,6 +14,7 @@ import (
 	"whorl/model/families"
 	"whorl/model/hub"
 	"whorl/model/weights"
+	"whorl/swarm"
 )
 
 // HubOptions say how models are fetched from a hub, and what may lie on the disk for it.
@@ -84,8 +85,19 @@ func localPath(text string) bool {
 type fetched struct {
 	hub      *hub.Hub
 	Snapshot *hub.Snapshot
-	peers    bool   // its files are named by a swarm's manifest, and place is what a hub calls it
-	place    string // "" for none
+	peers    bool         // its files are named by a swarm's manifest, and place is what a hub calls it
+	place    string       // "" for none
+	passed   func() int64 // how many bytes came from peers; nil: none
+}
+
+// sources are where bytes came from, of all that did.
+func (x *fetched) sources(p hub.Progress) *swarm.Sources {
+	s := &swarm.Sources{Cache: p.Cached}
+	if x.passed != nil {
+		s.Swarm = min(x.passed(), p.Done)
+	}
+	s.Hub = p.Done - s.Swarm
+	return s
 }
 
 // Source finds MODEL: a path as it is, or a hub's model in the cache, whose small files are

@@ -50,5 +50,19 @@ func (l *loading) status(now time.Time) *swarm.Loading {
 	if p.Done >= p.Total {
 		return nil
 	}
-	return swarm.NewLoading(p.Done, p.Total, l.rate)
+	out := swarm.NewLoading(p.Done, p.Total, l.rate)
+	out.Sources = l.from.sources(p)
+	return out
+}
+
+// reading is what a node tells that has all that it lacked, and is not ready yet.
+func (l *loading) reading() *swarm.Loading {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := &swarm.Loading{Phase: swarm.Reading, Sources: &swarm.Sources{}}
+	if l.from != nil {
+		p := l.from.hub.Progress()
+		out.Bytes, out.Total, out.Sources = p.Done, p.Done, l.from.sources(p)
+	}
+	return out
 }

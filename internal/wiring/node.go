@@ -333,8 +333,11 @@ func (n *Node) Status() swarm.NodeStatus {
 	}
 	st.Peer, st.Addrs, st.Peers = n.net.host.ID(), n.net.host.Addrs(), n.net.host.Connected()
 	reach := n.net.host.Reach()
-	st.Reach = &reach
+	st.Reach, st.Reachability, st.Transports = &reach, reach.At(st.Addrs), n.net.host.Transports()
 	st.Loading, st.Drained = n.loading.status(time.Now()), n.drains.status()
+	if srv != nil && st.State == swarm.Joining && st.Loading == nil {
+		st.Loading = n.loading.reading()
+	}
 	st.Roles, st.Swarm, st.Started, st.Version = n.roles, n.swarm, n.started, BuildVersion
 	if st.Manifest == nil && len(engines) > 0 {
 		m := engines[0].Model()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"whorl/content"
@@ -78,6 +79,8 @@ type fromPeers struct {
 	man    swarm.Manifest
 	place  string   // at the hub; "" if that is not to be asked
 	name   hub.Name // of place
+
+	passed atomic.Int64 // bytes that peers sent
 
 	mu     sync.Mutex // guards bundle.hashes and remote
 	bundle *bundle
@@ -174,7 +177,10 @@ func (p *fromPeers) fetch(ctx context.Context, f hub.File, chunks []int, write h
 	if err != nil {
 		return p.explain(err, f)
 	}
-	err = p.client.Fetch(ctx, o, hashes, chunks, func(c int, data []byte) error { return write(c, hashes[c], data) })
+	err = p.client.Fetch(ctx, o, hashes, chunks, func(c int, data []byte) error {
+		p.passed.Add(int64(len(data)))
+		return write(c, hashes[c], data)
+	})
 	if m := (*share.Missing)(nil); errors.As(err, &m) && p.place != "" {
 		slog.Info("the hub is asked for what nobody in the swarm has", "file", f.Path, "mib", len(m.Lacking))
 		if herr := p.fetchHub(ctx, f, hashes, m.Lacking, write); herr != nil {
@@ -239,7 +245,7 @@ func (p *fromPeers) open(ctx context.Context) (weights.Source, *fetched, error) 
 	for _, f := range p.bundle.Files {
 		files = append(files, hub.File{Path: f.Name, Size: f.Size, Hash: f.Root.String(), Tree: true})
 	}
-	x := &fetched{hub: p.hub, peers: true, place: p.place}
+	x := &fetched{hub: p.hub, peers: true, place: p.place, passed: p.passed.Load}
 	defer x.Report(ctx)()
 	var err error
 	if x.Snapshot, err = p.hub.OpenTrees(ctx, key(p.man), files, p.fetch); err != nil {

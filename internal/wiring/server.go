@@ -182,7 +182,7 @@ func (f *Server) configFor(m *Model) (server.Config, error) {
 		}
 	}
 	cfg.Manifest = m.Manifest
-	cfg.Device = deviceName(m.Device.Info())
+	cfg.Device, cfg.Tier = deviceName(m.Device.Info()), m.Device.Info().Tier
 	// No session is longer than the model's context, whatever the cache holds.
 	if context := m.Checkpoint.Config.LongestSession(); cfg.MaxLength == 0 || cfg.MaxLength > context {
 		cfg.MaxLength = context

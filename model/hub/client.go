@@ -26,6 +26,7 @@ type Hub struct {
 	waits  backoff.Policy
 
 	planned, fetched atomic.Int64 // bytes: to fetch in all, and arrived
+	found            atomic.Int64 // bytes of opened models that were on the disk before
 }
 
 // New makes a Hub. It sends nothing yet.
@@ -38,11 +39,13 @@ func New(cfg Config) *Hub {
 	return h
 }
 
-// Progress is what was fetched since the Hub was made, in bytes.
-type Progress struct{ Done, Total int64 }
+// Progress is what was fetched since the Hub was made, and what of the opened models was on the disk then, in bytes.
+type Progress struct{ Done, Total, Cached int64 }
 
 // Progress tells how far the transfers are.
-func (h *Hub) Progress() Progress { return Progress{h.fetched.Load(), h.planned.Load()} }
+func (h *Hub) Progress() Progress {
+	return Progress{h.fetched.Load(), h.planned.Load(), h.found.Load()}
+}
 
 // maxRedirects is how often an answer may point elsewhere.
 const maxRedirects = 10

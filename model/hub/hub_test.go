@@ -324,7 +324,7 @@ func TestTransfersThatFail(t *testing.T) {
 func TestSilentHost(t *testing.T) {
 	f, files := fakehub.New(t), sharded()
 	f.Put("o/m", files)
-	h := gear(t, f, func(c *Config) { c.Idle = 500 * time.Millisecond })
+	h := gear(t, f, func(c *Config) { c.Idle, c.Attempts = 2*time.Second, 20 }) // of which only one finds it silent, however slow this machine is
 	s := must(h.Open(t.Context(), name(t, "o/m")))(t)
 	defer s.Close()
 	var once sync.Once

@@ -119,6 +119,19 @@ func (p *part) has(chunk int) bool {
 	return chunk >= 0 && chunk < p.chunks() && (p.whole || chunk < len(p.have) && p.have[chunk] == 1)
 }
 
+// bytesHere is how much of the file is on the disk, in whole chunks.
+func (p *part) bytesHere() (n int64) {
+	p.bits.Lock()
+	defer p.bits.Unlock()
+	for c, there := range p.have {
+		if there == 1 {
+			from, to := run{c, c + 1}.bytes(p.file.Size)
+			n += to - from
+		}
+	}
+	return n
+}
+
 // run is chunks [from, to).
 type run struct{ from, to int }
 

@@ -219,6 +219,9 @@ func (s *Snapshot) lay(ctx context.Context, l *listing, whole []File) error {
 		if err := s.pin(p); err != nil {
 			return err
 		}
+		if p.isBlob() {
+			s.h.found.Add(f.Size)
+		}
 		if slices.Contains(whole, f) {
 			g.Go(func() error {
 				return s.fill(gctx, p, [][2]int64{{0, f.Size}})
@@ -246,6 +249,7 @@ func (s *Snapshot) shape(p *part) error {
 			if err := p.open(); err != nil {
 				return err
 			}
+			s.h.found.Add(p.bytesHere())
 		}
 	}
 	return s.linkTo(p)

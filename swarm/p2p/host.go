@@ -169,6 +169,24 @@ func (h *Host) ID() swarm.PeerID { return swarm.PeerID(h.h.ID().String()) }
 // ListenAddrs are the addresses others can use, without /p2p of this node.
 func (h *Host) ListenAddrs() []string { return h.announced() }
 
+// Transports are those that the node listens on: "tcp", "quic".
+func (h *Host) Transports() (out []string) {
+	for _, a := range h.h.Network().ListenAddresses() {
+		name := "tcp"
+		if isQUIC(a) {
+			name = "quic"
+		} else if !has(a, ma.P_TCP) || isRelayed(a) {
+			continue
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	slices.Reverse(out) // tcp first
+	return out
+}
+
 // Addrs are the addresses with /p2p, as --initial-peers takes them.
 func (h *Host) Addrs() []string {
 	out := h.ListenAddrs()
