@@ -49,8 +49,8 @@ func (s *Server) self(span *swarm.Span) balance.Self {
 	return me
 }
 
-// census is the present view as balancing sees it.
-func (s *Server) census(ctx context.Context) (*balance.Census, swarm.View, error) {
+// census is the present view as balancing sees it: count is balance.Count, or that of newcomers.
+func (s *Server) census(ctx context.Context, count func(swarm.View, func(swarm.PeerID) bool) *balance.Census) (*balance.Census, swarm.View, error) {
 	view, err := s.deps.Directory.View(ctx, s.uid)
 	if err != nil {
 		return nil, view, err
@@ -60,7 +60,7 @@ func (s *Server) census(ctx context.Context) (*balance.Census, swarm.View, error
 	defer s.choosing.Unlock()
 	now := time.Now()
 	s.choices.past.See(view, now)
-	return balance.Count(s.choices.past.Loads(view), func(p swarm.PeerID) bool { return s.choices.past.Unsteady(p, now) }), view, nil
+	return count(s.choices.past.Loads(view), func(p swarm.PeerID) bool { return s.choices.past.Unsteady(p, now) }), view, nil
 }
 
 // join chooses the span of a newcomer, which is announced before anything is loaded. Servers
@@ -82,7 +82,7 @@ func (s *Server) join(ctx context.Context) (swarm.Span, error) {
 		return span, nil
 	}
 	for {
-		census, _, err := s.census(ctx)
+		census, _, err := s.census(ctx, balance.CountNew)
 		if err != nil {
 			return swarm.Span{}, fmt.Errorf("choose blocks: %w", err)
 		}
@@ -122,7 +122,7 @@ func (s *Server) balancer(ctx context.Context) {
 	check := s.cfg.Balance.Check
 	next, known := time.Now().Add(s.spread(check)), []swarm.Span(nil)
 	for backoff.Wait(ctx, min(lookEvery, max(time.Until(next), shortest))) {
-		census, view, err := s.census(ctx)
+		census, view, err := s.census(ctx, balance.Count)
 		if err != nil || s.pinned() {
 			next = time.Now().Add(check)
 		}
@@ -225,7 +225,7 @@ func (s *Server) Consider(ctx context.Context) (swarm.Placement, error) {
 	if state != swarm.Online {
 		return swarm.Placement{}, errNotThere
 	}
-	census, _, err := s.census(ctx)
+	census, _, err := s.census(ctx, balance.Count)
 	if err != nil {
 		return swarm.Placement{}, err
 	}

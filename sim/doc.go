@@ -3,8 +3,7 @@
 // machines, churn, links and load is drawn from its seed, alike for every policy, so that
 // policies are compared on the same traces.
 //
-// It does not run models, nodes or networks. Records spread as in a directory that asks
-// three tellers every three seconds and tells a new state to eight peers at once; above
-// maxViews servers one delayed view is shared by all (views.go). Sessions go through chains that route
+// It does not run models, nodes or networks. Up to maxViews servers each have a directory of their own, of the product's own code
+// (dir.Book, gossip.go); above that one delayed view is shared by all (views.go). Sessions go through chains that route
 // plans, and wait for each other at servers as in a queueing network (traffic.go, flow.go).
 package sim

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +57,20 @@ func (o ours) check() time.Duration { return o.cfg.Check }
 type ourPilot struct {
 	cfg   balance.Config
 	mover balance.Mover
+	known []swarm.Span // that alarms were about
+}
+
+// lookEvery is how often a server looks for new alarms, as package server does: one has it decide at once.
+const lookEvery = 2 * time.Second
+
+// alarmed tells whether a census has an alarm that the last one had not.
+func (p *ourPilot) alarmed(c *balance.Census) bool {
+	now, _ := c.Alarm()
+	news := slices.ContainsFunc(now, func(a swarm.Span) bool {
+		return !slices.ContainsFunc(p.known, func(k swarm.Span) bool { return k.Contains(a) })
+	})
+	p.known = now
+	return news
 }
 
 func (p *ourPilot) next(w *world, s *server) balance.Decision {

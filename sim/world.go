@@ -11,6 +11,7 @@ import (
 
 	"whorl/swarm"
 	"whorl/swarm/balance"
+	"whorl/swarm/dir"
 	"whorl/swarm/health"
 )
 
@@ -30,6 +31,7 @@ type server struct {
 	life    int        // counts its stays: what was planned in an earlier one is void
 	up      bool
 	since   time.Duration // when it came
+	looks   int           // checks that were planned
 	loading bool
 	serving *swarm.Span // in truth
 	left    *swarm.Span // what it gave up before it chose anew
@@ -172,7 +174,7 @@ func (w *world) come(s *server) {
 	s.up, s.since, s.loading, s.Span, s.left, s.record = true, w.now, false, nil, nil, swarm.Record{Seq: s.record.Seq}
 	s.pilot = w.rule.pilot()
 	w.views.come(s)
-	w.after(0, func() { w.look(s) })
+	w.lookIn(s, 0)
 	if s.group.Life > 0 {
 		stay := weibull(s.rng, s.group.Life, s.group.Shape)
 		back, polite := between(s.rng, s.group.Away), s.rng.Float64() < s.group.Polite
@@ -202,7 +204,7 @@ func (w *world) leave(s *server, polite bool, back time.Duration) {
 		w.views.tell(s)
 	} else {
 		left := expiration - time.Duration(s.draws(w).Float64()*float64(renewal))
-		s.missed = w.now + left
+		s.missed = w.now + min(left, dir.PingRound(len(w.servers))/2+dir.PingTimeout)
 		w.views.lose(s, left)
 	}
 	w.after(back, func() { w.come(s) })
@@ -241,6 +243,17 @@ func (w *world) announce(s *server, state swarm.State, at swarm.Span, next *swar
 	w.views.tell(s)
 }
 
+// lookIn plans a server's next check, in the place of the one that was planned.
+func (w *world) lookIn(s *server, d time.Duration) {
+	s.looks++
+	n := s.looks
+	w.during(s, d, func() {
+		if s.looks == n {
+			w.look(s)
+		}
+	})
+}
+
 // look is a server's check.
 func (w *world) look(s *server) {
 	if !s.up || s.loading {
@@ -259,7 +272,7 @@ func (w *world) look(s *server) {
 		}
 	}
 	if d.Do != balance.Go {
-		w.during(s, d.Again, func() { w.look(s) })
+		w.lookIn(s, d.Again)
 		return
 	}
 	w.move(s, d)
@@ -293,7 +306,7 @@ func (w *world) move(s *server, d balance.Decision) {
 		s.pilot.loaded(w)
 		w.serve(s, &d.Span)
 		w.announce(s, swarm.Online, d.Span, nil)
-		w.during(s, time.Duration(s.draws(w).Float64()*float64(2*w.rule.check())), func() { w.look(s) })
+		w.lookIn(s, time.Duration(s.draws(w).Float64()*float64(2*w.rule.check())))
 	})
 }
 
@@ -357,7 +370,7 @@ func (w *world) befall(i Incident, rng *rand.Rand) {
 		for _, s := range here {
 			s.side = 1
 		}
-		w.views.split()
+		w.views.cut()
 		w.after(i.Length, func() {
 			for _, s := range w.servers {
 				s.side = 0

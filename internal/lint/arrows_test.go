@@ -70,7 +70,7 @@ var arrows = []arrow{
 
 	{"store", []string{"internal/answers", "internal/keys", "swarm", "swarm/health", "migrations"}, "history of what the swarm said, a book of keys, and answers that callers go on from"},
 	{"bench", []string{"model", "model/nn", "tensor", "tensor/quant"}, "drives a model's blocks on any device beside a ceiling that it is handed"},
-	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "swarm/health", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time"},
+	{"sim", []string{"swarm", "swarm/route", "swarm/balance", "swarm/health", "swarm/dir", "client/plan", "server/sched", "server/kvcache"}, "the pure packages in virtual time, and the pure part of the directory (dir.Book)"},
 	{"web", []string{"web/view", "store", "swarm", "swarm/health"}, "pages of the swarm's state; answers come through the browser's own WebSocket"},
 	{"api/calls", []string{"client/grammar"}, "how models call tools, in what they write: texts alone"},
 	{"api", []string{"api/calls", "api/gen", "client", "client/grammar", "client/sample", "internal/answers", "internal/journal", "internal/keys", "internal/operations", "swarm", "swarm/budget", "swarm/health", "swarm/route", "swarm/trust"}, "what all dialects share: requests become sessions; sampling parameters are part of a request"},

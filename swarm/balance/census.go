@@ -21,6 +21,7 @@ type Census struct {
 
 	members  []member // sorted by peer
 	middle   float64  // what a server without a figure counts for
+	believed float64  // what one that nobody here has reached counts for at most
 	moving   int      // online servers with an intent, of those reached
 	choosing int
 	version  int    // counts changes
@@ -62,9 +63,21 @@ const (
 
 // Count makes a census of a view. unsteady tells of servers that came and went lately
 // (health.Past); nil knows none.
-func Count(v swarm.View, unsteady func(swarm.PeerID) bool) *Census {
+func Count(v swarm.View, unsteady func(swarm.PeerID) bool) *Census { return counted(v, unsteady, 1) }
+
+// CountNew is Count for a newcomer. It has not had the time to reach most of the swarm, and if it took all of them for equals it
+// would go where nobody is needed: it takes their word for up to newcomerBelieves times the middle one.
+func CountNew(v swarm.View, unsteady func(swarm.PeerID) bool) *Census {
+	return counted(v, unsteady, newcomerBelieves)
+}
+
+// newcomerBelieves is what the fastest servers of a swarm give beside its middle one.
+const newcomerBelieves = 4
+
+func counted(v swarm.View, unsteady func(swarm.PeerID) bool, believed float64) *Census {
 	n := v.Manifest.Blocks
 	c := &Census{middle: middle(v)}
+	c.believed = believed * c.middle
 	for _, s := range []*[]float64{&c.rate, &c.holders, &c.rumours, &c.present, &c.busy, &c.told} {
 		*s = make([]float64, n)
 	}
@@ -103,14 +116,14 @@ func (c *Census) find(p swarm.PeerID) (int, bool) {
 	return slices.BinarySearchFunc(c.members, p, func(m member, p swarm.PeerID) int { return cmp.Compare(m.peer, p) })
 }
 
-// member reads a record: what nobody here has reached counts for no more than the middle one.
+// member reads a record: what nobody here has reached counts for no more than is believed.
 func (c *Census) member(r *swarm.Record, hearsay, unsteady bool) member {
 	m := member{peer: r.Peer, state: r.State, span: c.clip(r.Span), rate: r.Throughput, weight: sureHolder, steady: !unsteady, here: !hearsay, load: math.NaN(), mark: mark(r.Peer)}
 	if r.Next != nil {
 		m.next = &swarm.Intent{Span: c.clip(r.Next.Span), Open: r.Next.Open, Since: r.Next.Since}
 	}
 	if hearsay {
-		m.rate = min(m.rate, c.middle)
+		m.rate = min(m.rate, c.believed)
 	}
 	if m.rate <= 0 {
 		m.rate = c.unmeasured()
@@ -247,7 +260,7 @@ func (c *Census) less(m *member) *Census {
 	copy(out.holders, c.holders)
 	copy(out.rumours, c.rumours)
 	copy(out.present, c.present)
-	out.members, out.busy, out.told, out.middle, out.moving, out.choosing, out.trusting = c.members, c.busy, c.told, c.middle, c.moving, c.choosing, c.trusting
+	out.members, out.busy, out.told, out.middle, out.believed, out.moving, out.choosing, out.trusting = c.members, c.busy, c.told, c.middle, c.believed, c.moving, c.choosing, c.trusting
 	out.count(m, -1)
 	return out
 }

@@ -46,7 +46,7 @@ type Config struct {
 // DefaultConfig is what the simulator found to be calm and near the optimum (docs/sim.md).
 func DefaultConfig() Config {
 	return Config{
-		Quality: 0.98, Gain: 0.05, Eager: 60, Looks: 2, Calm: 15 * time.Minute, Fine: 0.5, Cooldown: 5 * time.Minute, Urgent: 0.6, Hasty: time.Minute, Check: time.Minute, Settle: 6 * time.Second,
+		Quality: 0.98, Gain: 0.05, Eager: 340, Looks: 2, Calm: 15 * time.Minute, Fine: 0.5, Cooldown: 5 * time.Minute, Urgent: 0.6, Hasty: time.Minute, Check: time.Minute, Settle: 6 * time.Second,
 		Moving: 0.02, Shorter: 3,
 	}
 }

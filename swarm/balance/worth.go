@@ -46,15 +46,15 @@ func (s *Self) offer(c *Census, n int) float64 {
 // figures are pure numbers; only their ratios count.
 const (
 	// steep is how fast the value of a block falls with its share, as a power of it: a tenth
-	// less than another counts twelve times as much. Less of it leaves the worst block behind
+	// less than another counts thirty times as much. Less of it leaves the worst block behind
 	// (docs/sim.md); with more of it hardly any block but the worst counts.
-	steep = 24
+	steep = 32
 	// bare is the share below which the value falls no faster.
 	bare = 0.5
 	// hole weighs that a block has no holder at all: above all else.
-	hole = 1e10
+	hole = 1e13
 	// lone weighs that a block depends on one unsteady server, spare that it has no second.
-	lone  = 1e9
+	lone  = 1e12
 	spare = 0.2
 )
 
@@ -63,7 +63,8 @@ func power(x float64) float64 {
 	x2 := x * x
 	x4 := x2 * x2
 	x8 := x4 * x4
-	return 1 / (x8 * x8 * x8)
+	x16 := x8 * x8
+	return 1 / (x16 * x16)
 }
 
 // value of a block that has so much of an even spread, and so many holders: it falls

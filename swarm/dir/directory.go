@@ -53,8 +53,7 @@ type Directory struct {
 	lines   int       // warnings since
 	since   time.Time // this minute
 	refused uint64
-	turn    int       // rotates tellers
-	turned  time.Time // when it did last
+	asked   rotation // of tellers
 	cursors map[swarm.PeerID]cursor
 }
 

@@ -57,11 +57,7 @@ func (d *Directory) tellers(n int) []swarm.PeerID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	size := d.records.size()
-	if now.Sub(d.turned) >= stay(size)/tellers || now.Before(d.turned) {
-		d.turn++
-		d.turned = now
-	}
-	return chooseTellers(d.host.ID(), d.initial, all, n, d.turn, size > crowd)
+	return chooseTellers(d.host.ID(), d.initial, all, n, d.asked.at(size, now), size > crowd)
 }
 
 // exchange sends our own record to a peer and takes in what it knows.

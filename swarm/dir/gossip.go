@@ -2,8 +2,6 @@ package dir
 
 import (
 	"cmp"
-	"encoding/binary"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -219,6 +217,21 @@ func pace(records int) time.Duration {
 	return min(time.Duration(records)*beatEvery, swarm.MaxLifetime/3)
 }
 
+// rotation counts the turns of a node's tellers.
+type rotation struct {
+	turn int
+	last time.Time
+}
+
+// at is the turn at a time, in a swarm of so many records.
+func (r *rotation) at(records int, now time.Time) int {
+	if now.Sub(r.last) >= stay(records)/tellers || now.Before(r.last) {
+		r.turn++
+		r.last = now
+	}
+	return r.turn
+}
+
 // chooseTellers takes up to n of the connected peers: initial ones for up to half of them,
 // rounded up, since everybody tells those, unless it is a crowd; the others by lots that each node
 // draws for itself. Each turn one of them changes.
@@ -237,10 +250,10 @@ func chooseTellers(self swarm.PeerID, initial, connected []swarm.PeerID, n, turn
 	// Every place draws lots of its own, and draws them anew in its turn: peers that come and go
 	// disturb no other place.
 	for place := 0; len(out) < n && place < n; place++ {
-		draw := (turn+place)/n*n + place
+		lot := lots(self, (turn+place)/n*n+place)
 		best, least := swarm.PeerID(""), uint64(0)
 		for _, p := range connected {
-			if l := lot(self, p, draw); !slices.Contains(out, p) && (crowded || !slices.Contains(initial, p)) &&
+			if l := lot(p); !slices.Contains(out, p) && (crowded || !slices.Contains(initial, p)) &&
 				(best == "" || cmp.Or(cmp.Compare(l, least), cmp.Compare(p, best)) < 0) {
 				best, least = p, l
 			}
@@ -253,13 +266,24 @@ func chooseTellers(self swarm.PeerID, initial, connected []swarm.PeerID, n, turn
 	return out
 }
 
-func lot(self, p swarm.PeerID, draw int) uint64 {
-	h := fnv.New64a()
-	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(draw)))
-	h.Write([]byte(self))
-	h.Write([]byte(p))
-	x := h.Sum64()
-	x ^= x >> 33 // FNV leaves the high bits of short texts alike
-	x *= 0xff51afd7ed558ccd
-	return x ^ x>>33
+// lots are what a node draws for each peer: FNV-1a of the draw, the node and the peer.
+func lots(self swarm.PeerID, draw int) func(swarm.PeerID) uint64 {
+	const basis, prime = 0xcbf29ce484222325, 0x100000001b3
+	begin := uint64(basis)
+	for i := range 8 {
+		begin = (begin ^ uint64(draw)>>(8*i)&0xff) * prime
+	}
+	add := func(x uint64, s swarm.PeerID) uint64 {
+		for i := range len(s) {
+			x = (x ^ uint64(s[i])) * prime
+		}
+		return x
+	}
+	begin = add(begin, self)
+	return func(p swarm.PeerID) uint64 {
+		x := add(begin, p)
+		x ^= x >> 33 // FNV leaves the high bits of short texts alike
+		x *= 0xff51afd7ed558ccd
+		return x ^ x>>33
+	}
 }

@@ -30,8 +30,7 @@ type virtual struct {
 type vnode struct {
 	*records
 	record  swarm.Record
-	turn    int
-	turned  time.Time
+	turns   rotation
 	cursors map[swarm.PeerID]cursor
 	peers   []swarm.PeerID // connected
 	next    time.Time      // of its heartbeat
@@ -54,11 +53,7 @@ func (v *virtual) refresh(n *vnode) {
 		return
 	}
 	n.prune(v.now)
-	if v.now.Sub(n.turned) >= stay(v.crowd)/tellers {
-		n.turn++
-		n.turned = v.now
-	}
-	for _, p := range chooseTellers(n.self, v.initial, n.peers, tellers, n.turn, true) {
+	for _, p := range chooseTellers(n.self, v.initial, n.peers, tellers, n.turns.at(v.crowd, v.now), true) {
 		teller := v.by[p]
 		if teller == nil || teller.dead {
 			continue
