@@ -178,9 +178,12 @@ func beside(b *testing.B, kind string, others ...string) {
 	// What may be done at once is spent when both servers have shut the attacker out.
 	begun := time.Now()
 	end := attack(targets(w))
-	w.Await("the attacker is shut out", func() bool {
-		return kind == "attack" || !slices.ContainsFunc(w.Servers, func(n *Node) bool { return n.metric("whorl_shut_out") == 0 })
-	})
+	for kind != "attack" && slices.ContainsFunc(w.Servers, func(n *Node) bool { return n.metric("whorl_shut_out") == 0 }) {
+		<-time.After(50 * time.Millisecond)
+	}
+	if kind == "attack" {
+		<-time.After(3 * time.Second)
+	}
 	end()
 	if slices.Contains(others, "decoy") {
 		in, out := io.Pipe()

@@ -216,7 +216,9 @@ func (c *knock) leave() {
 	}
 }
 
-// arrive notes where a peer comes from; a later connection from elsewhere replaces it.
+// arrive notes where a peer comes from; a later connection from elsewhere replaces it. One that this node
+// began, or that comes through a relay, says nothing of that: who has itself dialled back, as anybody may who asks
+// whether it can be reached, stays where it was.
 func (d *door) arrive(p peer.ID, net string, from budget.Who) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,7 +228,12 @@ func (d *door) arrive(p peer.ID, net string, from budget.Who) {
 		d.nets[p] = at
 	}
 	at.conns++
-	at.net, at.from = net, from
+	if net != "" {
+		at.net = net
+	}
+	if from != (budget.Who{}) {
+		at.from = from
+	}
 }
 
 func (d *door) depart(p peer.ID) {

@@ -89,6 +89,33 @@ func TestStreamsOfOnePeer(t *testing.T) {
 	await(t, "the liar's streams are given back", func() bool { return victim.door.streams.Used() < 20 })
 }
 
+// Who has itself dialled back, or comes through a relay as well, is still of its own prefix.
+func TestDialledBack(t *testing.T) {
+	d, err := resources(Config{Exempt: everybody})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	p := newHost(t, Config{}).h.ID()
+	relay := "/ip4/198.51.100.1/tcp/1/p2p/" + newHost(t, Config{}).h.ID().String() + "/p2p-circuit"
+	for _, c := range []struct {
+		dir  network.Direction
+		addr string
+	}{{network.DirInbound, "/ip4/203.0.113.7/tcp/1"}, {network.DirOutbound, "/ip4/203.0.113.7/tcp/2"}, {network.DirInbound, relay}} {
+		knock, err := d.OpenConnection(c.dir, false, ma.StringCast(c.addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer knock.Done()
+		if err := knock.SetPeer(p); err != nil {
+			t.Fatal(err)
+		}
+		if at := d.nets[p]; at.net == "" || at.from.Peer != "203.0.113.7" {
+			t.Errorf("after %s it is of %q, and its deeds are laid to %+v", c.addr, at.net, at.from)
+		}
+	}
+}
+
 // Whatever happens to a connection, its place is given back once.
 func TestDoorGivesBack(t *testing.T) {
 	d, err := resources(Config{Exempt: everybody})
