@@ -106,15 +106,28 @@ func (t *turn) search(ctx context.Context) error {
 	return t.show(best.Text)
 }
 
+// search is a beam search: sample.Beams or sample.Groups.
+type search interface {
+	Next() (ids []int32, parents []uint8)
+	Step(logits []float32) error
+	Done() bool
+	Answers() []sample.Answer
+}
+
 // searchFrom runs a search to its end, given the hidden row of the last position.
-func (t *turn) searchFrom(ctx context.Context, row []float32, start time.Time) (*sample.Beams, error) {
+func (t *turn) searchFrom(ctx context.Context, row []float32, start time.Time) (search, error) {
 	var stops func(int, int32) bool
 	var texts []answerText // of the open sequences, if there are stop texts
 	if len(t.r.Stop) > 0 {
 		texts = []answerText{t.answerText()}
 		stops = func(seq int, id int32) bool { return texts[seq].stopsWith(id) }
 	}
-	beams := sample.NewBeams(t.r.Sampling, t.r.Beams, t.history, t.r.MaxNewTokens, t.text.ends(), stops)
+	var beams search
+	if t.r.Beams.Groups > 1 {
+		beams = sample.NewGroups(t.r.Sampling, t.r.Beams, t.history, t.r.MaxNewTokens, t.text.ends(), stops)
+	} else {
+		beams = sample.NewBeams(t.r.Sampling, t.r.Beams, t.history, t.r.MaxNewTokens, t.text.ends(), stops)
+	}
 	vocab := t.s.e.cfg.Vocab
 	logits, first := t.logits, time.Time{}
 	for n := 1; ; n = t.r.Beams.Beams {

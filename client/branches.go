@@ -115,6 +115,7 @@ func (t *turn) sprout(index int, b Branch) (*turn, error) {
 		}
 	}
 	out := newTurnBehind(t.s, r, emit, slices.Concat(t.history, b.Prompt))
+	out.until = t.until
 	out.aside, out.queue = true, slices.Clone(b.Prompt)
 	var err error
 	out.form, err = r.startForm()

@@ -141,6 +141,8 @@ type turn struct {
 	aside bool    // it is one: its ids are not the session's
 	queue []int32 // to be computed
 	over  bool
+
+	until time.Time // the first token behind it is the last; zero: any may be
 }
 
 func newTurn(s *Session, r Request, emit func(Delta) error) *turn {
@@ -161,6 +163,9 @@ func newTurnBehind(s *Session, r Request, emit func(Delta) error, history []int3
 	t.sampler = sample.New(r.Sampling, len(t.history), t.text.ends()...)
 	t.res.PromptTokens = len(r.Prompt)
 	t.res.Finish = FinishLength
+	if r.Sampling.MaxTime > 0 {
+		t.until = time.Now().Add(time.Duration(r.Sampling.MaxTime * float64(time.Second)))
+	}
 	return t
 }
 
@@ -290,7 +295,7 @@ func (t *turn) accept(id int32) (done bool, err error) {
 		t.res.Finish = FinishEOS
 		return true, t.finish(show)
 	}
-	if len(t.res.IDs) == t.r.MaxNewTokens {
+	if len(t.res.IDs) == t.r.MaxNewTokens || !t.until.IsZero() && time.Now().After(t.until) {
 		return true, t.finish(show)
 	}
 	if show == "" && t.text.waiting() {

@@ -115,7 +115,7 @@ func (r *Request) Validate(vocab int) error {
 			return &sample.FieldError{Field: "num_beams", Value: r.Beams.Beams, Want: "1 where the answer's form is given: a beam search cannot keep it"}
 		}
 	}
-	if r.Beams.Beams <= 1 {
+	if r.Beams.Beams <= 1 && r.Beams.Groups <= 1 {
 		if r.Beams.Return > 1 {
 			return &sample.FieldError{Field: "num_return_sequences", Value: r.Beams.Return, Want: "at most num_beams, which is 1"}
 		}
@@ -124,7 +124,12 @@ func (r *Request) Validate(vocab int) error {
 	if err := r.Beams.Validate(); err != nil {
 		return err
 	}
+	if err := r.Beams.Suits(&r.Sampling); err != nil {
+		return err
+	}
 	switch {
+	case r.Sampling.MaxTime > 0:
+		return &sample.FieldError{Field: "max_time", Value: r.Sampling.MaxTime, Want: "none with num_beams: use timeout"}
 	case r.TopLogprobs >= 0:
 		return &sample.FieldError{Field: "logprobs", Value: r.TopLogprobs, Want: "none: a beam search does not give them"}
 	}
@@ -169,7 +174,7 @@ type Finish string
 const (
 	FinishStop      Finish = "stop"   // a stop text
 	FinishEOS       Finish = "eos"    // an end-of-generation token
-	FinishLength    Finish = "length" // MaxNewTokens, or the budget
+	FinishLength    Finish = "length" // MaxNewTokens, the budget, or MaxTime
 	FinishCancelled Finish = "cancelled"
 )
 

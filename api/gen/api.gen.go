@@ -1952,8 +1952,8 @@ type AnswerOptions struct {
 	// Constraints Refused: use structured output.
 	Constraints interface{} `json:"constraints,omitempty"`
 
-	// DiversityPenalty Refused: groups of beams are not searched: the library has them no more.
-	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
+	// DiversityPenalty Extension: with num_beam_groups, more than 0, to 100: taken from the score of a token for each beam of the groups before that says it in the same step.
+	DiversityPenalty *float64 `json:"diversity_penalty,omitempty"`
 
 	// DolaLayers Refused: the last server gives the last layer alone.
 	DolaLayers interface{} `json:"dola_layers,omitempty"`
@@ -2024,8 +2024,8 @@ type AnswerOptions struct {
 	// LogitBias Added to logits, -100 to 100; the keys are token ids.
 	LogitBias map[string]float64 `json:"logit_bias,omitempty"`
 
-	// MaxTime Refused: use timeout, which ends the request.
-	MaxTime interface{} `json:"max_time,omitempty"`
+	// MaxTime Extension: the answer ends (finish_reason length) with its first token behind so many seconds, more than 0, to 86400. Not with num_beams.
+	MaxTime *float64 `json:"max_time,omitempty"`
 
 	// MinLength Refused: use min_new_tokens.
 	MinLength interface{} `json:"min_length,omitempty"`
@@ -2051,8 +2051,8 @@ type AnswerOptions struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeamGroups Refused: groups of beams are not searched: the library has them no more.
-	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
+	// NumBeamGroups Extension: so many groups of beams, a divisor of num_beams, each of which shuns what those before it say; 1 by default. Not with a temperature above 0.
+	NumBeamGroups *int `json:"num_beam_groups,omitempty"`
 
 	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; with a temperature above 0 beams are drawn. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
@@ -2403,8 +2403,8 @@ type ChatRequest struct {
 	// ContinueFinalMessage Refused unless false.
 	ContinueFinalMessage interface{} `json:"continue_final_message,omitempty"`
 
-	// DiversityPenalty Refused: groups of beams are not searched: the library has them no more.
-	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
+	// DiversityPenalty Extension: with num_beam_groups, more than 0, to 100: taken from the score of a token for each beam of the groups before that says it in the same step.
+	DiversityPenalty *float64 `json:"diversity_penalty,omitempty"`
 
 	// Documents Refused unless empty.
 	Documents interface{} `json:"documents,omitempty"`
@@ -2488,8 +2488,8 @@ type ChatRequest struct {
 	// MaxCompletionTokens Wins over max_tokens. Without both: what is left of context_length, at most 512.
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
 
-	// MaxTime Refused: use timeout, which ends the request.
-	MaxTime   interface{}   `json:"max_time,omitempty"`
+	// MaxTime Extension: the answer ends (finish_reason length) with its first token behind so many seconds, more than 0, to 86400. Not with num_beams.
+	MaxTime   *float64      `json:"max_time,omitempty"`
 	MaxTokens *int          `json:"max_tokens,omitempty"`
 	Messages  []ChatMessage `json:"messages"`
 
@@ -2526,8 +2526,8 @@ type ChatRequest struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeamGroups Refused: groups of beams are not searched: the library has them no more.
-	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
+	// NumBeamGroups Extension: so many groups of beams, a divisor of num_beams, each of which shuns what those before it say; 1 by default. Not with a temperature above 0.
+	NumBeamGroups *int `json:"num_beam_groups,omitempty"`
 
 	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; with a temperature above 0 beams are drawn. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
@@ -2753,8 +2753,8 @@ type CompletionRequest struct {
 	// Constraints Refused: use structured output.
 	Constraints interface{} `json:"constraints,omitempty"`
 
-	// DiversityPenalty Refused: groups of beams are not searched: the library has them no more.
-	DiversityPenalty interface{} `json:"diversity_penalty,omitempty"`
+	// DiversityPenalty Extension: with num_beam_groups, more than 0, to 100: taken from the score of a token for each beam of the groups before that says it in the same step.
+	DiversityPenalty *float64 `json:"diversity_penalty,omitempty"`
 
 	// DolaLayers Refused: the last server gives the last layer alone.
 	DolaLayers interface{} `json:"dola_layers,omitempty"`
@@ -2832,8 +2832,8 @@ type CompletionRequest struct {
 	// MaxCompletionTokens Wins over max_tokens.
 	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty"`
 
-	// MaxTime Refused: use timeout, which ends the request.
-	MaxTime interface{} `json:"max_time,omitempty"`
+	// MaxTime Extension: the answer ends (finish_reason length) with its first token behind so many seconds, more than 0, to 86400. Not with num_beams.
+	MaxTime *float64 `json:"max_time,omitempty"`
 
 	// MaxTokens 16 by default, or what is left of context_length. 0 with echo and logprobs gives the scores of the prompt.
 	MaxTokens *int `json:"max_tokens,omitempty"`
@@ -2865,8 +2865,8 @@ type CompletionRequest struct {
 	// NoRepeatNgramSize Extension: no run of so many tokens occurs twice; 0, the default, for any.
 	NoRepeatNgramSize *int `json:"no_repeat_ngram_size,omitempty"`
 
-	// NumBeamGroups Refused: groups of beams are not searched: the library has them no more.
-	NumBeamGroups interface{} `json:"num_beam_groups,omitempty"`
+	// NumBeamGroups Extension: so many groups of beams, a divisor of num_beams, each of which shuns what those before it say; 1 by default. Not with a temperature above 0.
+	NumBeamGroups *int `json:"num_beam_groups,omitempty"`
 
 	// NumBeams Extension: a beam search with so many beams, 1 to 32, for the n best answers; this gateway refuses more than 8; with a temperature above 0 beams are drawn. The text comes at the end.
 	NumBeams *int `json:"num_beams,omitempty"`
@@ -3140,6 +3140,9 @@ type GenerateRequest struct {
 	// BeginSuppressTokens Ids; in a form, as text.
 	BeginSuppressTokens *any `json:"begin_suppress_tokens,omitempty"`
 
+	// DiversityPenalty A number, or one as a string.
+	DiversityPenalty *Number `json:"diversity_penalty,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
 	DoSample *Flag `json:"do_sample,omitempty"`
 
@@ -3178,6 +3181,9 @@ type GenerateRequest struct {
 	// MaxNewTokens A number, or one as a string.
 	MaxNewTokens *Number `json:"max_new_tokens,omitempty"`
 
+	// MaxTime A number, or one as a string.
+	MaxTime *Number `json:"max_time,omitempty"`
+
 	// MinNewTokens A number, or one as a string.
 	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
 
@@ -3191,6 +3197,9 @@ type GenerateRequest struct {
 
 	// NoRepeatNgramSize A number, or one as a string.
 	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeamGroups A number, or one as a string.
+	NumBeamGroups *Number `json:"num_beam_groups,omitempty"`
 
 	// NumBeams A number, or one as a string.
 	NumBeams *Number `json:"num_beams,omitempty"`
@@ -5113,6 +5122,9 @@ type Sampling struct {
 	// BeginSuppressTokens Ids; in a form, as text.
 	BeginSuppressTokens *any `json:"begin_suppress_tokens,omitempty"`
 
+	// DiversityPenalty A number, or one as a string.
+	DiversityPenalty *Number `json:"diversity_penalty,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
 	DoSample *Flag `json:"do_sample,omitempty"`
 
@@ -5144,6 +5156,9 @@ type Sampling struct {
 	// LengthPenalty A number, or one as a string.
 	LengthPenalty *Number `json:"length_penalty,omitempty"`
 
+	// MaxTime A number, or one as a string.
+	MaxTime *Number `json:"max_time,omitempty"`
+
 	// MinNewTokens A number, or one as a string.
 	MinNewTokens *Number `json:"min_new_tokens,omitempty"`
 
@@ -5156,6 +5171,9 @@ type Sampling struct {
 
 	// NoRepeatNgramSize A number, or one as a string.
 	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeamGroups A number, or one as a string.
+	NumBeamGroups *Number `json:"num_beam_groups,omitempty"`
 
 	// NumBeams A number, or one as a string.
 	NumBeams *Number `json:"num_beams,omitempty"`
@@ -5422,6 +5440,9 @@ type SocketGenerate struct {
 	// BeginSuppressTokens Ids; in a form, as text.
 	BeginSuppressTokens *any `json:"begin_suppress_tokens,omitempty"`
 
+	// DiversityPenalty A number, or one as a string.
+	DiversityPenalty *Number `json:"diversity_penalty,omitempty"`
+
 	// DoSample A boolean, 0 or 1, or one of these as a string.
 	DoSample *Flag `json:"do_sample,omitempty"`
 
@@ -5462,6 +5483,9 @@ type SocketGenerate struct {
 	// MaxNewTokens A number, or one as a string.
 	MaxNewTokens *Number `json:"max_new_tokens,omitempty"`
 
+	// MaxTime A number, or one as a string.
+	MaxTime *Number `json:"max_time,omitempty"`
+
 	// Messages Extension: the whole conversation, put through the model's template. What the session already holds is not computed again.
 	Messages []ChatMessage `json:"messages,omitempty"`
 
@@ -5480,6 +5504,9 @@ type SocketGenerate struct {
 
 	// NoRepeatNgramSize A number, or one as a string.
 	NoRepeatNgramSize *Number `json:"no_repeat_ngram_size,omitempty"`
+
+	// NumBeamGroups A number, or one as a string.
+	NumBeamGroups *Number `json:"num_beam_groups,omitempty"`
 
 	// NumBeams A number, or one as a string.
 	NumBeams *Number `json:"num_beams,omitempty"`

@@ -172,7 +172,7 @@ func (t *talk) generate(ctx context.Context, f *fields) *closing {
 		return t.refuse(ctx, err)
 	case err != nil:
 		return failed(err)
-	case st.untilEnd && res.Finish == client.FinishLength:
+	case st.untilEnd && res.Finish == client.FinishLength && len(res.IDs) == st.req.MaxNewTokens:
 		out.flush()
 		return t.refuse(ctx, &budgetError{res.Position, 0, 1, t.limit})
 	}

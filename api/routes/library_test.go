@@ -12,8 +12,8 @@ import (
 // them, and those that would change an answer are refused by name.
 func TestLibrarySettings(t *testing.T) {
 	const done = `"top_h":0.5,"epsilon_cutoff":0.01,"eta_cutoff":0.02,"exponential_decay_length_penalty":[3,1.5],"suppress_tokens":[98],"begin_suppress_tokens":[99],` +
-		`"forced_eos_token_id":100,"sequence_bias":[[[97,98],-2.5]]`
-	const want = "0.5 0.01 0.02 3,1.5 98 99 100 [{[97 98] -2.5}]"
+		`"forced_eos_token_id":100,"sequence_bias":[[[97,98],-2.5]],"max_time":7.5`
+	const want = "0.5 0.01 0.02 3,1.5 98 99 100 [{[97 98] -2.5}] 7.5"
 	routes := map[string]string{
 		"/v1/completions":      `{"prompt":"x","max_tokens":2,%s}`,
 		"/v1/chat/completions": `{"messages":[{"role":"user","content":"x"}],"max_tokens":2,%s}`,
@@ -27,7 +27,7 @@ func TestLibrarySettings(t *testing.T) {
 			continue
 		}
 		p := b.engine.turns[0].Sampling
-		if got := fmt.Sprint(p.TopH, p.Epsilon, p.Eta, &p.Decay, &p.Suppress, &p.BeginSuppress, &p.ForcedEOS, p.Runs); strings.ReplaceAll(got, "100[", "100 [") != want {
+		if got := fmt.Sprint(p.TopH, p.Epsilon, p.Eta, &p.Decay, &p.Suppress, &p.BeginSuppress, &p.ForcedEOS, p.Runs, p.MaxTime); strings.ReplaceAll(got, "100[", "100 [") != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 		w = do(b.api.Public(), "POST", path, fmt.Sprintf(body, `"guidance_scale":1.5,"negative_prompt":"yz"`))
@@ -37,6 +37,10 @@ func TestLibrarySettings(t *testing.T) {
 		w = do(b.api.Public(), "POST", path, fmt.Sprintf(body, `"num_beams":2,"do_sample":true,"temperature":0.5`))
 		if turn := b.engine.turns[len(b.engine.turns)-1]; turn.Beams.Beams != 2 || turn.Sampling.Temperature != 0.5 {
 			t.Errorf("%s with drawn beams: status %d: %+v: %s", path, w.Code, turn, w.Body)
+		}
+		w = do(b.api.Public(), "POST", path, fmt.Sprintf(body, `"num_beams":4,"num_beam_groups":2,"diversity_penalty":0.5,"do_sample":false`))
+		if turn := b.engine.turns[len(b.engine.turns)-1]; turn.Beams.Groups != 2 || turn.Beams.Diversity != 0.5 {
+			t.Errorf("%s with groups of beams: status %d: %+v: %s", path, w.Code, turn, w.Body)
 		}
 		for _, f := range sample.LibraryFields {
 			for value, asks := range map[string]bool{"null": false, "2.5": true, `[[1]]`: true} {

@@ -14,7 +14,7 @@ type Asked struct {
 func DefaultAsked() Asked {
 	return Asked{
 		Params:         Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1},
-		BeamParams:     BeamParams{Beams: 1, LengthPenalty: 1, Return: 1},
+		BeamParams:     BeamParams{Beams: 1, LengthPenalty: 1, Groups: 1, Return: 1},
 		GuidanceParams: GuidanceParams{Scale: 1},
 	}
 }
@@ -30,11 +30,14 @@ func (a Asked) Settle() (Params, BeamParams, error) {
 	if p.TopP == 0 {
 		p.TopK, p.TopP = 1, 1
 	}
+	if b.Groups == 1 {
+		b.Groups = 0 // the search's word for none
+	}
 	switch {
 	case p.RepetitionPenalty == 0: // the sampler's word for none
 		p.RepetitionPenalty = -1
 		return p, b, p.Validate()
-	case b.Beams == 1 && b.Return <= 1:
+	case b.Beams == 1 && b.Return <= 1 && b.Groups <= 1 && b.Diversity == 0:
 		return p, BeamParams{}, nil
 	case b.Beams <= 1:
 		return p, b, b.Validate()

@@ -32,7 +32,9 @@ type BeamParams struct {
 	Beams         int     `json:"num_beams"`      // open beams, 1 to MaxBeams
 	LengthPenalty float64 `json:"length_penalty"` // a finished answer's log-probability is divided by its length to this power
 	Early         Early   `json:"early_stopping"`
-	Return        int     `json:"-"` // answers, at most Beams
+	Groups        int     `json:"num_beam_groups"`   // that the beams are divided into; 0 or 1 for none (NewGroups)
+	Diversity     float64 `json:"diversity_penalty"` // taken from what the groups before say in the same step, for each beam that says it
+	Return        int     `json:"-"`                 // answers, at most Beams
 }
 
 // Validate refuses values that mean nothing; the error is a *FieldError.
@@ -45,8 +47,22 @@ func (b *BeamParams) Validate() error {
 		return bad("num_return_sequences", b.Return, fmt.Sprintf("1 to num_beams, which is %d", b.Beams))
 	case !(math.Abs(b.LengthPenalty) <= 100):
 		return bad("length_penalty", b.LengthPenalty, "-100 to 100")
+	case b.Groups < 0 || b.Groups > 1 && b.Beams%b.Groups != 0:
+		return bad("num_beam_groups", b.Groups, fmt.Sprintf("a divisor of num_beams, which is %d", b.Beams))
+	case b.Groups > 1 && !(b.Diversity > 0 && b.Diversity <= 100):
+		return bad("diversity_penalty", b.Diversity, "more than 0, to 100, with num_beam_groups")
+	case b.Groups <= 1 && b.Diversity != 0:
+		return bad("diversity_penalty", b.Diversity, "0 without num_beam_groups")
 	case b.Early > EarlyNever:
 		return bad("early_stopping", b.Early, `true, false or "never"`)
+	}
+	return nil
+}
+
+// Suits refuses parameters that exclude a search; the error is a *FieldError.
+func (b *BeamParams) Suits(p *Params) error {
+	if b.Groups > 1 && p.Temperature > 0 {
+		return &FieldError{"num_beam_groups", b.Groups, "1 where beams are drawn, with a temperature above 0: groups are searched without draws"}
 	}
 	return nil
 }
@@ -155,6 +171,15 @@ func (s *Beams) Answers() []Answer {
 // Step takes the logits of every sequence of Next, [sequences][vocab]; they are not
 // changed. The error is ErrNotFinite, ErrAllBanned, or a vocabulary that is too small.
 func (s *Beams) Step(logits []float32) error {
+	if err := s.best(logits); err != nil {
+		return err
+	}
+	s.advance()
+	return nil
+}
+
+// best finds the best ways to go on, best first.
+func (s *Beams) best(logits []float32) error {
 	vocab := len(logits) / len(s.open)
 	if vocab < s.keep {
 		return &FieldError{"num_beams", s.b.Beams, fmt.Sprintf("less: a vocabulary of %d has no %d ways to go on", vocab, s.keep)}
@@ -177,7 +202,6 @@ func (s *Beams) Step(logits []float32) error {
 	if math.IsInf(float64(s.cand[0].score), -1) {
 		return fmt.Errorf("beam search: %w", ErrAllBanned)
 	}
-	s.advance()
 	return nil
 }
 

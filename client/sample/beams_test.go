@@ -20,8 +20,15 @@ func (m tables) logits(dst []float32, ids []int32) []float32 {
 	return dst
 }
 
+// searching is Beams or Groups.
+type searching interface {
+	Next() ([]int32, []uint8)
+	Step([]float32) error
+	Done() bool
+}
+
 // search runs a search as a session does: only by what Next says.
-func (m tables) search(t *testing.T, s *Beams, prompt []int32) {
+func (m tables) search(t *testing.T, s searching, prompt []int32) {
 	t.Helper()
 	seqs := [][]int32{prompt}
 	for !s.Done() {

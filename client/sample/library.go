@@ -34,7 +34,7 @@ var LibraryFields = []Library{
 	{"continuous_batching_config", Nothing, "servers batch by themselves"},
 	{"decoder_start_token_id", Nothing, "of models with an encoder"},
 	{"disable_compile", Nothing, "nothing is compiled"},
-	{"diversity_penalty", Refused, "groups of beams are not searched: the library has them no more"},
+	{"diversity_penalty", Done, "more than 0 with `num_beam_groups`"},
 	{"do_sample", Done, "a temperature above 0 draws; the routes of Petals have the field"},
 	{"dola_layers", Refused, "the last server gives the last layer alone"},
 	{"early_stopping", Done, ""},
@@ -55,14 +55,14 @@ var LibraryFields = []Library{
 	{"max_length", Done, "with the meaning that it has for Petals: the length of the session"},
 	{"max_matching_ngram_size", Nothing, "drafts change the speed alone"},
 	{"max_new_tokens", Done, "`max_tokens` on the OpenAI surface"},
-	{"max_time", Refused, "use `timeout`, which ends the request"},
+	{"max_time", Done, "seconds, more than 0, from the begin of the turn; `finish_reason` is `length`; not with beams. `timeout` ends the request with an error"},
 	{"min_length", Refused, "use `min_new_tokens`"},
 	{"min_new_tokens", Done, ""},
 	{"min_p", Done, ""},
 	{"no_repeat_ngram_size", Done, ""},
 	{"num_assistant_tokens", Nothing, "drafts change the speed alone"},
 	{"num_assistant_tokens_schedule", Nothing, "drafts change the speed alone"},
-	{"num_beam_groups", Refused, "groups of beams are not searched: the library has them no more"},
+	{"num_beam_groups", Done, "as release 4.49 of the library has them, the last; not with a temperature above 0"},
 	{"num_beams", Done, "1 to 32; with a temperature above 0 (`do_sample`) beams are drawn"},
 	{"num_return_sequences", Done, "`n` on the OpenAI surface"},
 	{"output_attentions", Refused, "attention stays on the servers"},
@@ -97,7 +97,7 @@ var LibraryFields = []Library{
 // Neutral tells whether a number asks for nothing in a field that is refused.
 func Neutral(name string, v float64) bool {
 	switch name {
-	case "num_beam_groups", "encoder_repetition_penalty", "assistant_ensemble_weight":
+	case "encoder_repetition_penalty", "assistant_ensemble_weight":
 		return v == 1 || v == 0
 	case "eos_token_id", "forced_bos_token_id":
 		return false

@@ -25,7 +25,8 @@ type Params struct {
 	BeginSuppress     IDs       `json:"begin_suppress_tokens"` // never as the first id of the answer
 	ForcedEOS         IDs       `json:"forced_eos_token_id"`   // one of them is the last id of an answer of Most ids
 	Runs              RunBiases `json:"sequence_bias"`
-	Most              int       `json:"-"` // new ids that the answer may have, for ForcedEOS
+	MaxTime           float64   `json:"max_time"` // seconds, 0 = any; whoever has a clock ends the answer at its first token behind them
+	Most              int       `json:"-"`        // new ids that the answer may have, for ForcedEOS
 	BadWords          [][]int32 `json:"-"`
 	Bias              []Bias    `json:"-"` // added to logits, each id at most once
 	Seed              uint64    `json:"-"` // equal seeds and logits give equal ids
@@ -44,6 +45,9 @@ const (
 	MaxBias       = 4096 // ids
 	MaxSuppress   = 4096 // ids of either list
 )
+
+// maxSeconds bounds MaxTime.
+const maxSeconds = 86400
 
 // Limits of the repetition penalty, as the contract of the API has them: beyond them a
 // penalty only moves logits out of float32.
@@ -93,6 +97,8 @@ func (p *Params) Validate() error {
 		return bad("frequency_penalty", p.FrequencyPenalty, "-2 to 2")
 	case p.NoRepeatNGram < 0:
 		return bad("no_repeat_ngram_size", p.NoRepeatNGram, "0 (none) or more")
+	case !(p.MaxTime >= 0 && p.MaxTime <= maxSeconds):
+		return bad("max_time", p.MaxTime, "seconds, more than 0 to 86400")
 	case p.MinNewTokens < 0:
 		return bad("min_new_tokens", p.MinNewTokens, "0 or more")
 	}

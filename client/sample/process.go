@@ -16,6 +16,9 @@ type processor struct {
 	runs  RunBiases
 	sums  map[int32]float32
 	count []uint32 // per id, all zero between calls
+
+	diversity float32
+	said      map[int32]int // what other groups of beams say in this step, and how many of them
 }
 
 func newProcessor(p *Params, start int, end []int32) processor {
@@ -37,7 +40,7 @@ func (r *processor) idle() bool {
 	p := r.p
 	return len(p.Bias) == 0 && !r.repetition() && p.FrequencyPenalty == 0 && p.PresencePenalty == 0 &&
 		p.NoRepeatNGram == 0 && len(r.bad) == 0 && p.MinNewTokens == 0 && p.Decay.Factor == 0 && len(p.Suppress) == 0 && len(p.BeginSuppress) == 0 &&
-		len(p.Runs) == 0 && len(p.ForcedEOS) == 0
+		len(p.Runs) == 0 && len(p.ForcedEOS) == 0 && len(r.said) == 0
 }
 
 func (r *processor) repetition() bool {
@@ -50,6 +53,9 @@ func (r *processor) apply(logits []float32, history []int32) {
 		logits[b.ID] += float32(b.Value)
 	}
 	r.runs.add(logits, history, r.sums)
+	for id, n := range r.said {
+		logits[id] -= float32(r.diversity * float32(n))
+	}
 	if len(r.count) < len(logits) {
 		r.count = make([]uint32, len(logits))
 	}

@@ -42,6 +42,7 @@ func (f *answerFlags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.params.FrequencyPenalty, "frequency-penalty", 0, "taken from the logit of a token for each time that the answer has it; -2 to 2")
 	fs.IntVar(&f.params.NoRepeatNGram, "no-repeat-ngram-size", 0, "no run of so many tokens occurs twice; 0: any may")
 	fs.IntVar(&f.params.MinNewTokens, "min-new-tokens", 0, "no end token before the answer has so many")
+	fs.Float64Var(&f.params.MaxTime, "max-time", 0, "seconds after which the answer ends with its next token; 0: any")
 	fs.Var(&f.params.Decay, "exponential-decay-length-penalty", "START,FACTOR: behind START tokens of the answer, end tokens become likelier by FACTOR with each")
 	fs.Var(&f.params.Suppress, "suppress-tokens", "ids that the answer must not have")
 	fs.Var(&f.params.BeginSuppress, "begin-suppress-tokens", "ids that the answer must not begin with")
@@ -53,6 +54,8 @@ func (f *answerFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.beams.Beams, "num-beams", 1, "search the best answer with so many beams, drawn with a --temperature; the text comes at the end")
 	fs.Float64Var(&f.beams.LengthPenalty, "length-penalty", 1, "of a beam search: log-probabilities are divided by the length to this power")
 	fs.StringVar(&f.early, "early-stopping", "false", "when a beam search with enough answers ends: true (at once), false (when better ones are unlikely) or never (when there can be none)")
+	fs.IntVar(&f.beams.Groups, "num-beam-groups", 1, "divide --num-beams into so many groups, whose answers differ by --diversity-penalty")
+	fs.Float64Var(&f.beams.Diversity, "diversity-penalty", 0, "with --num-beam-groups: taken from the score of a token for each beam of the groups before that says it in the same step")
 	fs.Float64Var(&f.guidance.Scale, "guidance-scale", 1, "above 1 moves the answer away from what would follow --negative-prompt, below 1 towards it; it takes a second session")
 	fs.StringVar(&f.guidance.Negative, "negative-prompt", "", "the other context of --guidance-scale; default: the last token of the prompt")
 	fs.Var(&f.guidance.Ids, "negative-prompt-ids", "--negative-prompt as token ids")
@@ -86,7 +89,7 @@ func (f *answerFlags) check(cmd *cobra.Command) error {
 	early, err := sample.ParseEarly(f.early)
 	f.beams.Early = early
 	var bad *sample.FieldError
-	if err := errors.Join(err, f.beams.Validate(), f.params.Validate(), sample.ValidateGuidance(f.guidance.Scale)); errors.As(err, &bad) {
+	if err := errors.Join(err, f.beams.Validate(), f.beams.Suits(&f.params), f.params.Validate(), sample.ValidateGuidance(f.guidance.Scale)); errors.As(err, &bad) {
 		return wiring.Usagef("--%s %v: want %s", strings.ReplaceAll(bad.Field, "_", "-"), bad.Value, bad.Want)
 	}
 	return nil

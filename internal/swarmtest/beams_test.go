@@ -60,8 +60,11 @@ func TestBeamsEqualOneMachine(t *testing.T) {
 		for i, n := range []int{1, 5, 62, 63, 64, 65, 130} {
 			p, b := prompt(n, 3), sample.BeamParams{Beams: 2 + i, LengthPenalty: 1, Return: 2, Early: sample.Early(i % 3)}
 			how := sample.Params{NoRepeatNGram: 3}
-			if i%2 == 1 { // drawn
+			switch {
+			case i%2 == 1: // drawn
 				how.Temperature, how.TopP, how.Seed = 0.8, 0.9, uint64(n)
+			case b.Beams%2 == 0: // in groups
+				b.Groups, b.Diversity = 2, 0.5
 			}
 			want := FakeBeams(p, 70, b, how)
 			for layout, e := range engines {
@@ -138,6 +141,9 @@ func TestBeamsChaos(t *testing.T) {
 			w, _ := chain(t, 2, nil, "0:2", "0:3", "2:4", "3:6", "4:6", "0:6")
 			n, most := 1+r.IntN(90), 30
 			b := sample.BeamParams{Beams: 2 + r.IntN(4), Return: 2, LengthPenalty: 1}
+			if seed%3 == 0 {
+				b.Groups, b.Diversity = b.Beams, 1
+			}
 			want := FakeBeams(prompt(n, 2), most, b, sample.Params{})
 			head := &hitting{}
 			e := w.Engine(head, FakeVocab, func(c *client.Config) {
@@ -323,4 +329,44 @@ func allWords() [][]int32 {
 		out = append(out, []int32{id})
 	}
 	return out
+}
+
+// An answer ends with its first token behind the time that it may take, alone and beside others.
+func TestMaxTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e := chain(t, 1, nil, "0:3", "3:6")
+		w.Net.SetDelay(func(from, to swarm.PeerID) time.Duration { return 10 * time.Millisecond })
+		s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 200, Beams: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		want := FakeGreedy(prompt(5, 1), 100)
+		r := client.Request{Prompt: prompt(5, 1), MaxNewTokens: 100, TopLogprobs: -1, Sampling: sample.Params{MaxTime: 0.5}}
+		began := time.Now()
+		res, err := s.Generate(t.Context(), r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(res.IDs); n < 10 || n > 25 || !slices.Equal(res.IDs, want[:n]) || res.Finish != client.FinishLength || time.Since(began) > 600*time.Millisecond {
+			t.Errorf("%d ids, %s, after %v", n, res.Finish, time.Since(began))
+		}
+		if err := s.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		r.Branches = []client.Branch{{Prompt: []int32{1}}, {Prompt: []int32{2}}}
+		began = time.Now()
+		if res, err = s.Generate(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range res.Answers {
+			if n := len(a.IDs); n < 10 || n > 25 || a.Finish != client.FinishLength || time.Since(began) > 600*time.Millisecond {
+				t.Errorf("answer %d has %d ids, %s, after %v", i, n, a.Finish, time.Since(began))
+			}
+		}
+		r.Branches, r.Beams = nil, sample.BeamParams{Beams: 2, Return: 1}
+		if _, err := s.Generate(t.Context(), r, nil); swarm.AsError(err).Verdict != swarm.Caller {
+			t.Errorf("with beams: %v", err)
+		}
+	})
 }

@@ -202,7 +202,16 @@ func fakeGreedy(prompt []int32, n int, residual tensor.Residual) []int32 {
 // FakeBeams is the reference of a beam search: every sequence of every step is computed
 // from its ids, in one place.
 func FakeBeams(prompt []int32, n int, b sample.BeamParams, p sample.Params, end ...int32) []sample.Answer {
-	search, seqs := sample.NewBeams(p, b, prompt, n, end, nil), [][]int32{prompt}
+	var search interface {
+		Next() ([]int32, []uint8)
+		Step([]float32) error
+		Done() bool
+		Answers() []sample.Answer
+	} = sample.NewBeams(p, b, prompt, n, end, nil)
+	if b.Groups > 1 {
+		search = sample.NewGroups(p, b, prompt, n, end, nil)
+	}
+	seqs := [][]int32{prompt}
 	for !search.Done() {
 		ids, parents := search.Next()
 		next := seqs
