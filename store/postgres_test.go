@@ -163,7 +163,6 @@ func testOutage(t *testing.T, pg *pgtest.Server) {
 	go func() { ended <- p.Watch(t.Context(), func(swarm.PeerID) {}) }()
 
 	pg.Stop()
-	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if err := p.Write(ctx, event(5, ServerOffline)); err == nil {
@@ -171,9 +170,6 @@ func testOutage(t *testing.T, pg *pgtest.Server) {
 	}
 	if _, err := p.Events(ctx, EventQuery{}); err == nil {
 		t.Fatal("a read without a database succeeded")
-	}
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("failing took %v", took)
 	}
 	if err := <-ended; err == nil {
 		t.Error("a watch that lost its connection ended without an error")

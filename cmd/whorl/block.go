@@ -50,7 +50,7 @@ func blockLines(st swarm.NodeStatus, rate float64, url, note string) []string {
 	line("whorl", "%s, in swarm %s", what, st.Swarm)
 	state := st.State.String()
 	if l := st.Loading; l != nil && l.Phase == swarm.Fetching {
-		state += fmt.Sprintf(", fetching: %s of %s", bytesText(l.Bytes), bytesText(l.Total))
+		state += fmt.Sprintf(", fetching %s %s of %s", bar(l.Bytes, l.Total), bytesText(l.Bytes), bytesText(l.Total))
 		if l.Rate > 0 {
 			state += fmt.Sprintf(", %s/s", bytesText(int64(l.Rate)))
 		}

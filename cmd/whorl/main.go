@@ -94,14 +94,22 @@ Exit codes: 0 done, 1 failed at work, 2 wrong use, 130 interrupted.`,
 			}
 			log := new(wiring.Logging)
 			var drawn *block
+			var bar *screen
+			to := w.err
 			if terminal, ok := wantsBlock(cmd, sources, w); ok {
 				drawn = &block{screen: &screen{out: terminal}}
-				w.err = drawn.screen
+				w.err, to = drawn.screen, drawn.screen
+			} else if terminal, ok := wantsBar(cmd, w); ok {
+				bar = &screen{out: terminal}
+				to = bar
 			}
-			if err := log.Start(w.err, g.logFormat, g.logLevel, drawn.calmed()); err != nil {
+			if err := log.Start(to, g.logFormat, g.logLevel, drawn.calmed()); err != nil {
 				return err
 			}
 			ctx := wiring.WithEnviron(withSources(cmd.Context(), sources), environ)
+			if bar != nil {
+				ctx = wiring.WithFetching(ctx, bar.fetching)
+			}
 			ctx = wiring.WithSettings(wiring.WithLogging(ctx, log), settingsFor(cmd, sources, log))
 			cmd.SetContext(context.WithValue(ctx, blockKey{}, drawn))
 			return nil

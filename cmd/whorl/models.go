@@ -46,13 +46,16 @@ the hub's own client uses (HF_HOME, HF_HUB_CACHE).`,
 	addHub(fetch.Flags(), &get)
 	fetch.Flags().StringVar(&span, "blocks", "", "`A:B`: only blocks A to B-1; default: all of the model, checked against the hub's hashes")
 
+	var foreign bool
 	rm := &cobra.Command{
 		Use: "rm MODEL", Short: "Delete what whorl fetched of a model", Args: oneModel,
 		Long: `Delete what whorl fetched of a model, of one revision (owner/name@revision) or of all.
-Files that a process has open stay, and so do files that another client fetched. A model that
+Files that a process of whorl has open stay, and so do files that another client fetched, unless
+--foreign says that they are to go too: whether that client uses them cannot be seen. A model that
 came from other nodes is named whorl/HASH, as --json of the list shows it.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return removeModel(cmd.Context(), w, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return removeModel(cmd.Context(), w, args[0], foreign) },
 	}
+	rm.Flags().BoolVar(&foreign, "foreign", false, "delete files that another client fetched, too")
 	root.AddCommand(list, fetch, rm)
 	return root
 }
@@ -169,7 +172,7 @@ func fetchModel(ctx context.Context, f *wiring.HubOptions, w *world, model, span
 }
 
 // removeModel is `whorl models rm`.
-func removeModel(ctx context.Context, w *world, model string) error {
+func removeModel(ctx context.Context, w *world, model string, foreign bool) error {
 	n, err := hub.Parse(model)
 	if err != nil {
 		return wiring.Usage(err)
@@ -181,12 +184,12 @@ func removeModel(ctx context.Context, w *world, model string) error {
 	if err != nil {
 		return err
 	}
-	bytes, stayed := hub.New(cfg).Remove(n)
+	bytes, stayed := hub.New(cfg).Remove(n, foreign)
 	switch {
 	case bytes == 0 && stayed == 0:
 		return wiring.Usagef("%s is not in the cache at %s: `whorl models` lists what is", model, cfg.Cache)
 	case stayed > 0:
-		fmt.Fprintf(w.out, "%s went; %d files stay: a process has them open, or another client fetched them\n", bytesText(bytes), stayed)
+		fmt.Fprintf(w.out, "%s went; %d files stay: a process has them open, or another client fetched them (--foreign)\n", bytesText(bytes), stayed)
 	default:
 		fmt.Fprintf(w.out, "%s went\n", bytesText(bytes))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -125,6 +126,40 @@ func wantsBlock(cmd *cobra.Command, from sources, w *world) (*os.File, bool) {
 	}
 	environ := w.environ()
 	return f, isatty.IsTerminal(f.Fd()) && wiring.Getenv(wiring.WithEnviron(context.Background(), environ), "TERM") != "dumb" && drawable(f)
+}
+
+// barCommands are those that draw a bar while they fetch a model.
+var barCommands = map[string]bool{"generate": true, "chat": true, "score": true, "classify": true, "models get": true}
+
+// wantsBar tells whether a command does: at a terminal that can.
+func wantsBar(cmd *cobra.Command, w *world) (*os.File, bool) {
+	f, ok := w.err.(*os.File)
+	if !ok || !barCommands[strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")] {
+		return nil, false
+	}
+	environ := w.environ()
+	return f, isatty.IsTerminal(f.Fd()) && wiring.Getenv(wiring.WithEnviron(context.Background(), environ), "TERM") != "dumb" && drawable(f)
+}
+
+// fetching draws how far a transfer is, and nothing once it is over.
+func (s *screen) fetching(f wiring.Fetching) {
+	if f.Over {
+		s.show(nil)
+		return
+	}
+	line := fmt.Sprintf("%s %d %%, %s of %s", bar(f.Done, f.Total), 100*f.Done/max(f.Total, 1), bytesText(f.Done), bytesText(f.Total))
+	if f.Rate >= 1 {
+		left := time.Duration(float64(f.Total-f.Done) / f.Rate * float64(time.Second))
+		line += fmt.Sprintf(", %s/s, %v left", bytesText(int64(f.Rate)), left.Round(time.Second))
+	}
+	s.show([]string{line})
+}
+
+// bar is a share for eyes.
+func bar(done, total int64) string {
+	const width = 24
+	full := int(width * min(done, total) / max(total, 1))
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "]"
 }
 
 // drawEvery is the time between two drawings of the block.

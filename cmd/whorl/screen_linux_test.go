@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"whorl/internal/fakehub"
 	"whorl/internal/wiring"
 
 	"golang.org/x/sys/unix"
@@ -114,5 +116,44 @@ func TestBlockAtATerminal(t *testing.T) {
 			t.Errorf("with %v:\n%s", c.flags, got)
 		}
 		t.Logf("\n%s", got)
+	}
+}
+
+// Who fetches a model at a terminal sees a bar while it comes, above which the log goes on, and none afterwards.
+func TestBarAtATerminal(t *testing.T) {
+	f := fakehub.New(t)
+	env := append(hubEnv(t, f, "someone/toy", toyFolder), "TERM=xterm")
+	on := make(chan struct{})
+	f.Fail(func(_ *http.Request, file string) *fakehub.Fault {
+		if strings.HasSuffix(file, ".safetensors") {
+			return &fakehub.Fault{Stall: on}
+		}
+		return nil
+	})
+	tty, seen := pseudoterminal(t)
+	done := make(chan int, 1)
+	go func() {
+		done <- run(t.Context(), []string{"models", "get", "someone/toy"}, world{strings.NewReader(""), io.Discard, tty, func() []string { return env }})
+	}()
+	if !eventually(func() bool { return strings.Contains(seen(), "] 0 %, 0 bytes of ") || strings.Contains(seen(), "-] ") }) {
+		t.Fatalf("no bar:\n%s", seen())
+	}
+	close(on)
+	if code := <-done; code != exitDone {
+		t.Fatalf("exit code %d:\n%s", code, seen())
+	}
+	if !eventually(func() bool { return strings.Contains(seen(), "model of the hub") && !strings.Contains(seen(), "-] ") }) {
+		t.Errorf("afterwards:\n%s", seen())
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		done, total int64
+		want        string
+	}{{0, 0, "[------------------------]"}, {0, 9, "[------------------------]"}, {1, 2, "[############------------]"}, {9, 9, "[########################]"}, {10, 9, "[########################]"}} {
+		if got := bar(c.done, c.total); got != c.want {
+			t.Errorf("%d of %d: %s", c.done, c.total, got)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func TestShareSwarm(t *testing.T) {
 	served := slices.Clone(common)
 	served[1] = "127.0.0.1:0"
 	b := start(t, slices.Concat([]string{"join", word.Invitation, "--block-indices", "0:30"}, served)...)
-	if n := sent(); n > whole+2 || n < whole-2 {
+	if n := sent(); n > whole*1.3 || n < whole-2 { // what one holder is slow with is asked of another too
 		t.Errorf("a server of all fetched %.1f MiB of %.1f", n, whole)
 	}
 	var ids struct{ IDs []int32 }

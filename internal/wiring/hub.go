@@ -142,21 +142,30 @@ func HubError(ctx context.Context, what string, err error) error {
 	return Usagef("%s: %w", what, err)
 }
 
-// reportEvery is how often a long transfer tells how far it is.
-const reportEvery = 5 * time.Second
+// reportEvery is how often a long transfer tells the log how far it is, showEvery how often it tells who watches.
+const (
+	reportEvery = 5 * time.Second
+	showEvery   = 200 * time.Millisecond
+)
 
-// Report logs how far transfers are until the function that it returns is called.
+// Report tells how far transfers are until the function that it returns is called: the log, or who watches
+// (WithFetching).
 func (x *fetched) Report(ctx context.Context) (stop func()) {
 	if x == nil {
 		return func() {}
+	}
+	show, every := showing(ctx), reportEvery
+	if show != nil {
+		every = showEvery
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	began, first := time.Now(), x.hub.Progress()
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(reportEvery)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
+		smooth := 0.0
 		for last := first; ; {
 			select {
 			case <-ctx.Done():
@@ -167,7 +176,13 @@ func (x *fetched) Report(ctx context.Context) (stop func()) {
 			if p.Done == p.Total {
 				continue
 			}
-			rate := float64(p.Done-last.Done) / reportEvery.Seconds()
+			rate := float64(p.Done-last.Done) / every.Seconds()
+			if show != nil {
+				smooth += (rate - smooth) / 5
+				show(Fetching{Done: p.Done, Total: p.Total, Rate: smooth})
+				last = p
+				continue
+			}
 			left := "unknown"
 			if rate > 0 {
 				left = time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second)).Round(time.Second).String()
@@ -179,6 +194,9 @@ func (x *fetched) Report(ctx context.Context) (stop func()) {
 	return func() {
 		cancel()
 		<-done
+		if show != nil {
+			show(Fetching{Over: true})
+		}
 		if p := x.hub.Progress(); p.Done-first.Done > 1<<20 {
 			slog.Info("fetched", "mib", (p.Done-first.Done)>>20, "took", time.Since(began).Round(time.Millisecond).String())
 		}

@@ -132,18 +132,33 @@ func TestModels(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if n, stayed := h.Remove(name(t, "o/n@main")); n < 2*chunkSize || stayed != 0 {
+	if n, stayed := h.Remove(name(t, "o/n@main"), false); n < 2*chunkSize || stayed != 0 {
 		t.Errorf("%d bytes went, %d files stayed", n, stayed)
 	}
-	if n, stayed := h.Remove(name(t, "o/m")); n != 0 || stayed == 0 {
+	if n, stayed := h.Remove(name(t, "o/m"), false); n != 0 || stayed == 0 {
 		t.Errorf("of what is open %d bytes went, %d files stayed", n, stayed)
 	}
 	part.Close()
-	if n, stayed := h.Remove(name(t, "o/m")); n == 0 || stayed != 0 {
+	if n, stayed := h.Remove(name(t, "o/m"), false); n == 0 || stayed != 0 {
 		t.Errorf("afterwards %d bytes went, %d files stayed", n, stayed)
 	}
 	if list := must(h.Models())(t); len(list) != 0 {
 		t.Errorf("left: %+v", list)
+	}
+	// What another client fetched has no mark of ours: it goes where somebody says so.
+	other := must(h.Open(t.Context(), name(t, "o/n")))(t)
+	if err := other.FillAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	for _, mark := range must(filepath.Glob(filepath.Join(place{cache: h.cfg.Cache, repo: "o/n"}.mine(), "*.used")))(t) {
+		os.Remove(mark)
+	}
+	if n, stayed := h.Remove(name(t, "o/n"), false); n != 0 || stayed == 0 {
+		t.Errorf("of another client's %d bytes went, %d files stayed", n, stayed)
+	}
+	if n, stayed := h.Remove(name(t, "o/n"), true); n < 2*chunkSize || stayed != 0 {
+		t.Errorf("of another client's, on demand, %d bytes went, %d files stayed", n, stayed)
 	}
 	again := must(h.Open(t.Context(), name(t, "o/n")))(t)
 	defer again.Close()

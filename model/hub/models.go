@@ -113,9 +113,9 @@ func linked(root string) map[string]string {
 }
 
 // Remove deletes what whorl fetched of a repository, of one revision or of all: files that a
-// process has open and files of other clients stay. It tells how many bytes went, and how
+// process of whorl has open stay, and those of other clients unless foreign is set. It tells how many bytes went, and how
 // many files stayed.
-func (h *Hub) Remove(n Name) (bytes int64, stayed int) {
+func (h *Hub) Remove(n Name, foreign bool) (bytes int64, stayed int) {
 	root := place{cache: h.cfg.Cache, repo: n.Repo}
 	commits := []string{"*"}
 	if n.Revision != "" {
@@ -138,7 +138,11 @@ func (h *Hub) Remove(n Name) (bytes int64, stayed int) {
 	}
 	for to := range targets {
 		size := onDiskBytes(to)
-		if h.remove(place{h.cfg.Cache, n.Repo, strings.TrimSuffix(filepath.Base(to), ".part")}) {
+		p := place{h.cfg.Cache, n.Repo, strings.TrimSuffix(filepath.Base(to), ".part")}
+		if foreign {
+			p.own() // one that cannot be marked stays
+		}
+		if h.remove(p) {
 			bytes += size
 		} else {
 			stayed++

@@ -252,7 +252,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil || !(r.Inference > 0) || !(r.Forward > 0) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

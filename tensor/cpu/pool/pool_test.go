@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,7 @@ func TestPoolWakesSleepers(t *testing.T) {
 	p := New(3)
 	for range 20 {
 		for p.parked.Load() != 2 { // both workers asleep: they park after workerRounds
-			pause()
+			runtime.Gosched() // they may have to share a processor with this
 		}
 		c := &countTask{hits: make([]atomic.Int32, 64), busy: make([]atomic.Int32, 3), t: t}
 		p.Run(c, 64)
