@@ -35,6 +35,24 @@ func (e adapted) Open(ctx context.Context, o client.SessionOptions) (Session, er
 	return e.Engine.Open(ctx, o)
 }
 
+// Through is a model all of whose sessions use an adapter, NAME@DIGEST, under the model's own name.
+func Through(e Engine, adapter string) Engine { return through{e, adapter} }
+
+type through struct {
+	Engine
+	adapter string
+}
+
+func (e through) Room(ctx context.Context, o client.SessionOptions) int {
+	o.Adapter = e.adapter
+	return e.Engine.Room(ctx, o)
+}
+
+func (e through) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
+	o.Adapter = e.adapter
+	return e.Engine.Open(ctx, o)
+}
+
 // AdaptedBy lists a model with each of the adapters that the operator offers, if it is held.
 // What servers announce beside them is the word of strangers and makes no model.
 func (a *API) AdaptedBy(e Engine) []Engine {

@@ -70,6 +70,17 @@ func LayersOf(e Engine) (Layers, error) {
 	return nil, Unsupported("model", "the model %q has prompts or a classifier of its own: ask for the model without them", Clip(e.Model().Name))
 }
 
+// AdapterOf is the LoRA adapter of a model that has one, NAME@DIGEST; "" if it has none.
+func AdapterOf(e Engine) string {
+	switch x := e.(type) {
+	case adapted:
+		return x.adapter.String()
+	case interface{ Unwrap() Engine }: // the same by another name
+		return AdapterOf(x.Unwrap())
+	}
+	return ""
+}
+
 // adaptedLayers are those of a model with an adapter.
 type adaptedLayers struct {
 	Layers

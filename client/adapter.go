@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 
 	"whorl/swarm"
@@ -27,6 +28,19 @@ func (e *Engine) adapter(view swarm.View, name string) (*swarm.Adapter, error) {
 		known, more = known[:namesMost], fmt.Sprintf(" and %d more", n)
 	}
 	return nil, swarm.Errorf(swarm.CodeNotServed, swarm.Caller, "no server of %s holds the adapter %.100q: those that are held are %q%s", e.cfg.Manifest.Name, name, known, more)
+}
+
+// Adapter is what NAME or NAME@DIGEST stands for in the swarm now.
+func (e *Engine) Adapter(ctx context.Context, name string) (swarm.Adapter, error) {
+	view, err := e.cfg.Directory.View(ctx, e.uid)
+	if err != nil {
+		return swarm.Adapter{}, err
+	}
+	a, err := e.adapter(view, name)
+	if err != nil {
+		return swarm.Adapter{}, err
+	}
+	return *a, nil
 }
 
 // holding keeps the servers that hold an adapter; all of them if there is none.

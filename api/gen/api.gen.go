@@ -3278,7 +3278,9 @@ type HiddenFrame = any
 
 // HiddenReply defines model for HiddenReply.
 type HiddenReply struct {
-	Blocks *int `json:"blocks,omitempty"`
+	// Adapter NAME@DIGEST of the LoRA adapter that the model's name asks for; absent if it has none.
+	Adapter *string `json:"adapter,omitempty"`
+	Blocks  *int    `json:"blocks,omitempty"`
 
 	// Columns Values of each.
 	Columns *int `json:"columns,omitempty"`

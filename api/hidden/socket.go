@@ -140,8 +140,12 @@ func (s *socket) serve(ctx context.Context) *closing {
 // ready is the first message.
 func (s *socket) ready() *reply {
 	uid, version, rows, m := string(s.model.UID), protocol, maxRows, &s.model
+	var adapter *string
+	if text := api.AdapterOf(s.engine); text != "" {
+		adapter = &text
+	}
 	return &reply{HiddenReply: gen.HiddenReply{
-		Type: gen.HiddenReplyTypeReady, Protocol: &version, Model: &m.Name, Uid: &uid, Blocks: &m.Manifest.Blocks, Hidden: &m.hidden, Vocab: &m.Vocab, MaxLength: &m.MaxLength,
+		Type: gen.HiddenReplyTypeReady, Adapter: adapter, Protocol: &version, Model: &m.Name, Uid: &uid, Blocks: &m.Manifest.Blocks, Hidden: &m.hidden, Vocab: &m.Vocab, MaxLength: &m.MaxLength,
 		RequestBytes: &s.most, RequestRows: &rows,
 	}}
 }

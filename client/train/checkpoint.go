@@ -13,13 +13,15 @@ type state struct {
 	Done    int     `json:"steps_done"`
 	Power1  float64 `json:"power1"`
 	Power2  float64 `json:"power2"`
+	Epochs  []Sum   `json:"epochs"`
 }
 
 // Run names what is trained on what: a checkpoint goes on with the same run only, since with
 // another it would give other bits than either.
 type Run struct {
-	Model   string  `json:"model"` // the UID: all weights and the class
-	Data    string  `json:"data"`  // a hash of the examples, in ids
+	Model   string  `json:"model"`             // the UID: all weights and the class
+	Adapter string  `json:"adapter,omitempty"` // NAME@DIGEST
+	Data    string  `json:"data"`              // a hash of the examples, in ids
 	Options Options `json:"options"`
 }
 
@@ -27,6 +29,9 @@ type Run struct {
 func (r Run) Differs(o Run) string {
 	if r.Model != o.Model {
 		return fmt.Sprintf("model %s instead of %s", r.Model, o.Model)
+	}
+	if r.Adapter != o.Adapter {
+		return fmt.Sprintf("the adapter %q instead of %q", r.Adapter, o.Adapter)
 	}
 	if r.Data != o.Data {
 		return "other examples, or another tokenizer or --max-tokens"
@@ -47,11 +52,11 @@ func (r Run) Differs(o Run) string {
 	return "other options"
 }
 
-const checkpointVersion = 1
+const checkpointVersion = 2
 
 // Checkpoint is all that a trainer needs to go on, as a safetensors file.
 func (t *Trainer) Checkpoint(run Run) []byte {
-	text, _ := json.Marshal(state{checkpointVersion, run, t.done, t.adam.Power1, t.adam.Power2})
+	text, _ := json.Marshal(state{checkpointVersion, run, t.done, t.adam.Power1, t.adam.Power2, t.epochs})
 	names, values := t.tables.parameters()
 	tensors := map[string]Tensor{}
 	at := 0
@@ -83,7 +88,7 @@ func (t *Trainer) Resume(b []byte, run Run) error {
 	if why := run.Differs(s.Run); why != "" {
 		return fmt.Errorf("the checkpoint belongs to another run: this one has %s", why)
 	}
-	if s.Done < 0 || s.Done > t.Steps() || !(s.Power1 > 0 && s.Power1 <= 1) || !(s.Power2 > 0 && s.Power2 <= 1) {
+	if s.Done < 0 || s.Done > t.Steps() || !(s.Power1 > 0 && s.Power1 <= 1) || !(s.Power2 > 0 && s.Power2 <= 1) || len(s.Epochs) != (s.Done+t.PerEpoch()-1)/t.PerEpoch() {
 		return fmt.Errorf("%w: a state of %d steps", ErrTensors, s.Done)
 	}
 	names, values := t.tables.parameters()
@@ -109,6 +114,7 @@ func (t *Trainer) Resume(b []byte, run Run) error {
 		copy(values[i], tensors[name].Values)
 	}
 	t.done, t.adam.Steps, t.adam.Power1, t.adam.Power2 = s.Done, s.Done, s.Power1, s.Power2
+	t.epochs = s.Epochs
 	t.adam.M, t.adam.V = slices.Clone(m), slices.Clone(v)
 	return nil
 }

@@ -74,8 +74,7 @@ func Read(r io.Reader, task Task) ([]Line, error) {
 			continue
 		}
 		var l Line
-		d := json.NewDecoder(bytes.NewReader(s.Bytes()))
-		if err := d.Decode(&l); err != nil {
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
 			return nil, fmt.Errorf("line %d is no JSON object of an example: %w", n, err)
 		}
 		if err := l.check(task); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // The files of trained tables, in the layout of the PEFT library's prompt tuning: shallow prompts
@@ -23,6 +24,7 @@ const (
 type About struct {
 	Model   string // as users name it
 	UID     string
+	Adapter string // NAME@DIGEST of the LoRA adapter that blocks had; "" for none
 	Hidden  int
 	Blocks  int
 	Heads   int
@@ -63,6 +65,9 @@ func (t *Tables) Files(a About) map[string][]byte {
 		PeftType: "PROMPT_TUNING", TaskType: task, Base: a.Model, Inference: true, Tokens: t.Tokens, Dim: t.Hidden, Submodules: 1, Heads: a.Heads, Layers: a.Blocks, Init: "RANDOM",
 	}, "", "  ")
 	texts := map[string]string{"format": "pt", "whorl.model": a.UID}
+	if a.Adapter != "" {
+		texts["whorl.adapter"] = a.Adapter
+	}
 	if len(a.Labels) > 0 {
 		labels, _ := json.Marshal(a.Labels)
 		texts["whorl.labels"] = string(labels)
@@ -129,7 +134,7 @@ func Open(files map[string][]byte) (*Tables, About, error) {
 	} else if len(labels) > 0 {
 		return fail("%s: labels without a classifier (%s)", FileTensors, tensorScore)
 	}
-	return t, About{Model: c.Base, UID: texts["whorl.model"], Labels: labels}, nil
+	return t, About{Model: c.Base, UID: texts["whorl.model"], Adapter: texts["whorl.adapter"], Labels: labels}, nil
 }
 
 // Fits says why tables cannot be of a model with so many columns and blocks.
@@ -159,17 +164,21 @@ type Card struct {
 func (c *Card) Text() []byte {
 	var b strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&b, format, a...) }
-	p("---\nbase_model: %s\nlibrary_name: peft\ntags:\n- prompt-tuning\n- whorl\n---\n\n", c.Model)
-	p("# Prompts for %s\n\n", c.Model)
+	name := cell(c.Model)
+	p("---\nbase_model: %s\nlibrary_name: peft\ntags:\n- prompt-tuning\n- whorl\n---\n\n", name)
+	p("# Prompts for %s\n\n", name)
 	kind := "shallow"
 	if c.Deep {
 		kind = "deep"
 	}
 	p("%d %s prompt tokens, trained with `whorl tune` on frozen weights.\n\n", c.Tokens, kind)
 	p("| | |\n|---|---|\n| task | %s |\n| model | `%s` |\n| data | `%s`, %d examples |\n| epochs | %d (%d steps of %d examples) |\n| learning rate | %v, %s, %d steps of warm-up |\n| weight decay, clip | %v, %v |\n| seed | %d |\n| tables | `%s` |\n",
-		c.Task, c.UID, c.Data, c.Examples, c.Epochs, c.Steps, c.Batch*c.Accumulate, c.Rate, c.Schedule, c.Warmup, c.Decay, c.Clip, c.Seed, c.Hash)
+		c.Task, c.UID, cell(c.Data), c.Examples, c.Epochs, c.Steps, c.Batch*c.Accumulate, c.Rate, c.Schedule, c.Warmup, c.Decay, c.Clip, c.Seed, c.Hash)
+	if c.Adapter != "" {
+		p("| adapter | `%s` |\n", cell(c.Adapter))
+	}
 	if len(c.About.Labels) > 0 {
-		p("| labels | %s |\n", strings.Join(c.About.Labels, ", "))
+		p("| labels | %s |\n", cell(strings.Join(c.About.Labels, ", ")))
 	}
 	p("| loss of the last epoch | %.4f |\n", c.Train.Mean())
 	if c.Eval != nil {
@@ -180,4 +189,17 @@ func (c *Card) Text() []byte {
 		p("\nDeep prompts are in the tensor `%s`, [blocks][tokens][hidden]: they are added to the first rows in front of each block. The PEFT library reads the shallow ones alone.\n", tensorDeep)
 	}
 	return []byte(b.String())
+}
+
+// cell is a text of users' as one line of a page, which ends no row and begins no heading of it.
+func cell(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '|' || r == '`':
+			return '\''
+		case unicode.IsControl(r):
+			return ' '
+		}
+		return r
+	}, text)
 }

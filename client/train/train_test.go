@@ -189,7 +189,7 @@ func TestSameBits(t *testing.T) {
 		for _, deep := range []bool{false, true} {
 			o := options(task, deep)
 			o.Batch, o.Accumulate = 4, 1
-			want := ""
+			want, sums := "", ""
 			for name, cut := range map[string]func(*Options) (stop int){
 				"whole":       func(*Options) int { return 0 },
 				"by twos":     func(o *Options) int { o.Batch, o.Accumulate = 2, 2; return 0 },
@@ -225,6 +225,14 @@ func TestSameBits(t *testing.T) {
 				if want == "" {
 					want = got
 				}
+				if o.Accumulate == 1 { // what is added up is added in the same order
+					if sums == "" {
+						sums = fmt.Sprint(r.Epochs())
+					}
+					if got := fmt.Sprint(r.Epochs()); got != sums || len(r.Epochs()) != o.Epochs {
+						t.Errorf("%s, deep %v, %s: epochs %s, want %s", task, deep, name, got, sums)
+					}
+				}
 				if got != want {
 					t.Errorf("%s, deep %v, %s: tables %.12s, want %.12s", task, deep, name, got, want)
 				}
@@ -244,6 +252,72 @@ func TestFailedStep(t *testing.T) {
 	}
 	if _, err := r.Step(t.Context()); err != nil || r.Done() != 1 {
 		t.Error(err)
+	}
+}
+
+// Numbers that are none end the training before they reach a table or a checkpoint.
+func TestDiverged(t *testing.T) {
+	r := trainer(t, options(Causal, true), &fakeSwarm{})
+	if _, err := r.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run := Run{Options: r.opt}
+	before := r.Checkpoint(run)
+	good := r.blocks
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
+		r.blocks = spoilt{good, bad}
+		if _, err := r.Step(t.Context()); !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "step 2") || !bytes.Equal(r.Checkpoint(run), before) {
+			t.Errorf("gradients of %v: %v", bad, err)
+		}
+	}
+	r.blocks = good
+	if _, err := r.Step(t.Context()); err != nil || r.Done() != 2 {
+		t.Errorf("afterwards: %d steps, %v", r.Done(), err)
+	}
+}
+
+// spoilt gives one number in place of all gradients by rows.
+type spoilt struct {
+	Blocks
+	by float32
+}
+
+type spoiltForwarded struct {
+	Forwarded
+	by float32
+}
+
+func (s spoilt) Forward(ctx context.Context, b *client.Batch) (Forwarded, error) {
+	f, err := s.Blocks.Forward(ctx, b)
+	return spoiltForwarded{f, s.by}, err
+}
+
+func (f spoiltForwarded) Backward(ctx context.Context, grads []float32) (rows, prompts []float32, err error) {
+	rows, prompts, err = f.Forwarded.Backward(ctx, grads)
+	for i := range rows {
+		rows[i] = f.by
+	}
+	return rows, prompts, err
+}
+
+// Numbers that nobody means are refused before anything is multiplied.
+func TestOptions(t *testing.T) {
+	good := options(Causal, false)
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	nan := math.NaN()
+	for name, change := range map[string]func(*Options){
+		"rate": func(o *Options) { o.Rate = nan }, "rate of 0": func(o *Options) { o.Rate = 0 }, "infinite rate": func(o *Options) { o.Rate = math.Inf(1) },
+		"decay": func(o *Options) { o.Decay = nan }, "clip": func(o *Options) { o.Clip = nan }, "batches that overflow": func(o *Options) { o.Batch, o.Accumulate = 1<<32, 1<<32 },
+		"epochs that overflow": func(o *Options) { o.Epochs = math.MaxInt }, "warm-up": func(o *Options) { o.Warmup = -1 }, "endless warm-up": func(o *Options) { o.Warmup = math.MaxInt },
+		"batch": func(o *Options) { o.Batch = 0 }, "tokens": func(o *Options) { o.Tokens = 1 << 20 },
+	} {
+		o := good
+		change(&o)
+		if o.Validate() == nil {
+			t.Errorf("%s: taken", name)
+		}
 	}
 }
 
@@ -269,7 +343,7 @@ func TestLearns(t *testing.T) {
 	saved := r.Checkpoint(run)
 	for want, change := range map[string]func(*Run){
 		"model other": func(r *Run) { r.Model = "other" }, "other examples": func(r *Run) { r.Data = "e" },
-		"batch 9 instead of 2": func(r *Run) { r.Options.Batch = 9 }, "seed 8 instead of 7": func(r *Run) { r.Options.Seed = 8 },
+		"the adapter": func(r *Run) { r.Adapter = "a@b" }, "batch 9 instead of 2": func(r *Run) { r.Options.Batch = 9 }, "seed 8 instead of 7": func(r *Run) { r.Options.Seed = 8 },
 	} {
 		other := run
 		change(&other)
@@ -347,133 +421,4 @@ func TestOrder(t *testing.T) {
 	if slices.Contains(seen, false) {
 		t.Error("an epoch leaves examples out")
 	}
-}
-
-func TestCrossEntropy(t *testing.T) {
-	logits := []float32{1, 3, -2, 3}
-	sum := math.Exp(-2) + 1 + math.Exp(-5) + 1
-	g := slices.Clone(logits)
-	loss, best := CrossEntropy(g, 1, make([]float64, 4))
-	if want := math.Log(sum); math.Abs(loss-want) > 1e-12 || !best {
-		t.Errorf("loss %v, want %v", loss, want)
-	}
-	for i, v := range logits {
-		want := math.Exp(float64(v)-3) / sum
-		if i == 1 {
-			want--
-		}
-		if math.Abs(float64(g[i])-want) > 1e-7 {
-			t.Errorf("gradient %d is %v, want %v", i, g[i], want)
-		}
-	}
-	if _, best := CrossEntropy(slices.Clone(logits), 3, make([]float64, 4)); best {
-		t.Error("the second of equals is best")
-	}
-}
-
-func TestRead(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"text":"a","label":"x"}` + "\n\n" + `{"text":"b","label":2}`: "",
-		``:             "no examples",
-		`{"text":"a"}`: `line 1: want {"text"`,
-		`{"text":"a","label":"x"}` + "\n" + `nonsense`: "line 2",
-		`{"text":"a","label":[1]}`:                     "a label is",
-	} {
-		if _, err := Read(strings.NewReader(in), Classify); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", in, err, want)
-		}
-	}
-	for in, want := range map[string]string{
-		`{"text":"a"}`: "", `{"prompt":"a","completion":"b"}`: "", `{"completion":"b"}`: "",
-		`{"prompt":"a"}`: "want", `{"text":"a","completion":"b"}`: "want", `{"text":"a","prompt":"b"}`: "goes with",
-	} {
-		if _, err := Read(strings.NewReader(in), Causal); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", in, err, want)
-		}
-	}
-	lines, err := Read(strings.NewReader(`{"text":"","label":10}`+"\n"+`{"text":"","label":9}`+"\n"+`{"text":"","label":"10"}`), Classify)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if labels, err := Labels(lines); err != nil || fmt.Sprint(labels) != "[9 10]" {
-		t.Errorf("labels %v, %v", labels, err)
-	}
-}
-
-// A folder comes back as it was; one of another model is refused.
-func TestFolder(t *testing.T) {
-	tables := trainer(t, options(Classify, true), nil).Tables()
-	about := About{Model: "some/model", UID: "uid", Hidden: fakeHidden, Blocks: fakeBlocks, Heads: 1, Labels: []string{"no", "yes"}}
-	files := tables.Files(about)
-	got, of, err := Open(files)
-	if err != nil || got.Hash() != tables.Hash() || fmt.Sprint(of.Labels) != "[no yes]" || of.UID != "uid" || of.Model != "some/model" {
-		t.Errorf("%v, %+v, %v", got, of, err)
-	}
-	for _, size := range [][2]int{{fakeHidden + 1, fakeBlocks}, {fakeHidden, fakeBlocks + 1}} {
-		if err := got.Fits(size[0], size[1]); err == nil || !strings.Contains(err.Error(), "another model") {
-			t.Errorf("%v: %v", size, err)
-		}
-	}
-	if err := got.Fits(fakeHidden, fakeBlocks); err != nil {
-		t.Error(err)
-	}
-	for says, spoil := range map[string]func(t map[string]Tensor, texts map[string]string){
-		"prompt_embeddings has shape":  func(t map[string]Tensor, _ map[string]string) { delete(t, tensorShallow) },
-		"whorl.deep_prompts has shape": func(t map[string]Tensor, _ map[string]string) { t[tensorDeep] = Tensor{nil, []float32{1}} },
-		"base_model.score.weight has":  func(_ map[string]Tensor, texts map[string]string) { texts["whorl.labels"] = `["a"]` },
-		"labels without a classifier":  func(t map[string]Tensor, _ map[string]string) { delete(t, tensorScore) },
-		"its labels cannot be read":    func(_ map[string]Tensor, texts map[string]string) { texts["whorl.labels"] = `{` },
-	} {
-		tensors, texts, err := DecodeTensors(files[FileTensors])
-		if err != nil {
-			t.Fatal(err)
-		}
-		spoil(tensors, texts)
-		if _, _, err := Open(map[string][]byte{FileConfig: files[FileConfig], FileTensors: EncodeTensors(tensors, texts)}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
-		}
-	}
-	if _, _, err := Open(map[string][]byte{FileConfig: []byte(`{"peft_type":"LORA"}`)}); err == nil || !strings.Contains(err.Error(), "LORA") {
-		t.Error(err)
-	}
-	card := Card{About: about, Options: options(Classify, true), Data: "x.jsonl", Eval: &Sum{Examples: 4, Right: 3, Count: 4, Loss: 1}}
-	if text := string(card.Text()); !strings.Contains(text, "0.2500, 0.7500") || !strings.Contains(text, "deep") {
-		t.Error(text)
-	}
-}
-
-func FuzzDecodeTensors(f *testing.F) {
-	f.Add(EncodeTensors(map[string]Tensor{"a": {[]int{2, 1}, []float32{1, 2}}, "b": {nil, []float32{3}}}, map[string]string{"x": "y"}))
-	f.Add([]byte("\x08\x00\x00\x00\x00\x00\x00\x00{\"a\":{} "))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		tensors, texts, err := DecodeTensors(b)
-		if err != nil {
-			if !errors.Is(err, ErrTensors) {
-				t.Error(err)
-			}
-			return
-		}
-		n := 0
-		for _, x := range tensors {
-			n += len(x.Values)
-		}
-		if n > len(b)*len(tensors) {
-			t.Errorf("%d values of %d bytes", n, len(b))
-		}
-		again, _, err := DecodeTensors(EncodeTensors(tensors, texts))
-		if err != nil || len(again) != len(tensors) {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"text":"a","label":1}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, task := range []Task{Causal, Classify} {
-			if lines, err := Read(bytes.NewReader(b), task); err == nil && task == Classify {
-				Labels(lines)
-			}
-		}
-	})
 }

@@ -2,7 +2,10 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"whorl/client"
 	"whorl/tensor"
@@ -65,6 +68,13 @@ type Options struct {
 	Seed       uint64   `json:"seed"`
 }
 
+// maxCount bounds epochs, batches and what is like them: beyond it a typing error is likelier than a plan,
+// and products of two overflow nothing.
+const maxCount = 1 << 20
+
+// ErrDiverged tells that a step would leave numbers that are none.
+var ErrDiverged = errors.New("training has diverged")
+
 // Validate refuses what cannot be trained with.
 func (o *Options) Validate() error {
 	switch {
@@ -74,8 +84,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%d labels: want at least 2", len(o.Labels))
 	case o.Tokens < 1 || o.Tokens > 1024:
 		return fmt.Errorf("%d prompt tokens: want 1 to 1024", o.Tokens)
-	case o.Epochs < 1 || o.Batch < 1 || o.Accumulate < 1 || o.Warmup < 0:
-		return fmt.Errorf("%d epochs, batches of %d, %d per step, %d steps of warm-up: want at least 1 (0 for the warm-up)", o.Epochs, o.Batch, o.Accumulate, o.Warmup)
+	case min(o.Epochs, o.Batch, o.Accumulate, o.Warmup+1) < 1 || max(o.Epochs, o.Batch, o.Accumulate, o.Warmup) > maxCount:
+		return fmt.Errorf("%d epochs, batches of %d, %d per step, %d steps of warm-up: want 1 (0 for the warm-up) to %d", o.Epochs, o.Batch, o.Accumulate, o.Warmup, maxCount)
 	case !(o.Rate > 0 && o.Rate <= 1e3) || !(o.Decay >= 0 && o.Decay*o.Rate < 1) || !(o.Clip >= 0):
 		return fmt.Errorf("learning rate %v, weight decay %v, clip %v: want a rate above 0, a decay of less than 1/rate, and none below 0", o.Rate, o.Decay, o.Clip)
 	case o.Schedule != Constant && o.Schedule != Linear && o.Schedule != Cosine:
@@ -94,6 +104,7 @@ type Trainer struct {
 	adam     *Optimizer
 	examples []Example
 	done     int // steps
+	epochs   []Sum
 
 	grads   Tables
 	scratch []float64
@@ -128,13 +139,17 @@ func (t *Trainer) Steps() int { return t.PerEpoch() * t.opt.Epochs }
 // Done is how many steps were made.
 func (t *Trainer) Done() int { return t.done }
 
+// Epochs are what came of the epochs so far, the present one included, also of those before a
+// checkpoint that was gone on from.
+func (t *Trainer) Epochs() []Sum { return slices.Clone(t.epochs) }
+
 // Sum is what came of some examples.
 type Sum struct {
-	Loss     float64 // of all that was learnt, added up, in nats
-	Count    int     // of ids, or of classified examples
-	Right    int     // examples of which all ids, or whose label, had the highest score
-	Examples int
-	Rows     int // that went through the blocks
+	Loss     float64 `json:"loss"`  // of all that was learnt, added up, in nats
+	Count    int     `json:"count"` // of ids, or of classified examples
+	Right    int     `json:"right"` // examples of which all ids, or whose label, had the highest score
+	Examples int     `json:"examples"`
+	Rows     int     `json:"rows"` // that went through the blocks
 }
 
 // Mean is the loss per id or example.
@@ -193,11 +208,20 @@ func (t *Trainer) Step(ctx context.Context) (Report, error) {
 		}
 	}
 	r.Norm = Clip(grads, t.opt.Clip)
+	if !finite(r.Norm) || !finite(r.Loss) {
+		return r, fmt.Errorf("%w: in step %d the loss is %v and the norm of its gradients %v; a lower --lr or --clip may help, from the last checkpoint or with --fresh", ErrDiverged, r.Step, r.Mean(), r.Norm)
+	}
 	r.Rate = t.opt.Schedule.Rate(t.opt.Rate, t.done, t.opt.Warmup, t.Steps())
 	t.adam.Step(params, grads, r.Rate)
 	t.done++
+	if len(t.epochs) == epoch {
+		t.epochs = append(t.epochs, Sum{})
+	}
+	t.epochs[epoch].add(r.Sum)
 	return r, nil
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Evaluate computes what the tables make of examples, and changes nothing. tell, if not nil, hears
 // of what came of them so far.

@@ -56,6 +56,13 @@ whorl tune --task classify has trained: its folder is --prompt-tuning.`,
 				return wiring.Usagef("--prompt-tuning %s holds no classifier: it was trained to go on with texts", t.Name)
 			}
 			ctx := cmd.Context()
+			if err := ask.With(t); err != nil {
+				return err
+			}
+			adapter, err := ask.OpenAdapter(ctx, a)
+			if err != nil {
+				return err
+			}
 			if err := ask.Connect(ctx, a, 1, 1); err != nil {
 				if ctx.Err() != nil {
 					return wiring.ErrInterrupted
@@ -69,7 +76,7 @@ whorl tune --task classify has trained: its folder is --prompt-tuning.`,
 				limit = wiring.LocalPatience
 			}
 			c := classifier{w: w, a: a, t: t, tokens: min(tokens, a.Model.Checkpoint.Config.LongestSession()-t.Tables.Tokens), json: asJSON}
-			remote, err := a.Engine.Remote(swarm.Span{Start: 0, End: a.Engine.Model().Manifest.Blocks}, client.RemoteOptions{Limit: limit})
+			remote, err := a.Engine.Remote(swarm.Span{Start: 0, End: a.Engine.Model().Manifest.Blocks}, client.RemoteOptions{Limit: limit, Adapter: adapter})
 			if err != nil {
 				return err
 			}

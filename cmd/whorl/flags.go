@@ -155,12 +155,16 @@ func addAsk(fs *pflag.FlagSet, f *wiring.AskOptions) {
 	addSwarm(fs, &f.Swarm)
 	addModel(fs, &f.Model)
 	addCompute(fs, &f.Compute)
-	fs.StringVar(&f.Adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold; with --local a folder, or owner/name[@revision] of the hub")
+	addAdapter(fs, &f.Adapter)
 	fs.StringVar(&f.PromptTuning, "prompt-tuning", "", "`DIR` of prompts that whorl tune has trained, or the PEFT library: they go in front of everything")
 	fs.StringVar(&f.Activations, "activations", f.Activations, "what meets quantised weights: auto (8-bit rows, fast) or f32 (exact weights and rows, slow)")
 	addResidual(fs, &f.Residual)
 	fs.IntVar(&f.Chunk, "prefill-chunk", 0, "most tokens of the prompt in one step; 0: by measured times. Results do not depend on it")
 	secondsVar(fs, &f.StepTime, "step-deadline", "a server without progress for this long is replaced")
+}
+
+func addAdapter(fs *pflag.FlagSet, adapter *string) {
+	fs.StringVar(adapter, "adapter", "", "LoRA adapter: the `NAME[@DIGEST]` of one that servers hold; with --local a folder, or owner/name[@revision] of the hub")
 }
 
 // addVerify adds the flag of commands that can have their answers computed several times.

@@ -68,6 +68,7 @@ func (f *tuneFlags) add(fs *pflag.FlagSet) {
 	addSwarm(fs, &f.ask.Swarm)
 	addModel(fs, &f.ask.Model)
 	addCompute(fs, &f.ask.Compute)
+	addAdapter(fs, &f.ask.Adapter)
 	f.ask.StepTime = client.DefaultTimeouts().Step
 	fs.StringVar(&f.data, "data", "", "examples: a `FILE` of JSON objects, one a line")
 	fs.StringVar(&f.eval, "eval", "", "examples that are not learnt from: a `FILE` like that of --data; loss and accuracy on it are told after each epoch")
@@ -123,7 +124,8 @@ type tuning struct {
 	about    train.About
 	progress *tuneProgress
 	saved    time.Time
-	epochs   []epochObj // that this process made whole
+	adapter  string            // as the user named it
+	held     map[int]train.Sum // on examples that are held out, after epochs, counted from 1
 }
 
 func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
@@ -135,7 +137,7 @@ func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return err
 	}
 	defer a.Close()
-	t := &tuning{f: f, w: w, a: a, progress: newTuneProgress(w)}
+	t := &tuning{f: f, w: w, a: a, progress: newTuneProgress(w), held: map[int]train.Sum{}}
 	if err := t.read(); err != nil {
 		return err
 	}
@@ -143,31 +145,41 @@ func (f *tuneFlags) run(cmd *cobra.Command, w *world, args []string) error {
 		return wiring.Usagef("--out: %w", err)
 	}
 	ctx := cmd.Context()
+	if t.adapter, err = f.ask.OpenAdapter(ctx, a); err != nil {
+		return err
+	}
 	if err := f.ask.Connect(ctx, a, 1, 1); err != nil {
 		if ctx.Err() != nil {
 			return wiring.ErrInterrupted
 		}
 		return err
 	}
-	if err := t.begin(); err != nil {
-		return err
+	if err := t.begin(ctx); err != nil {
+		return wiring.Asked(err)
 	}
 	return t.learn(ctx)
 }
 
 // begin makes the trainer, and sets it to where the last run of the same command stopped.
-func (t *tuning) begin() error {
+func (t *tuning) begin(ctx context.Context) error {
 	f, m := t.f, t.a.Engine.Model()
 	patience, limit := f.patience, f.limit
 	if f.ask.Local {
 		limit = wiring.LocalPatience
 	}
-	remote, err := t.a.Engine.Remote(swarm.Span{Start: 0, End: m.Manifest.Blocks}, client.RemoteOptions{Limit: limit, Recover: patience, Hops: t.progress.chain})
+	if t.adapter != "" { // whatever comes to have its name meanwhile
+		x, err := t.a.Engine.Adapter(ctx, t.adapter)
+		if err != nil {
+			return err
+		}
+		t.adapter = x.String()
+	}
+	remote, err := t.a.Engine.Remote(swarm.Span{Start: 0, End: m.Manifest.Blocks}, client.RemoteOptions{Limit: limit, Recover: patience, Adapter: t.adapter, Hops: t.progress.chain})
 	if err != nil {
 		return err
 	}
 	cfg := &t.a.Model.Checkpoint.Config
-	t.about = train.About{Model: t.a.Model.Name, UID: string(m.UID), Hidden: m.Manifest.Hidden, Blocks: m.Manifest.Blocks, Heads: cfg.Heads, Labels: f.opt.Labels}
+	t.about = train.About{Model: t.a.Model.Name, UID: string(m.UID), Adapter: t.adapter, Hidden: m.Manifest.Hidden, Blocks: m.Manifest.Blocks, Heads: cfg.Heads, Labels: f.opt.Labels}
 	blocks := 0
 	if f.opt.Deep {
 		blocks = m.Manifest.Blocks
@@ -179,7 +191,7 @@ func (t *tuning) begin() error {
 	if t.trainer, err = train.New(f.opt, t.a.Model.Head, train.Remote(remote), m.Vocab, tables, t.examples); err != nil {
 		return wiring.Usage(err)
 	}
-	t.run = train.Run{Model: string(m.UID), Data: hashExamples(t.examples), Options: f.opt}
+	t.run = train.Run{Model: string(m.UID), Adapter: t.adapter, Data: hashExamples(t.examples), Options: f.opt}
 	b, err := os.ReadFile(t.checkpoint())
 	switch {
 	case errors.Is(err, os.ErrNotExist) || f.fresh:
@@ -207,9 +219,6 @@ func (t *tuning) save() error {
 
 // learn makes all steps, and writes what came of them.
 func (t *tuning) learn(ctx context.Context) error {
-	var epoch train.Sum
-	var held *train.Sum
-	whole := false // this process made all steps of the epoch so far
 	t.saved = time.Now()
 	t.progress.begin(t.trainer.Done(), t.trainer.Steps(), t.f.opt.Epochs)
 	for t.trainer.Done() < t.trainer.Steps() {
@@ -217,10 +226,6 @@ func (t *tuning) learn(ctx context.Context) error {
 		if err != nil {
 			return t.stopped(ctx, err)
 		}
-		if (r.Step-1)%t.trainer.PerEpoch() == 0 {
-			epoch, whole = train.Sum{}, true
-		}
-		epoch = added(epoch, r.Sum)
 		t.progress.step(r)
 		ends := r.Step%t.trainer.PerEpoch() == 0
 		if ends || time.Since(t.saved) >= t.f.save {
@@ -231,39 +236,31 @@ func (t *tuning) learn(ctx context.Context) error {
 		if !ends {
 			continue
 		}
-		t.progress.line("epoch %d of %d: loss %.4f, %s", r.Epoch, t.f.opt.Epochs, epoch.Mean(), t.quality(&epoch))
-		if len(t.eval) > 0 {
-			sum, err := t.evaluate(ctx)
-			if err != nil {
-				return t.stopped(ctx, err)
-			}
-			held = &sum
-		}
-		if whole {
-			t.epochs = append(t.epochs, epochObj{r.Epoch, epoch.Mean(), epoch.Accuracy(), t.evalOf(held)})
-		}
-	}
-	if len(t.eval) > 0 && held == nil { // all steps were made before
-		sum, err := t.evaluate(ctx)
-		if err != nil {
+		sum := t.trainer.Epochs()[r.Epoch-1]
+		t.progress.line("epoch %d of %d: loss %.4f, %s", r.Epoch, t.f.opt.Epochs, sum.Mean(), t.quality(&sum))
+		if err := t.evaluate(ctx, r.Epoch); err != nil {
 			return t.stopped(ctx, err)
 		}
-		held = &sum
 	}
-	return t.finish(epoch, held)
+	if _, ok := t.held[t.f.opt.Epochs]; !ok { // all steps were made before
+		if err := t.evaluate(ctx, t.f.opt.Epochs); err != nil {
+			return t.stopped(ctx, err)
+		}
+	}
+	return t.finish()
 }
 
-func added(a, b train.Sum) train.Sum {
-	return train.Sum{Loss: a.Loss + b.Loss, Count: a.Count + b.Count, Right: a.Right + b.Right, Examples: a.Examples + b.Examples, Rows: a.Rows + b.Rows}
-}
-
-// evaluate tells how good the tables are on examples that were not learnt from.
-func (t *tuning) evaluate(ctx context.Context) (train.Sum, error) {
+// evaluate tells how good the tables are, after an epoch, on examples that were not learnt from.
+func (t *tuning) evaluate(ctx context.Context, epoch int) error {
+	if len(t.eval) == 0 {
+		return nil
+	}
 	sum, err := t.trainer.Evaluate(ctx, t.eval, func(s train.Sum) { t.progress.evaluating(s.Examples, len(t.eval)) })
 	if err == nil {
 		t.progress.line("held out: loss %.4f, %s", sum.Mean(), t.quality(&sum))
+		t.held[epoch] = sum
 	}
-	return sum, err
+	return err
 }
 
 // stopped ends a run early, with all that was learnt on disk.
@@ -281,15 +278,14 @@ func (t *tuning) stopped(ctx context.Context, err error) error {
 
 // tuneObject is what --json prints.
 type tuneObject struct {
-	Steps    int       `json:"steps"`
-	Loss     []float64 `json:"loss"`     // of the epochs that this command made from their first step on
-	Accuracy float64   `json:"accuracy"` // of the last epoch; 0 if no step was made
-	Eval     *evalObj  `json:"eval,omitempty"`
-	// Epochs say more of those.
-	Epochs []epochObj `json:"epochs,omitempty"`
+	Steps    int        `json:"steps"`
+	Loss     []float64  `json:"loss"`     // of each epoch, also of those before a checkpoint that was gone on from
+	Accuracy float64    `json:"accuracy"` // in the last one
+	Eval     *evalObj   `json:"eval,omitempty"`
+	Epochs   []epochObj `json:"epochs"`
 	// Hash sums up the bits of all that was learnt.
 	Hash       string  `json:"hash"`
-	Seconds    float64 `json:"seconds"`
+	Seconds    float64 `json:"seconds"`           // of this command
 	TokensPerS float64 `json:"tokens_per_second"` // forward and backward, evaluation left out
 	Out        string  `json:"out"`
 }
@@ -298,7 +294,7 @@ type epochObj struct {
 	Epoch    int      `json:"epoch"` // counted from 1
 	Loss     float64  `json:"loss"`
 	Accuracy float64  `json:"accuracy"`
-	Eval     *evalObj `json:"eval,omitempty"` // at its end
+	Eval     *evalObj `json:"eval,omitempty"` // at its end, unless that was before a checkpoint
 }
 
 type evalObj struct {
@@ -309,19 +305,17 @@ type evalObj struct {
 }
 
 // finish writes the folder.
-func (t *tuning) finish(epoch train.Sum, held *train.Sum) error {
+func (t *tuning) finish() error {
 	t.progress.end()
-	tables := t.trainer.Tables()
-	card := train.Card{About: t.about, Options: t.f.opt, Data: filepath.Base(t.f.data), Examples: len(t.examples), Steps: t.trainer.Steps(), Hash: tables.Hash(), Train: epoch, Eval: held}
+	tables, epochs, last := t.trainer.Tables(), t.trainer.Epochs(), t.f.opt.Epochs
+	card := train.Card{About: t.about, Options: t.f.opt, Data: filepath.Base(t.f.data), Examples: len(t.examples), Steps: t.trainer.Steps(), Hash: tables.Hash(), Train: epochs[last-1]}
+	if held, ok := t.held[last]; ok {
+		card.Eval = &held
+	}
 	files := tables.Files(t.about)
 	files[train.FileCard] = card.Text()
-	for name, b := range files {
-		if name == train.FileCard && epoch.Examples == 0 { // nothing new was learnt
-			if _, err := os.Stat(filepath.Join(t.f.out, name)); err == nil {
-				continue
-			}
-		}
-		if err := atomicfile.Write(filepath.Join(t.f.out, name), b, 0o644); err != nil {
+	for _, name := range []string{train.FileTensors, train.FileCard, train.FileConfig} { // without the last there is no folder of prompts
+		if err := atomicfile.Write(filepath.Join(t.f.out, name), files[name], 0o644); err != nil {
 			return fmt.Errorf("write what was learnt: %w", err)
 		}
 	}
@@ -329,18 +323,19 @@ func (t *tuning) finish(epoch train.Sum, held *train.Sum) error {
 	if !t.f.asJSON {
 		return nil
 	}
-	o := tuneObject{Steps: t.trainer.Done(), Loss: []float64{}, Accuracy: epoch.Accuracy(), Hash: card.Hash, Out: t.f.out}
+	o := tuneObject{Steps: t.trainer.Done(), Accuracy: card.Train.Accuracy(), Eval: t.evalOf(last), Hash: card.Hash, Out: t.f.out}
 	o.Seconds, o.TokensPerS = t.progress.totals()
-	o.Eval, o.Epochs = t.evalOf(held), t.epochs
-	for _, e := range t.epochs {
-		o.Loss = append(o.Loss, e.Loss)
+	for i, sum := range epochs {
+		o.Loss = append(o.Loss, sum.Mean())
+		o.Epochs = append(o.Epochs, epochObj{i + 1, sum.Mean(), sum.Accuracy(), t.evalOf(i + 1)})
 	}
 	return printJSON(t.w.out, o)
 }
 
-// evalOf is what --json tells of held-out examples; nil if there are none.
-func (t *tuning) evalOf(held *train.Sum) *evalObj {
-	if held == nil {
+// evalOf is what --json tells of held-out examples after an epoch; nil if nothing is known.
+func (t *tuning) evalOf(epoch int) *evalObj {
+	held, ok := t.held[epoch]
+	if !ok {
 		return nil
 	}
 	o := &evalObj{Loss: held.Mean(), Accuracy: held.Accuracy(), Examples: held.Examples}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorilla/websocket"
+
 	"whorl/client/train"
 	"whorl/internal/wiring"
 	"whorl/model/families"
@@ -158,4 +160,55 @@ func scaledPrompts(t *testing.T, name string) string {
 		}
 	}
 	return dir
+}
+
+// What is trained on top of a LoRA adapter has the same bits here and through a swarm, and is used with that
+// adapter: from the command line, and behind a gateway under the name of the prompts.
+func TestTuneAdapted(t *testing.T) {
+	n := startRun(t, "serve", toy, "--new-swarm", "--admin", "127.0.0.1:0", "--http", "127.0.0.1:0", "--throughput", "100", "--adapters", adapterDir+"/toy-list")
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data.jsonl")
+	if err := os.WriteFile(data, []byte(`{"text":"ab"}`+"\n"+`{"text":"cd ab"}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	folder := adapterDir + "/toy-list"
+	tune := func(out string, more ...string) (o tuneObject) {
+		args := append([]string{"tune", toy, "--data", data, "--deep", "--prompt-tokens", "3", "--epochs", "2", "--lr", "0.5", "--out", filepath.Join(dir, out), "--json"}, more...)
+		whorl(t, "", nil, args...).last(t, &o)
+		return o
+	}
+	plain, local := tune("plain", "--local"), tune("local", "--local", "--adapter", folder)
+	swarm := tune("mood", "--initial-peers", n.Addrs[0], "--adapter", "toy-list")
+	if plain.Hash == local.Hash || swarm.Hash != local.Hash || !slices.Equal(swarm.Loss, local.Loss) || len(local.Loss) != 2 {
+		t.Errorf("%+v without, %+v here, %+v through the swarm", plain, local, swarm)
+	}
+	if r := whorl(t, "", nil, "tune", toy, "--data", data, "--deep", "--prompt-tokens", "3", "--epochs", "2", "--lr", "0.5", "--out", filepath.Join(dir, "mood"), "--initial-peers", n.Addrs[0]); r.code != exitUsage || !strings.Contains(r.err, "adapter") {
+		t.Errorf("gone on with without the adapter: exit %d\n%s", r.code, r.err)
+	}
+	generate := func(more ...string) (o answerObject) {
+		args := append([]string{"generate", toy, "--ids", "1,2,3", "--max-new-tokens", "8", "--ignore-eos", "--json", "--trace", "--prompt-tuning", filepath.Join(dir, "mood")}, more...)
+		whorl(t, "", nil, args...).last(t, &o)
+		return o
+	}
+	want, other := generate("--local", "--adapter", folder), generate("--initial-peers", n.Addrs[0])
+	if want.LogitsHash == "" || other.LogitsHash != want.LogitsHash {
+		t.Errorf("through the swarm %v %s, want %v %s", other.IDs, other.LogitsHash, want.IDs, want.LogitsHash)
+	}
+	if r := whorl(t, "", nil, "generate", toy, "--ids", "1", "--local", "--prompt-tuning", filepath.Join(dir, "mood")); r.code != exitUsage || !strings.Contains(r.err, "--adapter") {
+		t.Errorf("here without the adapter: exit %d\n%s", r.code, r.err)
+	}
+	g := startRunEnv(t, []string{"HOME=" + t.TempDir()}, "gateway", toy, "--initial-peers", n.Addrs[0], "--host-maddrs", loopback, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--prompt-tuning", filepath.Join(dir, "mood"))
+	if got := completed(t, g, "toy:mood", 200); !slices.Equal(got, want.IDs) {
+		t.Errorf("behind a gateway %v, want %v", got, want.IDs)
+	}
+	// Researchers ask for MODEL:ADAPTER, and are told which it is, for what they save.
+	c, _, err := websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(n.HTTP, "http")+"/api/v1/hidden?model=toy:toy-list", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var ready struct{ Adapter string }
+	if _, b, err := c.ReadMessage(); err != nil || json.Unmarshal(b[4:], &ready) != nil || !strings.HasPrefix(ready.Adapter, "toy-list@c05017c2ea82") {
+		t.Errorf("%q, %v", b, err)
+	}
 }

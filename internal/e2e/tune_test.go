@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,8 +31,9 @@ func TestTune(t *testing.T) {
 		t.Fatal(err)
 	}
 	type tuned struct {
-		Steps int    `json:"steps"`
-		Hash  string `json:"hash"`
+		Steps int       `json:"steps"`
+		Hash  string    `json:"hash"`
+		Loss  []float64 `json:"loss"`
 		Eval  struct {
 			Examples int `json:"examples"`
 		} `json:"eval"`
@@ -97,7 +99,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("after Ctrl-C: %v\n%s", err, text)
 	}
 	lastJSON(t, run(t, "", args("resumed", "--initial-peers", s.peers())...), &resumed)
-	if resumed.Hash != local.Hash || resumed.Steps != 75 {
-		t.Errorf("gone on with: %d steps, tables %.12s, want %.12s", resumed.Steps, resumed.Hash, local.Hash)
+	if resumed.Hash != local.Hash || resumed.Steps != 75 || len(resumed.Loss) != 5 || !slices.Equal(resumed.Loss, local.Loss) {
+		t.Errorf("gone on with: %d steps, tables %.12s, want %.12s; losses %v, want %v", resumed.Steps, resumed.Hash, local.Hash, resumed.Loss, local.Loss)
 	}
 }

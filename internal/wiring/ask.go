@@ -174,11 +174,11 @@ func (f *AskOptions) OpenAdapter(ctx context.Context, a *Asker) (string, error) 
 // Session makes the engine and opens a session of up to length tokens in each of so many
 // beams.
 func (f *AskOptions) Session(ctx context.Context, a *Asker, length, beams int) (*client.Session, error) {
-	adapter, err := f.OpenAdapter(ctx, a)
+	prompts, tuned, err := f.tuning(a)
 	if err != nil {
 		return nil, err
 	}
-	prompts, tuned, err := f.tuning(a)
+	adapter, err := f.OpenAdapter(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -283,6 +283,21 @@ func (f *AskOptions) tuning(a *Asker) (*client.Prompts, *Tuning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := f.With(t); err != nil {
+		return nil, nil, err
+	}
 	p, err := t.prompts()
 	return p, t, err
+}
+
+// With has prompts used with the adapter that they were trained with, unless one is asked for.
+func (f *AskOptions) With(t *Tuning) error {
+	switch {
+	case t.Adapter == "" || f.Adapter != "":
+	case f.Local:
+		return Usagef("--prompt-tuning %s was trained with the adapter %.80s: give the folder of that as --adapter", t.Name, t.Adapter)
+	default:
+		f.Adapter = t.Adapter
+	}
+	return nil
 }

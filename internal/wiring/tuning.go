@@ -22,6 +22,8 @@ type Tuning struct {
 	uid    string   // of the model it was trained on; "" if it does not say
 	base   string   // that model's name, likewise
 	model  string   // that it is used with, as the operator says; "" if nobody does
+	// Adapter is the LoRA adapter, NAME@DIGEST, with which it was trained; "" for none.
+	Adapter string
 }
 
 // OpenTuning reads a folder of trained prompts for a model.
@@ -67,7 +69,7 @@ func readTuning(dir string) (*Tuning, error) {
 	if err != nil {
 		return nil, Usagef("--prompt-tuning %s: %w", dir, err)
 	}
-	return &Tuning{Name: filepath.Base(whole), Tables: t, Labels: about.Labels, uid: about.UID, base: about.Model}, nil
+	return &Tuning{Name: filepath.Base(whole), Tables: t, Labels: about.Labels, uid: about.UID, base: about.Model, Adapter: about.Adapter}, nil
 }
 
 // prompts are the rows that sessions begin with.

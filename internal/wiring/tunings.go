@@ -78,6 +78,9 @@ func checkTunings(list []*Tuning, models []*Model) error {
 
 // tuned is a model with prompts, which must fit it; e is the engine as users see it.
 func (n *Node) tuned(e api.Engine, engine *client.Engine, m *Model, t *Tuning) (api.Engine, error) {
+	if t.Adapter != "" {
+		e = api.Through(e, t.Adapter)
+	}
 	if len(t.Labels) == 0 {
 		p, err := t.prompts()
 		if err != nil {
@@ -85,7 +88,7 @@ func (n *Node) tuned(e api.Engine, engine *client.Engine, m *Model, t *Tuning) (
 		}
 		return api.Tuned(e, t.Name, p), nil
 	}
-	remote, err := engine.Remote(swarm.Span{Start: 0, End: engine.Model().Manifest.Blocks}, client.RemoteOptions{})
+	remote, err := engine.Remote(swarm.Span{Start: 0, End: engine.Model().Manifest.Blocks}, client.RemoteOptions{Adapter: t.Adapter})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,10 @@ def save(path, layers, shallow, deep=None, score=None, labels=None):
     if deep is not None:
         tensors["whorl.deep_prompts"] = deep
     texts = {"format": "pt", "whorl.model": layers.uid}
+    base = layers.name
+    if layers.adapter:
+        texts["whorl.adapter"] = layers.adapter
+        base = base.removesuffix(":" + layers.adapter.rpartition("@")[0])
     if score is not None:
         tensors["base_model.score.weight"] = score
         texts["whorl.labels"] = json.dumps(labels or [str(i) for i in range(len(score))])
@@ -29,7 +33,7 @@ def save(path, layers, shallow, deep=None, score=None, labels=None):
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     config = {
-        "peft_type": "PROMPT_TUNING", "task_type": "CAUSAL_LM" if score is None else "SEQ_CLS", "base_model_name_or_path": layers.name, "revision": None, "inference_mode": True,
+        "peft_type": "PROMPT_TUNING", "task_type": "CAUSAL_LM" if score is None else "SEQ_CLS", "base_model_name_or_path": base, "revision": None, "inference_mode": True,
         "num_virtual_tokens": len(shallow), "token_dim": layers.hidden, "num_transformer_submodules": 1, "num_attention_heads": 0, "num_layers": layers.blocks,
         "prompt_tuning_init": "RANDOM", "prompt_tuning_init_text": None, "tokenizer_name_or_path": None, "auto_mapping": None,
     }

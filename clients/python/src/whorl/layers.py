@@ -23,7 +23,8 @@ class Layers:
     url, model, token, patience: see Connection.
     bf16: rows and gradients travel as bfloat16, in half the bytes, and are rounded.
 
-    blocks, hidden, vocab, max_length: of the model. name, uid: who it is.
+    blocks, hidden, vocab, max_length: of the model. name, uid: who it is. adapter: NAME@DIGEST of the LoRA
+    adapter that its name asks for, or None.
     """
 
     def __init__(self, url, model=None, token=None, patience=120.0, bf16=False):
@@ -32,6 +33,7 @@ class Layers:
         self.bf16 = bf16
         about = self.connection.about
         self.name, self.uid = about["model"], about["uid"]
+        self.adapter = about.get("adapter")
         self.blocks, self.hidden, self.vocab, self.max_length = about["blocks"], about["hidden"], about["vocab"], about["max_length"]
         self._bytes = about["request_bytes"]
         self.tokenizer = Tokenizer(self.connection, self.name)
