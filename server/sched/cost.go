@@ -126,9 +126,6 @@ func (c *cost) of(rows int) time.Duration {
 	return time.Duration(low.took + slope*(r-low.rows))
 }
 
-// knows tells whether about so many rows were measured.
-func (c *cost) knows(rows int) bool { return rows > 0 && c.fresh(&c.points[slot(rows)]) }
-
 // rows is how many rows more than have, at least 1 and at most most, an iteration may have
 // to end within limit.
 func (c *cost) rows(have, most int, limit time.Duration) int {

@@ -78,3 +78,38 @@ func TestPromptShares(t *testing.T) {
 		}
 	}
 }
+
+// What rounds of all take is believed where a few were measured lately: one that was disturbed must not
+// keep sessions apart for long.
+func TestRoundsOfAllAreForgotten(t *testing.T) {
+	l := lane{key: Key{Whole: true}}
+	now := time.Duration(0)
+	round := func(took time.Duration, whole bool) {
+		now += took
+		l.computed(8, 0, false, took/2)
+		if whole {
+			l.wholly(8, now, took/2)
+		} else {
+			l.whole = false
+		}
+	}
+	for n := range measured + 1 { // the first one has no beginning
+		if _, ok := l.shared(8); ok {
+			t.Errorf("after %d rounds it is known what they take", n)
+		}
+		round(4*time.Millisecond, true)
+	}
+	if took, ok := l.shared(8); !ok || took != 4*time.Millisecond {
+		t.Errorf("a round takes %v, %v", took, ok)
+	}
+	for range believed {
+		round(4*time.Millisecond, false)
+	}
+	if _, ok := l.shared(8); !ok {
+		t.Error("it is forgotten too soon")
+	}
+	round(4*time.Millisecond, false)
+	if _, ok := l.shared(8); ok {
+		t.Error("it is believed for ever")
+	}
+}

@@ -25,6 +25,9 @@ type lane struct {
 // prompts take as long as so many decodes.
 func (l *lane) computed(decodes, prompts int, long bool, took time.Duration) {
 	l.count++
+	if l.key.Whole {
+		l.together.count = l.count - 1 // what was measured long ago is forgotten
+	}
 	switch alone := l.cost.of(decodes); {
 	case !long && l.beside.since >= refresh:
 		l.cost.renew(decodes+prompts, took, stands)
@@ -50,6 +53,22 @@ func (l *lane) wholly(rows int, now, took time.Duration) {
 		l.together.add(rows, round)
 	}
 	l.whole, l.ended = true, now
+}
+
+const (
+	// believed is for how many iterations after the last round of all it counts what these took, where
+	// one stage has all blocks, and measured how many of them must have been measured: a disturbed
+	// moment would keep sessions apart. In a chain attempts cost more, and it counts for as long as it can.
+	believed, measured = 32, 3
+)
+
+// shared is what a round of all takes, where that was measured lately.
+func (l *lane) shared(rows int) (took time.Duration, ok bool) {
+	p := &l.together.points[slot(rows)]
+	if ok = l.together.fresh(p); l.key.Whole {
+		ok = p.n >= measured && l.count-p.seen <= believed
+	}
+	return l.together.of(rows), ok
 }
 
 // maxLanes bounds the keys that are remembered while no session has them.

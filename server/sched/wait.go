@@ -125,13 +125,14 @@ func (q *Queue) steady(now time.Duration, r *present) (wait time.Duration, try b
 			break
 		}
 		chain := g.s.pace.mean > float64(q.takes(r.l, r.rows))
-		rate, within, measured := q.rate(r.l, rows, all, k+1, back), float64(soon), false
-		if rows == all && !chain && r.l.together.knows(all) {
-			rate, within, measured = float64(all)/float64(r.l.together.of(all)+q.piece), sure, true
+		rate, within := q.rate(r.l, rows, all, k+1, back), float64(soon)
+		round, known := r.l.shared(all)
+		if known = known && rows == all && !chain; known {
+			rate, within = float64(all)/float64(round+q.piece), sure
 		}
 		if saved := float64(all)/hasty - float64(all)/rate; rate > best && float64(g.in) < within*saved {
 			best, wait, try = rate, g.in, chain
-		} else if rows == all && !chain && !measured && wait == 0 && rate > tie*hasty {
+		} else if rows == all && !chain && !known && wait == 0 && rate > tie*hasty {
 			wait, try = g.in, true
 		}
 	}
