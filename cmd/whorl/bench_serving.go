@@ -121,8 +121,9 @@ func (f *servingFlags) run(cmd *cobra.Command, w *world, args []string) error {
 	// Sessions side by side need the cache of a search with so many beams.
 	clients, longest := slices.Max(f.load.Concurrency)+len(f.far), f.load.Prompt+f.load.Tokens
 	if f.prompt > 0 {
-		clients, longest = clients+1, max(longest, f.prompt+1)
+		longest = max(longest, f.prompt+1)
 	}
+	clients += 1 + clients/4 // a session may begin before the one before it has given back its cache
 	if err := f.ask.Connect(cmd.Context(), a, longest, clients); err != nil {
 		return err
 	}
