@@ -67,6 +67,17 @@ func (b *beside) piece() time.Duration {
 	return time.Duration(b.row * float64(b.rows))
 }
 
+// between bounds what a long prompt takes, where one stage has all blocks, between two iterations of answers, in limit nanoseconds, if by
+// what chunks took it is so many rows. Few rows cost more: the weights are read for them too, and
+// attention takes a grain as fast as a row.
+func (l *lane) between(rows int, limit float64, long bool, grain int) int {
+	if !long || !l.key.Whole || l.beside.row == 0 {
+		return rows
+	}
+	few := int(max(limit-float64(l.cost.of(1)), 0) / l.beside.row)
+	return max(min(rows, few)/grain*grain, grain)
+}
+
 // grains makes rows a multiple of grain, perhaps none, and keeps the rest for the next iteration.
 func (b *beside) grains(rows, grain int) int {
 	if b.row == 0 {

@@ -6,7 +6,7 @@
 // Pure policy: it knows nothing of tensors or streams, the time is passed in, and it is not for
 // concurrent use. What an iteration computes does not depend on what shares it (package
 // tensor), so this package may choose freely. docs/adr/0012-shared-batches.md,
-// 0030-one-group.md and 0042-prompts-beside-answers.md have the reasons, testdata the tables of a simulation.
+// 0030-one-group.md, 0042-prompts-beside-answers.md and 0050-pieces-and-latecomers.md have the reasons, testdata the tables of a simulation.
 //
 // The rules of [Queue.Next]:
 //

@@ -16,6 +16,7 @@ type pace struct {
 	away      bool // a result left and no row came yet
 	known     bool
 	cohort    *cohort       // whose results left with it
+	filled    time.Duration // what iterations of prompts alone had taken until then
 	left      time.Duration // when; a cohort that left at another time is not its own any more
 	mean, dev float64       // from a result to the next row
 	lag, vary float64       // from the first row of its cohort to its own
@@ -35,16 +36,22 @@ const (
 	silent = 100 * time.Millisecond
 	// first is for how long after its first token an answer is taken to be under way.
 	first = 250 * time.Millisecond
+	// leastAway is the least share of its time away that counts as its own.
+	leastAway = 0.125
 	// wakes is what a machine may take to let somebody know, whatever is computed.
 	wakes = 300 * time.Microsecond
 )
 
-// sent notes that a result leaves.
-func (p *pace) sent(c *cohort) { p.away, p.cohort, p.left = true, c, c.left }
+// sent notes that a result leaves, when iterations of prompts alone had taken so long.
+func (p *pace) sent(c *cohort, filled time.Duration) {
+	p.away, p.cohort, p.left, p.filled = true, c, c.left, filled
+}
 
 // back notes the next row. Who comes apart from the cohort by more than so much was
-// separated from it, which says nothing of its lag.
-func (p *pace) back(now, apart time.Duration) {
+// separated from it, which says nothing of its lag. Where a prompt filled a part of the time, which
+// may have held the client up, it counts only as far as it must: else the queue would expect it later
+// because of that, fill more of the time, and so on.
+func (p *pace) back(now, apart, filled time.Duration) {
 	if !p.away {
 		return
 	}
@@ -59,6 +66,9 @@ func (p *pace) back(now, apart time.Duration) {
 			p.lag += paceGain * d
 			p.vary += paceGain * (max(d, -d) - p.vary)
 		}
+	}
+	if fill := float64(filled - p.filled); fill > 0 {
+		t = min(max(p.mean, t-fill, leastAway*t), t)
 	}
 	switch {
 	case !p.known:

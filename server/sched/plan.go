@@ -152,7 +152,7 @@ func (q *Queue) prefill(now time.Duration, r *present, budget int) int {
 		if c.count == 0 {
 			return fewRows
 		}
-		return c.rows(0, budget, time.Duration(limit))
+		return l.between(c.rows(0, budget, time.Duration(limit)), limit, r.long, q.grain)
 	case !r.long:
 		n := c.rows(r.rows, budget, time.Duration((1+crowd*stretch)*t))
 		if few := c.rows(r.rows, n, time.Duration((1+crowd*mild)*t)); r.longest <= pieces*few && r.prompts <= 4*pieces*few {

@@ -96,6 +96,10 @@ type Queue struct {
 	ready    []*session    // scratch
 	guests   []guest       // scratch
 	decodes  []*session    // scratch
+	came     time.Duration // the last decode
+	filled   time.Duration // what iterations of prompts alone took, all of them
+	filler   bool          // the present one is such
+	began    time.Duration // the present iteration
 	piece    time.Duration // what the rows of a long prompt are likely to add to the next iteration
 	lanes    map[Key]*lane
 	grain    int
@@ -198,8 +202,8 @@ func (q *Queue) Push(now time.Duration, id Session, itemID uint64, rows int, cla
 		panic("sched: an item without session or rows")
 	}
 	if class == Decode {
-		s.rows = rows
-		s.pace.back(now, s.lane.cost.of(rows)/2)
+		s.rows, q.came = rows, now
+		s.pace.back(now, s.lane.cost.of(rows)/2, q.filling(now))
 		s.long = false
 	} else if rows > short {
 		s.long = true
@@ -250,6 +254,7 @@ func (q *Queue) Next(now time.Duration, budget int) ([]Grant, time.Duration) {
 		l.divide.try(l.count, maxDivideGap)
 	}
 	q.grant(waiting, p, budget)
+	q.filler, q.began = q.grants[0].class == Prefill && waiting[0].lane.key.Whole, now // decodes come first
 	return q.grants, 0
 }
 
@@ -289,6 +294,7 @@ func (q *Queue) grant(waiting []*session, p plan, budget int) {
 // Computed says that what Next gave was computed in the time took, and that its results
 // leave now.
 func (q *Queue) Computed(now, took time.Duration) {
+	q.filled, q.filler = q.filling(now), false
 	var rows [2]int // by class
 	long := false
 	var l *lane
@@ -306,7 +312,7 @@ func (q *Queue) Computed(now, took time.Duration) {
 			c = l.cohort(now)
 		}
 		if g.Last && len(s.items) == 0 && !s.stopped {
-			s.pace.sent(c)
+			s.pace.sent(c, q.filled)
 		}
 	}
 	if l != nil && took > 0 {
@@ -318,6 +324,15 @@ func (q *Queue) Computed(now, took time.Duration) {
 		}
 	}
 	q.grants = q.grants[:0]
+}
+
+// filling is what iterations of prompts alone have taken where one stage has all blocks, the present one
+// included.
+func (q *Queue) filling(now time.Duration) time.Duration {
+	if q.filler {
+		return q.filled + now - q.began
+	}
+	return q.filled
 }
 
 // Waited is how long the last iteration waited for rows while others were ready.

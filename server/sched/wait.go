@@ -9,6 +9,10 @@ const (
 	// soon is within how many rounds of all a lasting wait must have paid; sure the same where
 	// what it gives was measured.
 	soon, sure = 2, 4
+	// burst is how long after somebody came others are waited for in any case, where an iteration will have
+	// a piece of a long prompt too. While it is computed nobody's client may have a core, so they come
+	// back together, whatever iterations they were in before.
+	burst = 60 * time.Microsecond
 	// tie is how much less than now all may get together by the estimate, and it is still tried
 	// where it was not measured lately.
 	tie = 0.85
@@ -20,8 +24,11 @@ func (q *Queue) wait(now time.Duration, r *present) time.Duration {
 		return 0
 	}
 	q.piece = 0
-	if near := q.guests[0].s.pace.mean < float64(r.l.cost.of(max(r.rows, 1))); r.long && r.rows > 0 && r.l.key.Whole && near {
-		q.piece = r.l.beside.piece()
+	if piece := r.l.beside.piece(); r.long && r.l.key.Whole && q.guests[0].s.pace.mean < float64(r.l.cost.of(max(r.rows, 1))+piece) {
+		q.piece = piece
+		if since := now - q.came; r.rows > 0 && since < burst {
+			return burst - since
+		}
 	}
 	if r.rows == 0 { // a prompt alone costs as much time, and decodes beside it little
 		all := 0
