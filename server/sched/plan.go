@@ -12,7 +12,7 @@ const (
 	// stretch is by how much prompts may lengthen an iteration of running answers at most, chained the
 	// same for long ones, since their pieces lengthen the iterations of all stages. Where one stage
 	// has all blocks long ones may lengthen a round by single on the mean.
-	stretch, chained, single = 0.8, 0.65, 0.85
+	stretch, chained, single = 0.8, 0.65, 0.8
 	// slowed is how many times its time alone a prompt may take beside running answers. Where less
 	// than stretch is enough for that, since rows hide behind the reading of the weights, answers
 	// keep the rest.
