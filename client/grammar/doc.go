@@ -14,6 +14,12 @@
 // does; so that part is kept for each set of positions and only tokens that leave the rule are
 // looked at for each state.
 //
+// Most places take most tokens, such as any within a text. What a state takes alike is found by
+// groups of characters: where each character of some groups leads to the same state, and so on
+// from there, tokens made of these are taken together, without being looked at. The ordinary ones,
+// of what a JSON text shows as it is, are known beforehand, as one mask for each number of
+// characters, and stand apart in the tree from the others.
+//
 // What is admitted is sound and not complete: every text that a schema's grammar admits is valid
 // by the schema, but a valid value may be spelled in one way only. Properties come in the order
 // of the schema; white space is at most a space, or a line end and an indentation; numbers have

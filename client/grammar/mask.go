@@ -19,11 +19,19 @@ type Grammar struct {
 type local struct {
 	mask   []uint64 // tokens that it takes whole
 	leaves []int32  // nodes of the tree at which its rule may have ended
+	far    bool     // its rule may end behind most characters: nothing is known without its stack
 }
 
 func newGrammar(p *program, v *Vocabulary) *Grammar {
-	return &Grammar{vocab: v, tables: newTables(p), at: make([]*state, v.tree.deep+1)}
+	deep := v.tree.deep
+	if v.opening != nil {
+		deep = max(deep, v.opening.deep)
+	}
+	return &Grammar{vocab: v, tables: newTables(p), at: make([]*state, deep+1)}
 }
+
+// size is how many instructions a grammar has.
+func (g *Grammar) size() int { return len(g.tables.p.insts) }
 
 // Matcher is how far an answer is. Not for concurrent use; matchers of one grammar may be used
 // beside each other.
@@ -87,6 +95,16 @@ func (m *Matcher) Mask() ([]uint64, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !l.far && len(l.leaves) == 0 && len(m.state.items) == 1 && !m.state.ends {
+			m.state.mask = l.mask
+			return l.mask, nil
+		}
+		if l.far {
+			if err := g.fill(it, mask); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		for i, w := range l.mask {
 			mask[i] |= w
 		}
@@ -110,6 +128,16 @@ func (m *Matcher) Mask() ([]uint64, error) {
 	return mask, nil
 }
 
+// fill looks at the vocabulary from one item of a state.
+func (g *Grammar) fill(it item, mask []uint64) error {
+	t, tree := g.tables, &g.vocab.tree
+	s, err := t.above(it.frame, it.stack)
+	if err != nil {
+		return err
+	}
+	return t.look(tree, s, g.at, mask, nil)
+}
+
 func (g *Grammar) addEnds(s *state, mask []uint64) {
 	if s.ends {
 		for _, id := range g.vocab.ends {
@@ -121,17 +149,8 @@ func (g *Grammar) addEnds(s *state, mask []uint64) {
 // firstMask is that of the first token of a text. It is asked for once in an answer and not kept.
 func (g *Grammar) firstMask(s *state) ([]uint64, error) {
 	mask := make([]uint64, g.vocab.words())
-	for id, b := range g.vocab.first {
-		if b == "" {
-			continue
-		}
-		to, err := g.run(s, b)
-		if err != nil {
-			return nil, err
-		}
-		if to != dead {
-			mask[id>>6] |= 1 << (id & 63)
-		}
+	if err := g.tables.look(g.vocab.opening, s, g.at, mask, nil); err != nil {
+		return nil, err
 	}
 	g.addEnds(s, mask)
 	return mask, nil
@@ -154,20 +173,17 @@ func (g *Grammar) local(f *frame) (*local, error) {
 	}
 	t, tree := g.tables, &g.vocab.tree
 	l := &local{mask: make([]uint64, g.vocab.words())}
-	t.todo = t.todo[:0]
-	for _, i := range f.insts {
-		t.todo = append(t.todo, position{i, t.unknown})
-	}
-	s, err := t.expand(false)
+	s, err := t.above(f, t.unknown)
 	if err != nil {
 		return nil, err
 	}
-	leave := func(node int32) {
-		if tree.nodes[node].skip > node+1 {
-			l.leaves = append(l.leaves, node)
-		}
+	a, err := t.alikeOf(s)
+	if err != nil {
+		return nil, err
 	}
-	if err := t.walk(tree, 0, int32(len(tree.nodes)), s, 0, g.at, l.mask, leave); err != nil {
+	if a.to != nil && a.to.left && plain&^a.groups == 0 {
+		l = &local{far: true}
+	} else if err := t.look(tree, s, g.at, l.mask, func(node int32) { l.leaves = append(l.leaves, node) }); err != nil {
 		return nil, err
 	}
 	f.local = l

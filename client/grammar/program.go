@@ -32,6 +32,7 @@ type program struct {
 	class  [256]uint8
 	of     [][]uint64 // by set: the classes of its bytes
 	bytes  []byteSet  // by class
+	samples
 }
 
 // assembler writes a program.
@@ -69,6 +70,7 @@ func assemble(list []*expr) (*program, error) {
 		in.tail = in.code == codeCall && a.insts[in.next].code == codeEnd
 	}
 	a.classify()
+	a.sample()
 	return a.program, nil
 }
 

@@ -94,8 +94,12 @@ func (r *rules) spec(s Spec, parts *int) (*expr, error) {
 	return text(s.Text), nil
 }
 
-// cached is how many grammars a Compiler keeps. Each may take about maxTables and maxMasks.
-const cached = 16
+// A Compiler keeps at most cached grammars, of maxKept instructions together. An instruction takes
+// 40 bytes, and each grammar about maxTables and maxMasks besides: 232 MiB at the worst.
+const (
+	cached  = 16
+	maxKept = 1 << 20
+)
 
 // Compiler makes grammars for one vocabulary and keeps those that were used last, with what was
 // found of them. Safe for concurrent use.
@@ -105,6 +109,7 @@ type Compiler struct {
 	mu    sync.Mutex // guards below
 	last  list.List  // of *kept, the last used first
 	known map[[32]byte]*list.Element
+	size  int // instructions of all
 }
 
 type kept struct {
@@ -137,9 +142,11 @@ func (c *Compiler) Compile(s Spec) (*Grammar, error) {
 		return e.Value.(*kept).grammar, nil
 	}
 	c.known[key] = c.last.PushFront(&kept{key, g})
-	if c.last.Len() > cached {
-		oldest := c.last.Back()
-		delete(c.known, c.last.Remove(oldest).(*kept).key)
+	c.size += g.size()
+	for c.last.Len() > cached || c.size > maxKept && c.last.Len() > 1 {
+		oldest := c.last.Remove(c.last.Back()).(*kept)
+		c.size -= oldest.grammar.size()
+		delete(c.known, oldest.key)
 	}
 	return g, nil
 }

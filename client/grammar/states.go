@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/binary"
 	"errors"
+	"math/bits"
 	"slices"
 )
 
@@ -49,10 +50,13 @@ type item struct {
 // state is where an answer is: a set of positions with their stacks.
 type state struct {
 	items []item
-	ends  bool // it may end here
-	left  bool // the rule may end here, of a caller that is not known
-	next  []*state
+	ends  bool     // it may end here
+	left  bool     // the rule may end here, of a caller that is not known
+	next  []*state // by class
+	like  []uint8  // by class: one that leads to the same
 	mask  []uint64 // of the tokens that may come; nil if that was not looked at
+	alike *alike   // what it takes alike; nil if that was not looked at
+	met   int      // times in walks
 }
 
 // dead is the state that nothing leads out of.
@@ -76,7 +80,9 @@ type tables struct {
 	generation      int
 
 	// Scratch of one expansion.
-	seen map[position]bool
+	met  []meeting         // by instruction: where it was met last
+	also map[position]bool // what else was met in this expansion
+	now  uint32            // counts expansions
 	todo []position
 	open []group
 	key  []byte
@@ -88,13 +94,19 @@ type position struct {
 	stack *stack
 }
 
+// meeting is that of an instruction in some expansion.
+type meeting struct {
+	at    uint32
+	stack *stack
+}
+
 type group struct {
 	stack *stack
 	insts []int32
 }
 
 func newTables(p *program) *tables {
-	t := &tables{p: p}
+	t := &tables{p: p, met: make([]meeting, len(p.insts)), also: map[position]bool{}}
 	t.reset()
 	return t
 }
@@ -105,7 +117,6 @@ func (t *tables) reset() {
 	t.bottom, t.unknown = &stack{id: bottomID}, &stack{id: unknownID}
 	t.stacks, t.frames, t.states = map[stackKey]*stack{}, map[string]*frame{}, map[string]*state{}
 	t.begin, t.bytes, t.masks = nil, 0, 0
-	t.seen = map[position]bool{}
 }
 
 // trim forgets states and masks if they take much; whoever holds a state must adopt it then.
@@ -166,6 +177,15 @@ func (t *tables) first() (*state, error) {
 	return s, err
 }
 
+// above is the state of a frame alone.
+func (t *tables) above(f *frame, s *stack) (*state, error) {
+	t.todo = t.todo[:0]
+	for _, i := range f.insts {
+		t.todo = append(t.todo, position{i, s})
+	}
+	return t.expand(false)
+}
+
 // back is where an answer is when the rule above a stack ends.
 func (t *tables) back(s *stack) (*state, error) {
 	if s.back != nil {
@@ -190,40 +210,82 @@ func (t *tables) step(s *state, b byte) (*state, error) {
 		if s == dead {
 			return dead, nil
 		}
-		s.next = make([]*state, len(t.p.bytes))
-		t.bytes += 8 * len(s.next)
+		s.next, s.like = make([]*state, len(t.p.bytes)), t.likes(s)
+		t.bytes += 9 * len(s.next)
 	}
 	if to := s.next[class]; to != nil {
 		return to, nil
 	}
-	t.todo = t.todo[:0]
+	like := class
+	if s.like != nil {
+		like = s.like[class]
+	}
+	if s.next[like] == nil {
+		t.todo = t.todo[:0]
+		for _, it := range s.items {
+			for _, i := range it.frame.insts {
+				if in := &t.p.insts[i]; t.p.of[in.set][class/64]>>(class%64)&1 != 0 {
+					t.todo = append(t.todo, position{in.next, it.stack})
+				}
+			}
+			t.work -= len(it.frame.insts)
+		}
+		to, err := t.expand(false)
+		if err != nil {
+			return nil, err
+		}
+		s.next[like] = to
+	}
+	s.next[class] = s.next[like]
+	return s.next[class], nil
+}
+
+// likes are, by class, the first class that a state's positions do not tell from it; nil where
+// there are too many positions to find out.
+func (t *tables) likes(s *state) []uint8 {
+	var takes [256]uint64 // by class: the positions that take it
+	n := 0
 	for _, it := range s.items {
 		for _, i := range it.frame.insts {
-			if in := &t.p.insts[i]; t.p.of[in.set][class/64]>>(class%64)&1 != 0 {
-				t.todo = append(t.todo, position{in.next, it.stack})
+			if n == 64 {
+				return nil
+			}
+			for w, classes := range t.p.of[t.p.insts[i].set] {
+				for ; classes != 0; classes &= classes - 1 {
+					takes[64*w+bits.TrailingZeros64(classes)] |= 1 << n
+				}
+			}
+			n++
+		}
+	}
+	like := make([]uint8, len(t.p.bytes))
+	var firsts []uint8
+next:
+	for c := range like {
+		for _, f := range firsts {
+			if takes[f] == takes[c] {
+				like[c] = f
+				continue next
 			}
 		}
-		t.work -= len(it.frame.insts)
+		like[c] = uint8(c)
+		firsts = append(firsts, uint8(c))
 	}
-	to, err := t.expand(false)
-	if err == nil {
-		s.next[class] = to
-	}
-	return to, err
+	return like
 }
 
 // expand is the state of the positions in todo and of all that they lead to without a byte.
 func (t *tables) expand(ends bool) (*state, error) {
-	clear(t.seen)
+	t.now++
+	clear(t.also)
 	t.open = t.open[:0]
 	left := false
 	for n := 0; len(t.todo) > 0; n++ {
 		at := t.todo[len(t.todo)-1]
 		t.todo = t.todo[:len(t.todo)-1]
-		if t.seen[at] {
+		if t.again(at) {
 			continue
 		}
-		t.seen[at] = true
 		if t.work--; n > maxStep || t.work < 0 || t.bytes > maxGrowth {
 			return nil, ErrTooCostly
 		}
@@ -250,6 +312,20 @@ func (t *tables) expand(ends bool) (*state, error) {
 		}
 	}
 	return t.intern(ends, left), nil
+}
+
+// again tells whether a position was met before in this expansion.
+func (t *tables) again(at position) bool {
+	m := &t.met[at.inst]
+	switch {
+	case m.at != t.now:
+		*m = meeting{t.now, at.stack}
+	case m.stack == at.stack || t.also[at]:
+		return true
+	default:
+		t.also[at] = true
+	}
+	return false
 }
 
 // gather adds a position to those above its stack.
