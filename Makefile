@@ -107,6 +107,10 @@ liars: ## liars of every kind against audits, verified answers and accusations: 
 	WHORL_LIAR_RUNS=100 $(GO) test -count=1 -v -timeout 60m ./internal/swarmtest -run 'TestAuditsFindLiars|TestAuditsAndColluders|TestVerifiedAnswers|TestLiarsAreKnownToAll|TestFalseAccusations'
 	WHORL_LIAR_RUNS=10 $(GO) test -count=1 -v -timeout 20m -tags e2e ./internal/e2e -run TestLyingProcesses
 
+.PHONY: schemas
+schemas: build model ## all schemas of the public suite with the small real model, SUITE_SEEDS answers each (minutes)
+	WHORL_BIN=$(CURDIR)/bin/whorl WHORL_SUITE_SEEDS=$${SUITE_SEEDS:-3} $(GO) test -tags e2e -count=1 -v -timeout 60m -run 'TestToolsOfSmallModel/schemas' ./internal/e2e
+
 .PHONY: hostile
 hostile: ## attacks by strangers on real nodes, with 1,000 identities
 	WHORL_IDENTITIES=1000 $(GO) test -count=1 -v -timeout 10m ./internal/hostile

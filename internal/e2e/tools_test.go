@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"whorl/internal/schematest"
 )
 
 const smol = "../../models/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -85,6 +85,7 @@ func function(name, parameters string) map[string]any {
 func TestToolsOfSmallModel(t *testing.T) {
 	s := spawnSmol(t)
 	t.Run("fifty tasks", func(t *testing.T) { fiftyTasks(t, s) })
+	t.Run("schemas", func(t *testing.T) { schemasOfSuite(t, s) })
 	for _, program := range []string{"agents_client.py", "agents_client.mjs", "lm_eval_client.py"} {
 		t.Run(program, func(t *testing.T) { client(t, program, s.gateway.HTTP) })
 	}
@@ -100,19 +101,14 @@ func fiftyTasks(t *testing.T, s *swarm) {
 		"stop_timer":     `{"type":"object","properties":{}}`,
 	}
 	var tools []any
-	judges := map[string]*jsonschema.Schema{}
+	judges := map[string]*schematest.Judge{}
 	for _, name := range []string{"get_weather", "send_message", "book_table", "search_catalog", "stop_timer"} {
 		tools = append(tools, function(name, schemas[name]))
-		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schemas[name]))
+		judge, err := schematest.NewJudge([]byte(schemas[name]), true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := jsonschema.NewCompiler()
-		c.AssertFormat()
-		if err := c.AddResource("mem:///s.json", doc); err != nil {
-			t.Fatal(err)
-		}
-		judges[name] = c.MustCompile("mem:///s.json")
+		judges[name] = judge
 	}
 	asks := []string{"Will it rain in Oslo?", "Tell anna that I am late.", "A table for four, please.", "Find me a red bicycle.", "Stop the timer.",
 		"How cold is Quito this week?", "Write to bob: happy birthday!", "Dinner for two on Friday.", "Books about whales below 20.", "That is enough, stop it."}
@@ -132,9 +128,9 @@ func fiftyTasks(t *testing.T, s *swarm) {
 				return
 			}
 			call := message.ToolCalls[0].Function
-			value, err := jsonschema.UnmarshalJSON(strings.NewReader(call.Arguments))
-			if err == nil && judges[call.Name] != nil {
-				err = judges[call.Name].Validate(value)
+			var err error
+			if judges[call.Name] != nil {
+				err = judges[call.Name].Check(call.Arguments)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -147,7 +147,7 @@ func below(folders map[string][]*file, from string) map[string]bool {
 }
 
 // testOnly are packages that tests of any package may use.
-var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/keys/keystest", "internal/answers/answerstest", "internal/fakehub", "internal/swarmtest", "internal/pgtest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
+var testOnly = []string{"internal/fixture", "internal/golden", "internal/meter", "internal/keys/keystest", "internal/answers/answerstest", "internal/fakehub", "internal/swarmtest", "internal/pgtest", "internal/schematest", "tensor/ref", "tensor/cpu", "tensor/tensortest", "model/families"}
 
 func TestArrows(t *testing.T) {
 	folders := packages(t)
