@@ -113,7 +113,9 @@ func refusedByKeyword(refusal, schema string) bool {
 	if strings.Contains(refusal, "no value is valid") {
 		return true
 	}
-	for word := range strings.FieldsFuncSeq(refusal, func(r rune) bool { return !strings.ContainsRune("$abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", r) }) {
+	for word := range strings.FieldsFuncSeq(refusal, func(r rune) bool {
+		return !strings.ContainsRune("$abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", r)
+	}) {
 		if len(word) > 1 && word != "schema" && strings.Contains(schema, `"`+word+`"`) {
 			return true
 		}
