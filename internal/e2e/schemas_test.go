@@ -26,7 +26,7 @@ func schemasOfSuite(t *testing.T, s *swarm) {
 	if seeds < 1 {
 		rng := rand.New(rand.NewPCG(18, 1))
 		rng.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
-		groups, seeds = groups[:40], 1
+		groups, seeds = groups[:24], 1
 	}
 	var mu sync.Mutex
 	taken, refused, answers := 0, 0, 0
