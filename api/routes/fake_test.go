@@ -453,9 +453,11 @@ func newBench(t testing.TB, change func(*api.Config)) *bench {
 	return b
 }
 
-// do asks a handler; headers are "Name: value".
+// do asks a handler; headers are "Name: value". The request is over when it returns, as on a listener.
 func do(h http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+	ctx, over := context.WithCancel(context.Background())
+	defer over()
+	r := httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1"+path, strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
