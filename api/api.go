@@ -306,8 +306,8 @@ type Config struct {
 	Ollama bool
 	// Pages serves what no route of the public handler matches: the dashboard. nil for none.
 	Pages http.Handler
-	// AdminPages serves what no route of the admin handler matches, where that is /, /reference or
-	// below /static. nil for none.
+	// AdminPages serves what no route of the admin handler matches, where that is /, /reference,
+	// /keys or below /static. nil for none.
 	AdminPages http.Handler
 	Limits     Limits
 	Log        *slog.Logger // nil for the default

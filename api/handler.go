@@ -60,7 +60,7 @@ func (a *API) pages(s *site, path string) http.Handler {
 		return nil
 	case !s.admin:
 		return a.Pages
-	case path == "/" || path == "/reference" || strings.HasPrefix(path, "/static/"):
+	case path == "/" || path == "/reference" || path == "/keys" || strings.HasPrefix(path, "/static/"):
 		return a.AdminPages
 	}
 	return nil

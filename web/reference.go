@@ -6,12 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/a-h/templ"
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 
 	"whorl/web/view"
 )
@@ -234,27 +230,4 @@ func (s *Site) referencePage(r *http.Request, snap *snapshot) (*view.Page, int) 
 	p.Live = "" // a form must not be exchanged under the visitor's hands
 	s.reference.Sections(p)
 	return p, http.StatusOK
-}
-
-// Reference is the page about the API for a listener without a dashboard, such as that of control:
-// /reference and what it needs, and / which leads there.
-func Reference(contract []byte) (http.Handler, error) {
-	v, err := readReference(contract, true)
-	if err != nil {
-		return nil, err
-	}
-	r := chi.NewRouter()
-	r.Use(guarded)
-	r.With(middleware.Compress(5, "text/html")).Get("/reference", func(w http.ResponseWriter, r *http.Request) {
-		none := view.Section{Body: templ.NopComponent}
-		p := &view.Page{Title: "API reference", Kind: "reference", Nav: "/reference", Alone: true, Now: time.Now(), Banner: none, AsOf: none}
-		p.Banner.ID, p.AsOf.ID = "banner", "asof"
-		v.Sections(p)
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-store")
-		view.Document(p).Render(r.Context(), w)
-	})
-	r.Get("/", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/reference", http.StatusFound) })
-	r.Get("/static/*", view.Static)
-	return r, nil
 }

@@ -28,7 +28,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := Reference(contract(t))
+	alone, err := Admin(contract(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,29 @@ func TestReference(t *testing.T) {
 	if w.Code != http.StatusFound || w.Header().Get("Location") != "/reference" {
 		t.Errorf("/: status %d to %s", w.Code, w.Header().Get("Location"))
 	}
-	if _, err := Reference([]byte("paths: [")); err == nil {
+	if _, err := Admin([]byte("paths: [")); err == nil {
 		t.Error("a contract that is none is taken")
+	}
+}
+
+// The page about keys is of the admin listener alone, and holds nothing of them: what it shows its
+// script asks for.
+func TestKeysPage(t *testing.T) {
+	admin, err := Admin(contract(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/keys", nil))
+	body := w.Body.String()
+	if w.Code != 200 || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'self'") {
+		t.Fatalf("status %d", w.Code)
+	}
+	wantText(t, body, `id="keys-table"`, "Answer tokens", "/static/keys.", `<a href="/keys" aria-current="page">`, `<a href="/reference">`, "whorl keys")
+	if strings.Contains(body, `href="/play"`) {
+		t.Error("the page leads to pages that its listener does not have")
+	}
+	if status, _ := newRig(t).get(t, "/keys"); status != http.StatusNotFound {
+		t.Errorf("on the public listener: status %d", status)
 	}
 }

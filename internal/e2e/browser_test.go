@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -74,6 +75,31 @@ func TestReferenceInABrowser(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "browser/reference.mjs")
 	cmd.Env = append(env, "WHORL_URL="+n.HTTP, "WHORL_ADMIN="+n.Admin)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
+
+// The admin listener's page about keys: an operator who has the token sees what each key used, and
+// who has none sees nothing.
+func TestKeysInABrowser(t *testing.T) {
+	env := browserEnv(t, "the page about keys was not proven in a browser")
+	book, token := filepath.Join(t.TempDir(), "keys.json"), filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("a-token-of-operators-1234567890"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]string{}
+	for _, args := range [][]string{{"<b>alice</b>", "--requests", "60"}, {"bob"}} {
+		made := run(t, "", append(append([]string{"keys", "add"}, args...), "--keys", book)...)
+		if secrets[args[0]] = strings.TrimSpace(made.stdout); made.code != 0 {
+			t.Fatal(made)
+		}
+	}
+	n := start(t, "serve", toy, "--new-swarm", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--admin-token-file", token, "--keys", book, "--throughput", "100", "--host-maddrs", "/ip4/127.0.0.1/tcp/0")
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "browser/keys.mjs")
+	cmd.Env = append(env, "WHORL_URL="+n.HTTP, "WHORL_ADMIN="+n.Admin, "WHORL_ALICE="+secrets["<b>alice</b>"], "WHORL_TOKEN=a-token-of-operators-1234567890")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

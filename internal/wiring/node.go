@@ -139,7 +139,7 @@ func (n *Node) serveHTTP(ctx context.Context, nf *NodeOptions, hf *HTTPOptions) 
 	if err != nil {
 		return err
 	}
-	reference, err := web.Reference(gen.Document)
+	adminPages, err := web.Admin(gen.Document)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (n *Node) serveHTTP(ctx context.Context, nf *NodeOptions, hf *HTTPOptions) 
 		return err
 	}
 	a, err := routes.New(api.Config{
-		Engines: n.served, Adapters: n.offers.list, Aliases: hf.aliases, Node: n, Control: n, Tasks: n, Adapting: n, Operations: n.operations, Directory: n.net.Directory, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, AdminPages: reference, Log: slog.Default(),
+		Engines: n.served, Adapters: n.offers.list, Aliases: hf.aliases, Node: n, Control: n, Tasks: n, Adapting: n, Operations: n.operations, Directory: n.net.Directory, Peering: n.net.host, Routes: n, Settings: n.settings, History: n.past, Events: n.events, Logs: loggingOf(ctx).lines, Registry: n.registry, Pages: pages, AdminPages: adminPages, Log: slog.Default(),
 		Kept: kept, Keys: ring, Public: api.Listener{Token: hf.HTTPToken, Keys: ring != nil, Hosts: hf.Hosts, Origins: hf.Origins},
 		Ollama: hf.Ollama, Verify: hf.Verify, ToolFormat: hf.ToolFormat,
 		Admin:  api.Listener{Token: hf.AdminToken, Keys: ring != nil && closedTo(hf.Admin), Hosts: hf.Hosts},

@@ -9,10 +9,10 @@ import (
 // Page is a whole page: sections in a head and two columns, and the frame around them.
 type Page struct {
 	Title string // of the tab, without the product's name
-	Kind  string // names the layout: "overview", "model", "server", "play", "reference", "problem"
+	Kind  string // names the layout: "overview", "model", "server", "play", "reference", "keys", "problem"
 	Nav   string // path of the entry that is marked as current
 	Swarm string // name of the swarm
-	Alone bool   // the listener has no other page
+	Admin bool   // the page is one of the admin listener, which has others than the public one
 	// Live is the path of the event stream that brings new sections; "" for none.
 	Live   string
 	Period time.Duration // of the refresh: what is older than two is stale
