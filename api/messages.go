@@ -28,9 +28,14 @@ func EncodeMessages(e Engine, in []gen.ChatMessage, x client.ChatExtras) ([]int3
 		return nil, EncodeError(e, "messages", err)
 	}
 	if x.Tools != nil && !toolsHeard(e, messages, x, ids) {
-		in = told(newer(in), x.Tools)
-		x.Tools = nil
-		return EncodeMessages(e, in, x)
+		if messages = toolsInSystem(messages, x.Tools); !toolsHeardIn(e, messages, x) {
+			in = told(newer(in), x.Tools)
+			x.Tools = nil
+			return EncodeMessages(e, in, x)
+		}
+		if ids, err = e.EncodeChat(messages, x); err != nil {
+			return nil, EncodeError(e, "messages", err)
+		}
 	}
 	if !callsHeard(e, messages, x, ids) {
 		in = newer(in)
@@ -82,6 +87,41 @@ func toolsHeard(e Engine, messages []client.Message, x client.ChatExtras, with [
 	x.Tools = nil
 	without, err := e.EncodeChat(messages, x)
 	return err != nil || !slices.Equal(with, without) // some templates want tools
+}
+
+// toolsInSystem is a conversation for a template that looks for tools in the system's message, where they are the text
+// of a list of functions.
+func toolsInSystem(messages []client.Message, tools json.RawMessage) []client.Message {
+	var list []struct{ Function json.RawMessage }
+	text := string(tools)
+	if json.Unmarshal(tools, &list) == nil {
+		var functions []json.RawMessage
+		for _, t := range list {
+			functions = append(functions, t.Function)
+		}
+		if b, err := json.Marshal(functions); err == nil {
+			text = string(b)
+		}
+	}
+	if len(messages) > 0 && messages[0].Role == "system" {
+		messages = slices.Clone(messages)
+	} else {
+		messages = append([]client.Message{{Role: "system", Content: "You are a helpful assistant with some tools."}}, messages...)
+	}
+	messages[0].Tools = text
+	return messages
+}
+
+// toolsHeardIn tells whether the model's template shows the tools in the system's message.
+func toolsHeardIn(e Engine, messages []client.Message, x client.ChatExtras) bool {
+	with, err := e.EncodeChat(messages, x)
+	if err != nil {
+		return false
+	}
+	silent := slices.Clone(messages)
+	silent[0].Tools = ""
+	without, err := e.EncodeChat(silent, x)
+	return err == nil && !slices.Equal(with, without)
 }
 
 // told is a conversation for a template that knows no tools: they are in the system's text, calls

@@ -136,12 +136,14 @@ func TestPublishedTemplates(t *testing.T) {
 }
 
 // What was found with them, restated: a template that shows tools and leaves calls out, one that breaks the line
-// behind "Action:", and SmolLM3's, which takes its tools by another name.
+// behind "Action:", SmolLM3's, which takes its tools by another name, and Phi 4's, which looks for them in the system's
+// message and leaves calls out.
 func TestTemplatesThatHideCalls(t *testing.T) {
 	const turns = "{% for m in messages %}<|role|>{{ m.role }}<|text|>{{ m.content }}{% endfor %}"
 	for name, c := range map[string]struct{ template, format string }{
 		"granite 3":  {"{% if tools %}<|role|>available_tools<|text|>{{ tools | tojson }} answer with <|tool_call|>{% endif %}" + turns, "granite"},
 		"no tools":   {turns, "hermes"},
+		"phi 4":      {"{% for m in messages %}{% if m['role'] == 'system' and 'tools' in m and m['tools'] is not none %}<|system|>{{ m['content'] + '<|tool|>' + m['tools'] + '<|/tool|><|end|>' }}{% else %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}", "phi"},
 		"smollm3":    {"{% if xml_tools is defined %}{{ xml_tools }}<tool_call>{% endif %}" + turns, "hermes"},
 		"command-r+": {"{{ tools }}{% for m in messages %}{{ m.content }}{% if m.tool_calls %}{{ '\\nAction:\\n```json\\n[' }}{% for c in m.tool_calls %}{\"tool_name\": \"{{ c.function.name }}\", \"parameters\": {{ c.function.arguments | tojson }}}{% endfor %}{{ ']```\\n' }}{% endif %}{% endfor %}", "command-r"},
 	} {

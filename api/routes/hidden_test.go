@@ -306,7 +306,7 @@ func TestHiddenLimits(t *testing.T) {
 	})
 	t.Run("slow reader", func(t *testing.T) {
 		b, _ := hiddenBench(t, func(c *api.Config) {
-			c.Limits.Write, c.Limits.RowBytes, c.Limits.Queue = time.Millisecond, 1<<30, 1<<20
+			c.Limits.Write, c.Limits.RowBytes, c.Limits.Queue = 500*time.Millisecond, 1<<30, 1<<20
 		})
 		p := dialHidden(t, b, "", nil)
 		p.ask(`{"id":1,"type":"open","max_length":9}`, 0)

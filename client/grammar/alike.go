@@ -10,6 +10,7 @@ import (
 type samples struct {
 	ascii []byte // of each group
 	wide  []wideSample
+	takes []groups // by set: of its bytes
 }
 
 // wideSample are the samples of a form of characters of several bytes.
@@ -30,6 +31,15 @@ func (p *program) sample() {
 			}
 		}
 		return out
+	}
+	for i := range p.sets {
+		var g groups
+		for b := range 256 {
+			if p.sets[i].has(byte(b)) {
+				g |= groupOf[b]
+			}
+		}
+		p.samples.takes = append(p.samples.takes, g)
 	}
 	for _, f := range wideForms {
 		w := wideSample{of: groupOf[f.first.lo], first: of(f.first), then: [][]byte{of(f.second)}}
@@ -109,6 +119,11 @@ func (t *tables) refuses(s *state, g groups) (bool, error) {
 
 // oneAlike finds what a state takes alike. Of several sets of groups it is the one of most.
 func (t *tables) oneAlike(s *state) (*alike, error) {
+	if s.alike == nil {
+		if err := t.endAlike(s); err != nil {
+			return nil, err
+		}
+	}
 	if s.alike != nil {
 		return s.alike, nil
 	}
@@ -156,6 +171,30 @@ func (t *tables) oneAlike(s *state) (*alike, error) {
 		}
 	}
 	return s.alike, nil
+}
+
+// endAlike finds what a state takes alike where its characters are a rule of their own, as those of
+// texts of a length: most end the rule of one frame, and no other frame takes them.
+func (t *tables) endAlike(s *state) error {
+	var g, others groups
+	var at *stack
+	for _, it := range s.items {
+		if l := it.frame.local; l != nil && l.once != 0 && g == 0 {
+			g, at = l.once, it.stack
+			continue
+		}
+		for _, i := range it.frame.insts {
+			others |= t.p.takes[t.p.insts[i].set]
+		}
+	}
+	if g &^= others; g == 0 {
+		return nil
+	}
+	to, err := t.back(at)
+	if err == nil && to != dead {
+		s.alike = &alike{groups: g, to: to, most: unlooked}
+	}
+	return err
 }
 
 // wideTo is where each character of a form leads, nil if they do not lead to one state, or if the

@@ -19,7 +19,7 @@ type Grammar struct {
 type local struct {
 	mask   []uint64 // tokens that it takes whole
 	leaves []int32  // nodes of the tree at which its rule may have ended
-	far    bool     // its rule may end behind most characters: nothing is known without its stack
+	once   groups   // any character of these ends its rule: little is known without its stack
 }
 
 func newGrammar(p *program, v *Vocabulary) *Grammar {
@@ -95,11 +95,11 @@ func (m *Matcher) Mask() ([]uint64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !l.far && len(l.leaves) == 0 && len(m.state.items) == 1 && !m.state.ends {
+		if l.once == 0 && len(l.leaves) == 0 && len(m.state.items) == 1 && !m.state.ends {
 			m.state.mask = l.mask
 			return l.mask, nil
 		}
-		if l.far {
+		if l.once != 0 {
 			if err := g.fill(it, mask); err != nil {
 				return nil, err
 			}
@@ -181,8 +181,8 @@ func (g *Grammar) local(f *frame) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.to != nil && a.to.left && plain&^a.groups == 0 {
-		l = &local{far: true}
+	if plain&^a.groups == 0 && a.to.left && len(a.to.items) == 0 {
+		l = &local{once: a.groups}
 	} else if err := t.look(tree, s, g.at, l.mask, func(node int32) { l.leaves = append(l.leaves, node) }); err != nil {
 		return nil, err
 	}

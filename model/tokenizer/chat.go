@@ -39,6 +39,9 @@ type Message struct {
 	// ToolCallID and Name are, in what a tool answers, the call it answers
 	// and the tool, both empty if not told.
 	ToolCallID, Name string
+	// Tools are, in a system message, the tools that are offered, as a text: for
+	// templates that look for them there (Phi 4) and not in WithTools.
+	Tools string
 }
 
 // ChatOption is something more for a chat template to render.
@@ -254,6 +257,7 @@ func (c *chatVariables) addMessages(messages []Message, silent func() jinja.Valu
 		}
 		set("tool_call_id", m.ToolCallID)
 		set("name", m.Name)
+		set("tools", m.Tools)
 		set("reasoning_content", m.Reasoning)
 		list.Items = append(list.Items, v)
 	}
