@@ -167,7 +167,7 @@ var prefixes = map[string]struct {
 	"pull":      {512, 64 / 0.1, 3000}, // the world's nodes refresh each 100 ms
 	"reach":     {256, 8, 3000},
 	"reserve":   {256, 1, 3000},
-	"handshake": {512, 16, 3000},
+	"handshake": {512, 16, 1000},
 }
 
 // A prefix that asks as fast as a process of its own can, with as many identities as it likes, is
