@@ -113,6 +113,12 @@ func (s *Session) Status() swarm.SessionStatus {
 	}
 	if s.chains != nil {
 		st.Epoch, st.Bytes = s.chains.sums()
+		return st
+	}
+	for _, h := range s.machine.Alive() {
+		if took := s.machine.Pace(h.Stage); took > 0 {
+			st.Stages = append(st.Stages, swarm.StageTime{Peer: h.Peer, Span: h.Span, Step: swarm.Millis(took)})
+		}
 	}
 	return st
 }

@@ -129,7 +129,7 @@ func (s *Server) LoadAdapter(ctx context.Context, a *blocks.AdapterFile) error {
 		case held >= swarm.MaxAdapters:
 			return swarm.Errorf(swarm.CodeTooMany, swarm.Caller, "the server holds %d adapters, and a record announces no more: unload one, or load it on another server", held)
 		case state != swarm.Online || c.broken != nil:
-			return errNotThere
+			return notThere(state)
 		}
 		took := int64(0)
 		use, err := l.AddAdapter(ctx, c.engine, a, func(bytes int64) error {

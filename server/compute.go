@@ -50,6 +50,7 @@ type computer struct {
 	sets    int               // rowsets that there are
 	noted   bool              // the notary is to read this one
 	cost    time.Duration     // of one row in this iteration
+	began   time.Time         // when this iteration did
 	placed  time.Time         // when cache was last placed between iterations
 	over    bool              // the container was left for a failure
 	inside  bool              // the device is taken from passes
@@ -159,6 +160,7 @@ func (c *computer) step() (worked bool, wait time.Duration) {
 	prefill := c.prefill()
 	c.enter()
 	start = time.Now()
+	c.began = start
 	err := c.guarded(x)
 	took := time.Since(start)
 	spent := took
@@ -383,6 +385,9 @@ func (c *computer) deliverLocked(j *job, err error, now time.Time) {
 	}
 	j.f.done += j.rows
 	urgent := j.f.class() == sched.Decode
+	if urgent {
+		x.stride.add(c.began.Sub(j.f.came), now.Sub(c.began))
+	}
 	if urgent && x.served.IsZero() {
 		x.served = now
 	}

@@ -213,7 +213,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	case hung:
 		return swarm.Errorf(swarm.CodeNotLoaded, swarm.Again, "an iteration hangs and nobody can end it: restart the process")
 	case state != swarm.Online && state != swarm.Offline:
-		return errNotThere
+		return notThere(state)
 	}
 	return s.orderAndTell(ctx, order{restart: true, why: "the operator asked for it"})
 }

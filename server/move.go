@@ -25,6 +25,7 @@ type order struct {
 var (
 	errPinned   = swarm.Errorf(swarm.CodeUnsupported, swarm.Caller, "the operator of this server chose its blocks (--block-indices): it does not move")
 	errNotThere = swarm.Errorf(swarm.CodeNotLoaded, swarm.Again, "the server is not online: it can move once it is")
+	errDrained  = swarm.Errorf(swarm.CodeDraining, swarm.Again, "the server is draining: resume it first (POST /api/v1/node/resume), or wait if it moves")
 	errBusy     = swarm.Errorf(swarm.CodeTooMany, swarm.Again, "the server is moving already")
 )
 
@@ -43,9 +44,17 @@ func (s *Server) Move(ctx context.Context, to swarm.Span, why string) error {
 	case to.Start < 0 || to.Start >= to.End || to.End > s.cfg.Manifest.Blocks:
 		return swarm.Errorf(swarm.CodeBadRequest, swarm.Caller, "blocks %v: %s has blocks 0:%d", to, s.cfg.Manifest.Name, s.cfg.Manifest.Blocks)
 	case state != swarm.Online:
-		return errNotThere
+		return notThere(state)
 	}
 	return s.orderAndTell(ctx, order{to: to, why: why, cause: "operator"})
+}
+
+// notThere is why a server in a state other than ONLINE cannot do what its operator wants.
+func notThere(state swarm.State) error {
+	if state == swarm.Draining {
+		return errDrained
+	}
+	return errNotThere
 }
 
 // order has something done, and waits until it is. An end of ctx asks to give it up.

@@ -181,7 +181,7 @@ func TestMovesThatCannotBe(t *testing.T) {
 			}
 		}
 		n.Drain(0)
-		if err := n.Move(t.Context(), swarm.Span{Start: 1, End: 3}, ""); !errors.Is(err, errNotThere) {
+		if err := n.Move(t.Context(), swarm.Span{Start: 1, End: 3}, ""); !errors.Is(err, errDrained) {
 			t.Error(err)
 		}
 		n.Resume()

@@ -97,7 +97,7 @@ func (x *session) decode(h *wire.RowsHeader, data []byte, src source, sender swa
 			f.free(x.srv)
 		}
 	}()
-	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), beams: h.Beams, rows: f.rows[:0]}
+	*f = frame{src: src, step: h.Step, start: int(h.Start), count: int(h.Count), want: int(h.Want), beams: h.Beams, came: time.Now(), rows: f.rows[:0]}
 	rows, err := codec.Decode(f.rows, h.Codec, data, n)
 	if err != nil {
 		return blame(swarm.CodeBadOutput, "%w", err)

@@ -75,6 +75,7 @@ type session struct {
 	active time.Time
 	served time.Time // when the first row after its prompt or replay was computed
 	steps  uint64
+	stride stride
 	failed swarm.Code // last failure reported and not made good since
 }
 
@@ -97,7 +98,32 @@ type frame struct {
 	done  int // rows already computed
 	want  int
 	beams wire.Beams
+	came  time.Time
 	rows  []float32 // [count][hidden]
+}
+
+// stride is a mean of how long the last steps of a session waited and were computed.
+type stride struct{ queue, compute time.Duration }
+
+// strideSteps is how many steps the mean is about.
+const strideSteps = 8
+
+func (p *stride) add(queue, compute time.Duration) {
+	if *p == (stride{}) {
+		*p = stride{queue, compute}
+		return
+	}
+	p.queue += (queue - p.queue) / strideSteps
+	p.compute += (compute - p.compute) / strideSteps
+}
+
+// stages is what the operator is told of it; nil before the first step.
+func (p *stride) stages(self swarm.PeerID, span swarm.Span) []swarm.StageTime {
+	if *p == (stride{}) {
+		return nil
+	}
+	queue := swarm.Millis(p.queue)
+	return []swarm.StageTime{{Peer: self, Span: span, Step: swarm.Millis(p.queue + p.compute), Queue: &queue}}
 }
 
 func (f *frame) bytes() int { return 4 * cap(f.rows) }

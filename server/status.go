@@ -61,13 +61,16 @@ func (s *Server) Sessions() []swarm.SessionStatus {
 	defer s.mu.Unlock()
 	out := make([]swarm.SessionStatus, 0, len(s.byKey))
 	for _, x := range s.byKey {
-		span, bytes := x.span, int64(0)
+		span, bytes, queued := x.span, int64(0), 0
+		for _, f := range x.frames {
+			queued += f.count - f.done
+		}
 		if x.home.cache != nil {
 			bytes = x.home.cache.Bytes(len(x.pages))
 		}
 		out = append(out, swarm.SessionStatus{
 			ID: x.id.String(), Role: "server", Model: s.cfg.Manifest.Name, Peer: x.client, Span: &span, Epoch: x.route.Epoch,
-			Position: x.positionLocked(), MaxLength: x.maxLength, Bytes: bytes, Opened: x.opened, Steps: x.steps,
+			Position: x.positionLocked(), MaxLength: x.maxLength, Bytes: bytes, Opened: x.opened, Steps: x.steps, Queued: queued, Stages: x.stride.stages(s.deps.Self, x.span),
 		})
 	}
 	slices.SortFunc(out, func(a, b swarm.SessionStatus) int {

@@ -162,7 +162,25 @@ type SessionStatus struct {
 	Bytes     int64     `json:"cache_bytes"`
 	Opened    time.Time `json:"opened"`
 	Steps     uint64    `json:"steps"`
+	Queued    int       `json:"queued_rows"` // that wait for an iteration of a server
+	// Stages are how long the stages of a gateway's session take, or a server's own; those
+	// of which something is known.
+	Stages []StageTime `json:"stages,omitempty"`
 }
+
+// StageTime is how long a stage takes for a step of one position, as a mean of the last ones, in
+// milliseconds.
+type StageTime struct {
+	Peer PeerID `json:"peer"`
+	Span Span   `json:"span"`
+	// Step is, on a server, from the arrival of a row until it is computed; for a gateway from
+	// when the sender had the row until the stage said that it is computed, with the network.
+	Step  float64  `json:"step_ms"`
+	Queue *float64 `json:"queue_ms,omitempty"` // of it before the iteration; a server's own only
+}
+
+// Millis is a duration in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Hop is one stage of a route: who computes which blocks.
 type Hop struct {

@@ -39,6 +39,14 @@ var (
 			{"POSITION", func(s *swarm.SessionStatus) string { return strconv.Itoa(s.Position) }},
 			{"OF", func(s *swarm.SessionStatus) string { return strconv.Itoa(s.MaxLength) }},
 			{"STEPS", func(s *swarm.SessionStatus) string { return strconv.FormatUint(s.Steps, 10) }},
+			{"WAITING", func(s *swarm.SessionStatus) string { return strconv.Itoa(s.Queued) }},
+			{"MS", func(s *swarm.SessionStatus) string {
+				var each []string
+				for _, t := range s.Stages {
+					each = append(each, fmt.Sprintf("%.1f", t.Step))
+				}
+				return strings.Join(each, " + ")
+			}},
 			{"OPENED", func(s *swarm.SessionStatus) string { return s.Opened.UTC().Format(time.RFC3339) }},
 		},
 	}

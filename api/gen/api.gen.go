@@ -5306,14 +5306,20 @@ type SessionStatus struct {
 	Opened     time.Time `json:"opened"`
 
 	// Peer The client, for a server.
-	Peer     *string           `json:"peer,omitempty"`
-	Position int               `json:"position"`
-	Role     SessionStatusRole `json:"role"`
-	Route    []Hop             `json:"route,omitempty"`
+	Peer     *string `json:"peer,omitempty"`
+	Position int     `json:"position"`
+
+	// QueuedRows Rows that wait for an iteration of this server.
+	QueuedRows *int              `json:"queued_rows,omitempty"`
+	Role       SessionStatusRole `json:"role"`
+	Route      []Hop             `json:"route,omitempty"`
 
 	// Span Blocks start up to but not including end.
-	Span  *Span `json:"span,omitempty"`
-	Steps int64 `json:"steps"`
+	Span *Span `json:"span,omitempty"`
+
+	// Stages How long the stages of a gateway's session take, or a server's own: those of which something is known.
+	Stages []StageTime `json:"stages,omitempty"`
+	Steps  int64       `json:"steps"`
 }
 
 // SessionStatusRole defines model for SessionStatus.Role.
@@ -5633,6 +5639,20 @@ type SocketUsage struct {
 type Span struct {
 	End   int `json:"end"`
 	Start int `json:"start"`
+}
+
+// StageTime How long a stage takes for a step of one position, a mean of the last ones.
+type StageTime struct {
+	Peer string `json:"peer"`
+
+	// QueueMs Of it before the iteration; a server tells its own.
+	QueueMs *float64 `json:"queue_ms,omitempty"`
+
+	// Span Blocks start up to but not including end.
+	Span Span `json:"span"`
+
+	// StepMs On a server from the arrival of a row until it is computed; for a gateway from when the sender had it until the stage said that it is computed, with the network.
+	StepMs float64 `json:"step_ms"`
 }
 
 // Standing defines model for Standing.

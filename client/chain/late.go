@@ -19,6 +19,23 @@ const (
 	compareEvery = 30 * time.Second
 )
 
+// What a stage's pace is a mean of: so many steps, of at most so many rows, which is what a search has
+// beams.
+const (
+	paceSteps = 8
+	paceRows  = 32
+)
+
+// Pace is how long a stage took for a step lately, from when its sender had the rows; 0 if nothing is known.
+func (m *Machine) Pace(stage int) time.Duration {
+	for _, st := range m.chain {
+		if st.id == stage {
+			return st.lag.pace
+		}
+	}
+	return 0
+}
+
 // lag is how long a stage has lacked rows that were passed on to it.
 type lag struct {
 	since   time.Time // zero: it lacks none
@@ -31,7 +48,8 @@ type lag struct {
 	held int // steps in a row whose rows it passed on late
 	took time.Duration
 
-	compared time.Time // when a better server was last looked for in vain
+	pace     time.Duration // mean of its last small steps; 0: none was timed
+	compared time.Time     // when a better server was last looked for in vain
 }
 
 func (l *lag) waits() bool { return !l.since.IsZero() && !l.checked }
@@ -76,6 +94,12 @@ func (m *Machine) timed(st *stage, rows int) {
 		return
 	}
 	took := m.now.Sub(l.since)
+	if rows <= paceRows {
+		if l.pace == 0 {
+			l.pace = took
+		}
+		l.pace += (took - l.pace) / paceSteps
+	}
 	late := took > st.allowance(rows)
 	switch {
 	case !late:

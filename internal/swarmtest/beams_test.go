@@ -370,3 +370,36 @@ func TestMaxTime(t *testing.T) {
 		}
 	})
 }
+
+// An operator sees how long each stage of a session takes: at the gateway with the network, at the
+// server without it.
+func TestStageTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e := chain(t, 1, nil, "0:3", "3:6")
+		w.Net.SetDelay(func(from, to swarm.PeerID) time.Duration { return 10 * time.Millisecond })
+		s, err := e.Open(t.Context(), client.SessionOptions{MaxLength: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if st := s.Status(); st.Stages != nil {
+			t.Errorf("before the first step: %+v", st.Stages)
+		}
+		if _, err := s.Generate(t.Context(), client.Request{Prompt: prompt(40, 1), MaxNewTokens: 30, TopLogprobs: -1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		st := s.Status()
+		if len(st.Stages) != 2 {
+			t.Fatalf("stages %+v", st.Stages)
+		}
+		for i, at := range st.Stages {
+			own := w.Server(at.Peer).Sessions()[0]
+			if at.Peer != st.Route[i].Peer || at.Span != st.Route[i].Span || at.Step < 10 || at.Step > 40 {
+				t.Errorf("stage %d: %+v", i, at)
+			}
+			if len(own.Stages) != 1 || own.Queued != 0 || own.Stages[0].Step <= 0 || own.Stages[0].Step > 5 || *own.Stages[0].Queue > own.Stages[0].Step {
+				t.Errorf("stage %d says itself: %+v", i, own)
+			}
+		}
+	})
+}

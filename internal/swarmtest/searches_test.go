@@ -13,7 +13,7 @@ import (
 	"whorl/tensor"
 )
 
-// searched is one line of testdata/*_searches.json.
+// searched is one line of testdata/*_searches.json, or of toy_groups.json.
 type searched struct {
 	Prompt  []int32
 	Answers [][]int32
@@ -24,6 +24,8 @@ type searched struct {
 		Return     int       `json:"num_return_sequences"`
 		Length     float64   `json:"length_penalty"`
 		Early      any       `json:"early_stopping"`
+		Groups     int       `json:"num_beam_groups"`
+		Diversity  float64   `json:"diversity_penalty"`
 		Repetition float64   `json:"repetition_penalty"`
 		NGram      int       `json:"no_repeat_ngram_size"`
 		MinNew     int       `json:"min_new_tokens"`
@@ -36,7 +38,7 @@ func (c *searched) request() client.Request {
 	r := client.Request{Prompt: c.Prompt, MaxNewTokens: p.Most, TopLogprobs: -1, Sampling: sample.Params{
 		RepetitionPenalty: p.Repetition, NoRepeatNGram: p.NGram, MinNewTokens: p.MinNew, BadWords: p.BadWords}}
 	if p.Beams > 0 {
-		r.Beams = sample.BeamParams{Beams: p.Beams, Return: p.Return, LengthPenalty: p.Length}
+		r.Beams = sample.BeamParams{Beams: p.Beams, Return: p.Return, LengthPenalty: p.Length, Groups: p.Groups, Diversity: p.Diversity}
 		switch p.Early {
 		case true:
 			r.Beams.Early = sample.EarlyTrue
@@ -54,10 +56,10 @@ func TestSearchesEqualLibrary(t *testing.T) {
 	for _, m := range []struct {
 		name, path string
 		stages     int
-	}{{"toy", toy, 3}, {"bloom", filepath.Join(fixtures, "bloom"), 2}} {
+	}{{"toy_searches", toy, 3}, {"toy_groups", toy, 3}, {"bloom_searches", filepath.Join(fixtures, "bloom"), 2}} {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				searchesEqualLibrary(t, openModel(t, m.path), "testdata/"+m.name+"_searches.json", m.stages)
+				searchesEqualLibrary(t, openModel(t, m.path), "testdata/"+m.name+".json", m.stages)
 			})
 		})
 	}
