@@ -20,8 +20,9 @@ import (
 const (
 	// memoryEvery is how often memory is looked at: a prompt takes tens of MiB of cache a second.
 	memoryEvery = 500 * time.Millisecond
-	// idleEvery is how often it is while no session is there and more than 1/roomy is left.
-	idleEvery = 2 * time.Second
+	// idleEvery is how often it is while no session is there and more than 1/roomy is left. A session
+	// that comes has it looked at within memoryEvery.
+	idleEvery = 10 * time.Second
 	// Memory is short when less than this part of the limit is left, within bounds: below the
 	// least an iteration and the collector have no room, above the most nothing is gained. It is
 	// half as much more again before it is enough.

@@ -30,10 +30,12 @@ const reportSeeds = 2
 
 // besideMind says what it is compared with.
 const besideMind = `The bound asks for no whole spans, no time to load, and no surprise: nobody reaches it where machines are few and fail without a word. So here is *mind*: it knows
-every machine, believes of those that left without a word what servers believe until their records expire, and whenever somebody came or is found gone it
-looks for the best placement of all by annealing and has everybody move at once, however much that loads. That is no proof, since a search may miss the best; but in the thin swarm even a mind
-whose servers load in no time comes to 0.85 only: what is missing falls in the time in which nobody can know that a machine is gone, and in which one of two or three holders of a block is missing. With the
-time that loading takes it is less, at twenty times the moves. So 0.85 is no aim for a swarm like that one. Means of 2 seeds.`
+every machine, believes of those that left without a word what servers believe at the median, and whenever somebody came or is found gone it
+looks for the best placement of all by annealing and has everybody move at once, however much that loads. That is no proof, since a search may miss the best; but what a swarm like the thin one can reach
+lies there, and not at the bound: even servers that load in no time leave some of it, in the time in which nobody can know that a machine is gone, and in which one of two or three holders of a block is missing. Means of 2 seeds.`
+
+// besideQuality says what the other qualities are for.
+const besideQuality = `Where Petals' threshold is not reached its servers stay, and nobody can move less. So here it is with higher values of --balance_quality too, up to 1, where every gain counts.`
 
 // play is one run of a report.
 type play struct {
@@ -130,6 +132,10 @@ func Report(w io.Writer, picture func(name, svg string) error, note func(string)
 	if err != nil {
 		return err
 	}
+	base, err := playAll(qualityPlays(), note)
+	if err != nil {
+		return err
+	}
 	const head = "| scenario | policy | over bound | worst minute | served | moves per server and hour | MB loaded per server and hour | holes | healed at the median | moves in the last hour |\n|---|---|---|---|---|---|---|---|---|---|\n"
 	fmt.Fprintf(w, "%s## What came out\n\n%s", reportHead, head)
 	for _, r := range results[:own] {
@@ -141,12 +147,17 @@ func Report(w io.Writer, picture func(name, svg string) error, note func(string)
 		}
 	}
 	fmt.Fprintf(w, "\n## Beside Petals' rule\n\nMeans of %d seeds; holes and moves of the last hour are sums.\n\n%s", reportSeeds, head)
-	for group := range slices.Chunk(results[own:beside], reportSeeds) {
-		row(w, mean(group))
-	}
+	compared := means(results[own:beside])
+	rows(w, compared)
+	fmt.Fprintf(w, "\n%s\n\n%s", besideQuality, head)
+	rows(w, means(base))
 	fmt.Fprintf(w, "\n## Beside a mind that knows all machines\n\n%s\n\n%s", besideMind, head)
-	for group := range slices.Chunk(results[beside:], reportSeeds) {
-		row(w, mean(group))
+	mindful := means(results[beside:])
+	rows(w, mindful)
+	asked(w, results[:own], compared, mindful)
+	note("calm")
+	if err := calm(w, note); err != nil {
+		return err
 	}
 	fmt.Fprintf(w, "\n## Small swarms beside the best placement\n\n")
 	note("small swarms")
@@ -173,6 +184,20 @@ func Report(w io.Writer, picture func(name, svg string) error, note func(string)
 		fmt.Fprintf(w, "![%s](sim-%s.svg)\n", name, name)
 	}
 	return nil
+}
+
+// means are those of each group of seeds.
+func means(all []*Result) (out []*Result) {
+	for group := range slices.Chunk(all, reportSeeds) {
+		out = append(out, mean(group))
+	}
+	return out
+}
+
+func rows(w io.Writer, all []*Result) {
+	for _, r := range all {
+		row(w, r)
+	}
 }
 
 // row is a line of the table.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,13 +36,19 @@ func RuleOf(name string) (Rule, error) {
 	case "ours":
 		return ours{balance.DefaultConfig()}, nil
 	case "petals":
-		return petals{moves: true}, nil
+		return petals{moves: true, quality: petalsQuality}, nil
 	case "greedy":
 		return petals{}, nil
 	case "mind":
 		return mind{}, nil
 	case "random":
 		return petals{random: true}, nil
+	}
+	if share, ok := strings.CutPrefix(name, "petals:"); ok {
+		if q, err := strconv.ParseFloat(share, 64); err == nil && q > 0 && q <= 1 {
+			return petals{moves: true, quality: q}, nil
+		}
+		return nil, fmt.Errorf("policy %q: want a quality above 0 and up to 1, as in petals:0.9", name)
 	}
 	return nil, fmt.Errorf("policy %q: want one of %s", name, strings.Join(Rules(), ", "))
 }
@@ -84,7 +91,10 @@ func (p *ourPilot) loaded(w *world)       { p.mover.Loaded(w.clock()) }
 
 // petals is Petals' rule, and its choice alone: greedy is the first choice and no move,
 // random not even that.
-type petals struct{ moves, random bool }
+type petals struct {
+	moves, random bool
+	quality       float64 // --balance_quality
+}
 
 // Petals' own figures.
 const (
@@ -95,6 +105,8 @@ const (
 
 func (p petals) Name() string {
 	switch {
+	case p.moves && p.quality != petalsQuality:
+		return fmt.Sprint("petals:", p.quality)
 	case p.moves:
 		return "petals"
 	case p.random:
@@ -120,7 +132,7 @@ func (p *petalsPilot) loaded(*world) { p.delayed, p.going = false, nil }
 func (p *petalsPilot) next(w *world, s *server) balance.Decision {
 	rng := s.draws(w)
 	if s.Span != nil && !p.delayed {
-		if !p.moves || !(balance.Petals{Quality: petalsQuality}).Moves(w.views.view(s), s.Peer, rng) {
+		if !p.moves || !(balance.Petals{Quality: p.quality}).Moves(w.views.view(s), s.Peer, rng) {
 			return balance.Decision{Span: *s.Span, Again: time.Duration(rng.Float64() * float64(2*petalsCheck))}
 		}
 	}

@@ -179,8 +179,8 @@ func (n *Node) moment(seen *sight, now time.Time) moment {
 	for _, s := range n.Sessions() {
 		m.sessions[s.Role+" "+s.ID] = s
 	}
-	for _, p := range n.Peers() {
-		m.peers[p.Peer] = true
+	for _, p := range n.net.host.PeerIDs() {
+		m.peers[p] = true
 	}
 	for _, s := range n.Standings() {
 		if s.Avoid != nil {

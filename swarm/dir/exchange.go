@@ -48,10 +48,7 @@ func (d *Directory) tellFor(ctx context.Context, n int, limit time.Duration, pul
 
 // tellers chooses whom to ask.
 func (d *Directory) tellers(n int) []swarm.PeerID {
-	var all []swarm.PeerID
-	for _, id := range d.host.Libp2p().Network().Peers() {
-		all = append(all, swarm.PeerID(id.String()))
-	}
+	all := d.host.PeerIDs()
 	slices.Sort(all)
 	now := d.cfg.Clock()
 	d.mu.Lock()

@@ -243,6 +243,16 @@ func (h *Host) Peers() []swarm.PeerStatus {
 // Connected counts the peers with a connection.
 func (h *Host) Connected() int { return len(h.h.Network().Peers()) }
 
+// PeerIDs are those of them, in no order.
+func (h *Host) PeerIDs() []swarm.PeerID {
+	peers := h.h.Network().Peers()
+	out := make([]swarm.PeerID, len(peers))
+	for i, p := range peers {
+		out[i] = swarm.PeerID(p.String())
+	}
+	return out
+}
+
 // stranger is a network of another identity that listens nowhere: what it dials sees a caller
 // that it has never spoken to, at a port that it does not know. nil if there can be none.
 func (h *Host) stranger() lnet.Network {
