@@ -169,7 +169,7 @@ func (s *Server) balancer(ctx context.Context) {
 			s.intend(nil)
 		}
 		wait := d.Again
-		if d.Do == balance.Stay {
+		if d.Do == balance.Stay && wait >= check {
 			wait = s.spread(wait) // not in step with others
 		}
 		next = time.Now().Add(wait)

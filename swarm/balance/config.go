@@ -27,7 +27,7 @@ type Config struct {
 	// more than one Check.
 	Cooldown time.Duration
 	// Urgent is the share of an even spread of the worst-served block below which Hasty takes
-	// the place of Cooldown, no gain waits for longer than Looks, and checks come four times as often.
+	// the place of Cooldown, and no gain waits for longer than Looks.
 	Urgent float64
 	Hasty  time.Duration
 	// Check is the mean time between two checks: Petals' --mean_balance_check_period.
@@ -46,7 +46,7 @@ type Config struct {
 // DefaultConfig is what the simulator found to be calm and near the optimum (docs/sim.md).
 func DefaultConfig() Config {
 	return Config{
-		Quality: 0.98, Gain: 0.05, Eager: 340, Looks: 2, Calm: 15 * time.Minute, Fine: 0.5, Cooldown: 5 * time.Minute, Urgent: 0.8, Hasty: time.Minute, Check: time.Minute, Settle: 6 * time.Second,
+		Quality: 0.98, Gain: 0.05, Eager: 340, Looks: 2, Calm: 15 * time.Minute, Fine: 0.5, Cooldown: 5 * time.Minute, Urgent: 0.6, Hasty: time.Minute, Check: time.Minute, Settle: 6 * time.Second,
 		Moving: 0.02, Shorter: 3,
 	}
 }

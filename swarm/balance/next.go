@@ -254,7 +254,7 @@ func (m *Mover) mood(c Config, raw, full *Census, now time.Time) Config {
 		c.Eager = min(c.Eager, c.Fine)
 	}
 	if _, share := full.quality(); share < c.Urgent {
-		c.Eager, c.Cooldown, c.Check = 0, min(c.Cooldown, c.Hasty), c.Check/4
+		c.Eager, c.Cooldown = 0, min(c.Cooldown, c.Hasty)
 	}
 	return c
 }
