@@ -38,6 +38,9 @@ func (t table[T]) sort(all []T) {
 	sort.SliceStable(all, func(i, j int) bool { return t.key(&all[i]) < t.key(&all[j]) })
 }
 
+// cursorMark begins what a cursor says, so that a word which somebody made up is not taken for one.
+const cursorMark = ">"
+
 // replyList answers with a page of the items, as JSON or, to who asks for text/plain, as a table.
 func replyList[T any](a Dialect, w http.ResponseWriter, r *http.Request, t table[T], all []T, limit *int, cursor *string) {
 	if all == nil {
@@ -46,11 +49,11 @@ func replyList[T any](a Dialect, w http.ResponseWriter, r *http.Request, t table
 	t.sort(all)
 	if cursor != nil && *cursor != "" {
 		b, err := base64.RawURLEncoding.DecodeString(*cursor)
-		if err != nil {
+		after, ours := strings.CutPrefix(string(b), cursorMark)
+		if err != nil || !ours {
 			a.Fail(w, r, api.Invalid("cursor", "%q is not the next_cursor of a page", api.Clip(*cursor)))
 			return
 		}
-		after := string(b)
 		all = all[sort.Search(len(all), func(i int) bool { return t.key(&all[i]) > after }):]
 	}
 	out := list[T]{Items: all}
@@ -61,7 +64,7 @@ func replyList[T any](a Dialect, w http.ResponseWriter, r *http.Request, t table
 		}
 		if len(all) > *limit {
 			out.Items = all[:*limit]
-			out.Next = base64.RawURLEncoding.EncodeToString([]byte(t.key(&all[*limit-1])))
+			out.Next = base64.RawURLEncoding.EncodeToString([]byte(cursorMark + t.key(&all[*limit-1])))
 		}
 	}
 	if wantsText(r) {

@@ -50,7 +50,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, c := range []struct {
 		query, param string
-	}{{"limit=0", "limit"}, {"limit=1001", "limit"}, {"limit=x", ""}, {"cursor=*", "cursor"}} {
+	}{{"limit=0", "limit"}, {"limit=1001", "limit"}, {"limit=x", ""}, {"cursor=*", "cursor"}, {"cursor=zzzz", "cursor"}} {
 		w := do(h, "GET", "/api/v1/swarm/servers?"+c.query, "")
 		if w.Code != 400 || !strings.Contains(w.Body.String(), c.param) {
 			t.Errorf("%s: status %d, %s", c.query, w.Code, w.Body)
