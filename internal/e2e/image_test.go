@@ -46,9 +46,11 @@ func TestImage(t *testing.T) {
 		t.Helper()
 		c := exec.Command(buildah, append([]string{"--storage-driver", "vfs", "--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run")}, args...)...)
 		c.Dir = context
-		out, err := c.CombinedOutput()
+		var said strings.Builder // apart from the output: the two come in no order
+		c.Stderr = &said
+		out, err := c.Output()
 		if err != nil {
-			t.Fatalf("buildah %v: %v\n%s", args, err, out)
+			t.Fatalf("buildah %v: %v\n%s%s", args, err, out, said.String())
 		}
 		return strings.TrimSpace(string(out))
 	}
