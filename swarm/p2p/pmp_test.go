@@ -22,13 +22,13 @@ type pmpRouter struct {
 	taken   int // an outer port that somebody else has
 }
 
-func newPMPRouter(t *testing.T) *pmpRouter {
+func newPMPRouter(t *testing.T, taken int) *pmpRouter {
 	t.Helper()
 	c, err := net.ListenPacket("udp4", "127.0.77.1:5351")
 	if err != nil {
 		t.Skipf("not proven: NAT-PMP: %v", err)
 	}
-	r := &pmpRouter{conn: c, forward: map[string]int{}}
+	r := &pmpRouter{conn: c, taken: taken, forward: map[string]int{}}
 	t.Cleanup(func() { c.Close() })
 	go r.serve()
 	return r
@@ -73,8 +73,7 @@ func (r *pmpRouter) forwards() map[string]int {
 // A router that speaks NAT-PMP forwards both ports, from the same number outside where that is
 // free, and no more once the node has ended.
 func TestPMP(t *testing.T) {
-	r := newPMPRouter(t)
-	r.taken = 4002
+	r := newPMPRouter(t, 4002)
 	p := &pmp{router: net.IPv4(127, 0, 77, 1), ports: map[inner]int{}}
 	listening := []ma.Multiaddr{maddr(t, "/ip4/0.0.0.0/tcp/4001"), maddr(t, "/ip4/0.0.0.0/udp/4002/quic-v1"), maddr(t, "/ip6/::/tcp/4003"), maddr(t, "/ip4/127.0.0.1/tcp/4004")}
 	ctx, cancel := context.WithCancel(t.Context())
