@@ -98,7 +98,7 @@ func (s *Server) Republish() { poke(s.publish) }
 // has changed.
 func (s *Server) announcer(ctx context.Context, first time.Duration) {
 	t := &s.cfg.Timeouts
-	next := time.NewTimer(first)
+	next := time.NewTimer(max(first, 1)) // no timer of 0: scripts/check.sh says why
 	defer next.Stop()
 	var last time.Time
 	for {
@@ -124,7 +124,7 @@ func (s *Server) announcer(ctx context.Context, first time.Duration) {
 // coalesce waits until a time, or until there is something that others must hear of at once;
 // false if ctx ended first.
 func (s *Server) coalesce(ctx context.Context, until time.Time) bool {
-	t := time.NewTimer(time.Until(until))
+	t := time.NewTimer(max(time.Until(until), 1)) // as in announcer
 	defer t.Stop()
 	for {
 		select {

@@ -118,7 +118,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { s.looks(ctx) })
-	tick := time.NewTimer(0) // a newcomer asks at once
+	tick := time.NewTimer(1) // a newcomer asks at once; no timer of 0: scripts/check.sh says why
 	defer tick.Stop()
 	for asks := 0; ; {
 		select {
@@ -146,7 +146,7 @@ func (s *Service) looks(ctx context.Context) {
 		if !ok {
 			var timer <-chan time.Time
 			if !wait.IsZero() {
-				timer = time.After(time.Until(wait))
+				timer = time.After(max(time.Until(wait), 1))
 			}
 			select {
 			case <-ctx.Done():
