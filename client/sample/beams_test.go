@@ -49,38 +49,47 @@ func (m tables) search(t *testing.T, s searching, prompt []int32) {
 	}
 }
 
-// The answers, their order and their scores are those of transformers.
-func TestBeamsEqualLibrary(t *testing.T) {
-	b, err := os.ReadFile("testdata/beams.json")
+// recorded is what transformers made of a model of tables.
+type recorded[C any] struct {
+	tables
+	Cases []C
+}
+
+// recordedIn reads a file of at least so many cases.
+func recordedIn[C any](t *testing.T, path string, least int) (file recorded[C]) {
+	t.Helper()
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var file struct {
-		tables
-		Cases []struct {
-			Prompt  []int32
-			Answers [][]int32
-			Scores  []float64
-			Params  struct {
-				Beams      int       `json:"num_beams"`
-				Return     int       `json:"num_return_sequences"`
-				Most       int       `json:"max_new_tokens"`
-				Length     float64   `json:"length_penalty"`
-				Early      any       `json:"early_stopping"`
-				EOS        []int32   `json:"eos_token_id"`
-				Repetition float64   `json:"repetition_penalty"`
-				NGram      int       `json:"no_repeat_ngram_size"`
-				BadWords   [][]int32 `json:"bad_words_ids"`
-				MinNew     int       `json:"min_new_tokens"`
-			}
-		}
 	}
 	if err := json.Unmarshal(b, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Cases) < 100 {
+	if len(file.Cases) < least {
 		t.Fatalf("only %d cases", len(file.Cases))
 	}
+	return file
+}
+
+// The answers, their order and their scores are those of transformers.
+func TestBeamsEqualLibrary(t *testing.T) {
+	file := recordedIn[struct {
+		Prompt  []int32
+		Answers [][]int32
+		Scores  []float64
+		Params  struct {
+			Beams      int       `json:"num_beams"`
+			Return     int       `json:"num_return_sequences"`
+			Most       int       `json:"max_new_tokens"`
+			Length     float64   `json:"length_penalty"`
+			Early      any       `json:"early_stopping"`
+			EOS        []int32   `json:"eos_token_id"`
+			Repetition float64   `json:"repetition_penalty"`
+			NGram      int       `json:"no_repeat_ngram_size"`
+			BadWords   [][]int32 `json:"bad_words_ids"`
+			MinNew     int       `json:"min_new_tokens"`
+		}
+	}](t, "testdata/beams.json", 100)
 	for i, c := range file.Cases {
 		p := Params{RepetitionPenalty: c.Params.Repetition, NoRepeatNGram: c.Params.NGram, BadWords: c.Params.BadWords, MinNewTokens: c.Params.MinNew}
 		bp := BeamParams{Beams: c.Params.Beams, Return: c.Params.Return, LengthPenalty: c.Params.Length}

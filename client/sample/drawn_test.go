@@ -4,33 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"testing"
 )
 
 // Given the same numbers, searches that draw find what transformers finds.
 func TestDrawnBeamsEqualLibrary(t *testing.T) {
-	b, err := os.ReadFile("testdata/drawn.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		tables
-		Cases []struct {
-			Prompt  []int32
-			Numbers []float64
-			Answers [][]int32
-			Scores  []float64
-			Params  json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
-	if len(file.Cases) < 200 {
-		t.Fatalf("only %d cases", len(file.Cases))
-	}
+	file := recordedIn[struct {
+		Prompt  []int32
+		Numbers []float64
+		Answers [][]int32
+		Scores  []float64
+		Params  json.RawMessage
+	}](t, "testdata/drawn.json", 200)
 	for i, c := range file.Cases {
 		asked := DefaultAsked()
 		asked.Return = 1

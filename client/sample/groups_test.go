@@ -5,32 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"testing"
 )
 
 // Answers of groups, their order and their scores are those of transformers 4.49.
 func TestGroupsEqualLibrary(t *testing.T) {
-	b, err := os.ReadFile("testdata/groups.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		tables
-		Cases []struct {
-			Prompt  []int32
-			Answers [][]int32
-			Scores  []float64
-			Params  json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
-	if len(file.Cases) < 200 {
-		t.Fatalf("only %d cases", len(file.Cases))
-	}
+	file := recordedIn[struct {
+		Prompt  []int32
+		Answers [][]int32
+		Scores  []float64
+		Params  json.RawMessage
+	}](t, "testdata/groups.json", 200)
 	for i, c := range file.Cases {
 		asked := DefaultAsked()
 		asked.Temperature = 0

@@ -99,6 +99,7 @@ var arrows = []arrow{
 	{"internal/hostile", []string{"internal/swarmtest", "api", "client", "client/...", "server/...", "swarm/...", "tensor/..."}, "attacks on real nodes, for tests"},
 	{"internal/e2e", []string{"internal/natlab"}, "the built binary, also on machines of a laboratory"},
 	{"internal/wiring", []string{"api/...", "client/...", "content", "gpu", "internal/answers", "internal/atomicfile", "internal/backoff", "internal/courtesy", "internal/journal", "internal/keys", "internal/operations", "internal/sharedfile", "internal/sysmem", "model/...", "server/...", "store", "swarm/...", "tensor/...", "web/..."}, "whole nodes from the parts: what whorl runs and package node embeds"},
+	{"internal/schematest", []string{"internal/fixture"}, "the public suite of schemas, which lies gzipped in the program"},
 	{"internal/...", nil, "helpers of tests: they know nothing of what they test"},
 	{"node", []string{"client", "internal/wiring"}, "the library: a small facade whose API is kept"},
 	{"cmd/whorl", []string{"..."}, "flags and commands over internal/wiring"},

@@ -4,7 +4,6 @@ package schematest
 
 import (
 	"bytes"
-	"compress/gzip"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"whorl/internal/fixture"
 )
 
 //go:embed testdata/suite.json.gz
@@ -31,16 +32,9 @@ type Group struct {
 func (g *Group) String() string { return g.File + ": " + g.Description }
 
 // Groups are all of the suite, in its order.
-func Groups(t testing.TB) (all []Group) {
+func Groups(t testing.TB) []Group {
 	t.Helper()
-	z, err := gzip.NewReader(bytes.NewReader(suite))
-	if err == nil {
-		err = json.NewDecoder(z).Decode(&all)
-	}
-	if err != nil {
-		t.Fatal("the suite of schemas: ", err)
-	}
-	return all
+	return fixture.Embedded[[]Group](t, "suite.json.gz", suite)
 }
 
 // Judge says of texts whether they are valid by a schema.

@@ -8,14 +8,14 @@ import json
 import random
 
 import torch
-from transformers import GenerationMixin, PreTrainedConfig, PreTrainedModel
+from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
 VOCAB, POSITIONS, CASES, SEED = 20, 24, 220, 5
 
 
 class Tables(PreTrainedModel, GenerationMixin):
-    config_class = PreTrainedConfig
+    config_class = PretrainedConfig
     main_input_name = "input_ids"
 
     def __init__(self, config, w, p):
@@ -33,7 +33,7 @@ def main():
     rng = random.Random(SEED)
     units = lambda rows: [[round(rng.gauss(0, 1.4) * 4096) for _ in range(VOCAB)] for _ in range(rows)]
     w, p = units(VOCAB), units(POSITIONS)
-    config = PreTrainedConfig(vocab_size=VOCAB, is_encoder_decoder=False)
+    config = PretrainedConfig(vocab_size=VOCAB, is_encoder_decoder=False)
     model = Tables(config, torch.tensor(w) / 4096, torch.tensor(p) / 4096).eval()
     cases = []
     while len(cases) < CASES:

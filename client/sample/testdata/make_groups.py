@@ -8,10 +8,10 @@ import json
 import random
 
 import torch
-from transformers import BeamSearchScorer, GenerationMixin, PretrainedConfig, PreTrainedModel, __version__
-from transformers.modeling_outputs import CausalLMOutput
+from make_beams import POSITIONS, VOCAB, Tables
+from transformers import BeamSearchScorer, PretrainedConfig, __version__
 
-VOCAB, POSITIONS, CASES, SEED, HAIR = 20, 24, 240, 11, 1e-5
+CASES, SEED, HAIR = 240, 11, 1e-5
 
 
 class Close(Exception):
@@ -27,21 +27,6 @@ def process(self, input_ids, next_scores, *rest, **named):
 
 
 theirs, BeamSearchScorer.process = BeamSearchScorer.process, process
-
-
-class Tables(PreTrainedModel, GenerationMixin):
-    config_class = PretrainedConfig
-    main_input_name = "input_ids"
-
-    def __init__(self, config, w, p):
-        super().__init__(config)
-        self.w, self.p = torch.nn.Parameter(w), torch.nn.Parameter(p)
-
-    def prepare_inputs_for_generation(self, input_ids, **kwargs):
-        return {"input_ids": input_ids}
-
-    def forward(self, input_ids, **kwargs):
-        return CausalLMOutput(logits=self.w[input_ids] + self.p[: input_ids.shape[1]])
 
 
 def parameters(rng):
