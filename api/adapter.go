@@ -14,9 +14,8 @@ import (
 // adapted is a model with a LoRA adapter: to users it is a model of its own, named
 // "MODEL:ADAPTER", and answers carry that name.
 type adapted struct {
-	Engine
+	through
 	adapter swarm.Adapter // that is held
-	asked   swarm.Adapter // by that name, with its digest where the operator or the user gave one
 }
 
 func (e adapted) Model() client.Model {
@@ -25,31 +24,21 @@ func (e adapted) Model() client.Model {
 	return m
 }
 
-func (e adapted) Room(ctx context.Context, o client.SessionOptions) int {
-	o.Adapter = e.asked.String()
-	return e.Engine.Room(ctx, o)
-}
-
-func (e adapted) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
-	o.Adapter = e.asked.String()
-	return e.Engine.Open(ctx, o)
-}
-
 // Through is a model all of whose sessions use an adapter, NAME@DIGEST, under the model's own name.
-func Through(e Engine, adapter string) Engine { return through{e, adapter} }
+func Through(e Engine, adapter string) Engine { return through{e, swarm.ParseAdapter(adapter)} }
 
 type through struct {
 	Engine
-	adapter string
+	asked swarm.Adapter // by that name, with its digest where the operator or the user gave one
 }
 
 func (e through) Room(ctx context.Context, o client.SessionOptions) int {
-	o.Adapter = e.adapter
+	o.Adapter = e.asked.String()
 	return e.Engine.Room(ctx, o)
 }
 
 func (e through) Open(ctx context.Context, o client.SessionOptions) (Session, error) {
-	o.Adapter = e.adapter
+	o.Adapter = e.asked.String()
 	return e.Engine.Open(ctx, o)
 }
 
@@ -60,7 +49,7 @@ func (a *API) AdaptedBy(e Engine) []Engine {
 	v := a.ViewOf(e)
 	for _, x := range a.Adapters() {
 		if held, ok := v.Adapter(x); ok {
-			out = append(out, adapted{e, held, x})
+			out = append(out, adapted{through{e, x}, held})
 		}
 	}
 	return out
@@ -101,13 +90,13 @@ func (a *API) byAdapter(all []Engine, name string) (Engine, bool) {
 		for _, x := range a.Adapters() {
 			if full && x.Name == want || x.Name == name {
 				if held, ok := v.Adapter(x); ok {
-					return adapted{e, held, x}, true
+					return adapted{through{e, x}, held}, true
 				}
 			}
 		}
 		if asked := swarm.ParseAdapter(want); full && asked.Digest != "" {
 			if held, ok := v.Adapter(asked); ok {
-				return adapted{e, held, held}, true
+				return adapted{through{e, held}, held}, true
 			}
 		}
 	}

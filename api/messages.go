@@ -28,13 +28,12 @@ func EncodeMessages(e Engine, in []gen.ChatMessage, x client.ChatExtras) ([]int3
 		return nil, EncodeError(e, "messages", err)
 	}
 	if x.Tools != nil && !toolsHeard(e, messages, x, ids) {
-		if messages = toolsInSystem(messages, x.Tools); !toolsHeardIn(e, messages, x) {
+		var heard bool
+		messages = toolsInSystem(messages, x.Tools)
+		if ids, heard = toolsHeardIn(e, messages, x); !heard {
 			in = told(newer(in), x.Tools)
 			x.Tools = nil
 			return EncodeMessages(e, in, x)
-		}
-		if ids, err = e.EncodeChat(messages, x); err != nil {
-			return nil, EncodeError(e, "messages", err)
 		}
 	}
 	if !callsHeard(e, messages, x, ids) {
@@ -112,16 +111,17 @@ func toolsInSystem(messages []client.Message, tools json.RawMessage) []client.Me
 	return messages
 }
 
-// toolsHeardIn tells whether the model's template shows the tools in the system's message.
-func toolsHeardIn(e Engine, messages []client.Message, x client.ChatExtras) bool {
+// toolsHeardIn are the ids of messages, and whether the model's template shows the tools in the
+// system's one.
+func toolsHeardIn(e Engine, messages []client.Message, x client.ChatExtras) (with []int32, heard bool) {
 	with, err := e.EncodeChat(messages, x)
 	if err != nil {
-		return false
+		return nil, false
 	}
 	silent := slices.Clone(messages)
 	silent[0].Tools = ""
 	without, err := e.EncodeChat(silent, x)
-	return err == nil && !slices.Equal(with, without)
+	return with, err == nil && !slices.Equal(with, without)
 }
 
 // told is a conversation for a template that knows no tools: they are in the system's text, calls

@@ -121,7 +121,7 @@ func (p *Postgres) Write(ctx context.Context, s Sample) error {
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `insert into crawl (source, started, duration_ms, outcome, error)
 			values ($1, $2, $3, $4, $5) on conflict do nothing`,
-			s.Source, s.Crawl.Started, float64(s.Crawl.Duration)/float64(time.Millisecond), s.Crawl.Outcome(), s.Crawl.Error)
+			s.Source, s.Crawl.Started, swarm.Millis(s.Crawl.Duration), s.Crawl.Outcome(), s.Crawl.Error)
 		if err != nil || tag.RowsAffected() == 0 { // none: the sample is there already
 			return err
 		}

@@ -120,8 +120,16 @@ var blockCommands = map[string]bool{"serve": true, "join": true, "gateway": true
 // wantsBlock tells whether a command shows a block instead of its log: at a terminal that can,
 // unless a flag asks for the log.
 func wantsBlock(cmd *cobra.Command, from sources, w *world) (*os.File, bool) {
+	if !blockCommands[cmd.Name()] || cmd.Parent() != cmd.Root() || from.given("log-level") || from.given("log-format") || from.given("print-config") || from.given("dry-run") {
+		return nil, false
+	}
+	return w.terminal()
+}
+
+// terminal is where errors go if that can draw.
+func (w *world) terminal() (*os.File, bool) {
 	f, ok := w.err.(*os.File)
-	if !ok || !blockCommands[cmd.Name()] || cmd.Parent() != cmd.Root() || from.given("log-level") || from.given("log-format") || from.given("print-config") || from.given("dry-run") {
+	if !ok {
 		return nil, false
 	}
 	environ := w.environ()
@@ -133,12 +141,10 @@ var barCommands = map[string]bool{"generate": true, "chat": true, "score": true,
 
 // wantsBar tells whether a command does: at a terminal that can.
 func wantsBar(cmd *cobra.Command, w *world) (*os.File, bool) {
-	f, ok := w.err.(*os.File)
-	if !ok || !barCommands[strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")] {
+	if !barCommands[strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")] {
 		return nil, false
 	}
-	environ := w.environ()
-	return f, isatty.IsTerminal(f.Fd()) && wiring.Getenv(wiring.WithEnviron(context.Background(), environ), "TERM") != "dumb" && drawable(f)
+	return w.terminal()
 }
 
 // fetching draws how far a transfer is, and nothing once it is over.

@@ -47,10 +47,7 @@ func (f *AskOptions) check(given given, args []string) (tensor.Activations, erro
 	if _, err := tensor.ParseResidual(f.Residual); err != nil {
 		return 0, Usagef("--residual: %w", err)
 	}
-	if args, err = f.Swarm.accept(given, &f.Model, args); err == nil {
-		err = f.Swarm.rows(given, &f.Residual)
-	}
-	if err != nil {
+	if args, err = f.Swarm.accept(given, &f.Model, &f.Residual, args); err != nil {
 		return 0, err
 	}
 	peers := given("initial-peers") || len(f.Swarm.InitialPeers) > 0

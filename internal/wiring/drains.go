@@ -140,10 +140,15 @@ func (n *Node) emptied(ctx context.Context, tell func(operations.Progress)) (any
 		most = max(most, left)
 		tell(operations.Progress{Done: float64(most - left), Total: float64(most), Unit: "sessions"})
 	})
+	return nil, n.drains.unless(err)
+}
+
+// unless ends a drain whose operation was cancelled; the error is that of the operation.
+func (d *drains) unless(err error) error {
 	if errors.Is(err, operations.ErrCancelled) {
-		err = errors.Join(err, n.drains.end())
+		err = errors.Join(err, d.end())
 	}
-	return nil, err
+	return err
 }
 
 // stayDrained goes on with the drain of an earlier run, as an operation if it was one when the
@@ -158,12 +163,8 @@ func (n *Node) stayDrained() {
 		case <-n.up:
 			return n.emptied(ctx, tell)
 		case <-ctx.Done():
+			return nil, n.drains.unless(context.Cause(ctx))
 		}
-		err := context.Cause(ctx)
-		if errors.Is(err, operations.ErrCancelled) {
-			err = errors.Join(err, n.drains.end())
-		}
-		return nil, err
 	})
 }
 

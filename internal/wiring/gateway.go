@@ -23,10 +23,7 @@ type Gateway struct {
 
 // check refuses wrong values before anything is opened.
 func (f *Gateway) check(given given) error {
-	args, err := f.Node.accept(given, &f.Model, f.Names)
-	if err == nil {
-		err = f.Node.rows(given, &f.HTTP.Residual)
-	}
+	args, err := f.Node.accept(given, &f.Model, &f.HTTP.Residual, f.Names)
 	if err != nil {
 		return err
 	}

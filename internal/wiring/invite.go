@@ -20,9 +20,18 @@ import (
 	"whorl/web"
 )
 
-// accept takes an invitation in place of MODEL: it fills in what no flag says. It returns the
-// arguments that are left, MODEL among them if the invitation or the guest names one.
-func (f *SwarmOptions) accept(given given, m *ModelOptions, args []string) ([]string, error) {
+// accept takes an invitation in place of MODEL: it fills in what no flag says, that of the rows
+// (--residual) too. It returns the arguments that are left, MODEL among them if the invitation or the guest
+// names one.
+func (f *SwarmOptions) accept(given given, m *ModelOptions, residual *string, args []string) ([]string, error) {
+	args, err := f.invited(given, m, args)
+	if err != nil {
+		return nil, err
+	}
+	return args, f.rows(given, residual)
+}
+
+func (f *SwarmOptions) invited(given given, m *ModelOptions, args []string) ([]string, error) {
 	if len(args) == 0 || !IsInvitation(args[0]) {
 		return args, nil
 	}

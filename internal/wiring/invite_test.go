@@ -56,7 +56,7 @@ func TestAcceptInvitation(t *testing.T) {
 		"no invitation":   {nil, SwarmOptions{Swarm: "main"}, []string{"owner/name"}, "main [] none  at  [owner/name]"},
 	} {
 		f, m := c.flags, ModelOptions{}
-		args, err := f.accept(func(name string) bool { return c.from[name] }, &m, c.args)
+		args, err := f.invited(func(name string) bool { return c.from[name] }, &m, c.args)
 		key := "none"
 		if f.key != nil {
 			key = "key"

@@ -59,10 +59,7 @@ type Server struct {
 
 // Check refuses wrong values before anything is opened.
 func (f *Server) Check(given given) error {
-	args, err := f.Node.accept(given, &f.Model, f.Args)
-	if err == nil {
-		err = f.Node.rows(given, &f.HTTP.Residual)
-	}
+	args, err := f.Node.accept(given, &f.Model, &f.HTTP.Residual, f.Args)
 	if err != nil {
 		return err
 	}

@@ -66,10 +66,16 @@ func (p *Pace) of(key, name string, r Rate, now time.Time) *bucket {
 		p.held[key] = b
 		return b
 	}
-	if b.left = r.after(b, now); now.After(b.at) { // callers read their clocks before they wait for the lock
+	r.fill(b, now)
+	return b
+}
+
+// fill has a bucket have what came back to it by now. Its time never goes back: callers read their clocks
+// before they wait for the lock.
+func (r Rate) fill(b *bucket, now time.Time) {
+	if b.left = r.after(b, now); now.After(b.at) {
 		b.at = now
 	}
-	return b
 }
 
 func (r Rate) after(b *bucket, now time.Time) float64 {

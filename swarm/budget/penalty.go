@@ -57,10 +57,7 @@ func (p *Penalties) strike(key, name string, r Rate, now time.Time) (out bool) {
 	if now.Before(o.until) {
 		return true
 	}
-	if o.left = r.after(&o.bucket, now); now.After(o.at) {
-		o.at = now
-	}
-	if o.left >= 1 {
+	if r.fill(&o.bucket, now); o.left >= 1 {
 		o.left--
 		return false
 	}

@@ -246,16 +246,20 @@ func (d *door) depart(p peer.ID) {
 	}
 }
 
-// strike notes that a peer was refused what it asked for. It is hung up on if its address is shut out by
-// now, as it would be at its next knock.
-func (d *door) strike(p peer.ID) {
+// strike notes that a peer was refused what it asked for, and tells whether its address is shut out by now.
+func (d *door) strike(p peer.ID) (out bool) {
 	var from budget.Who
 	d.mu.Lock()
 	if at := d.nets[p]; at != nil {
 		from = at.from
 	}
 	d.mu.Unlock()
-	if d.penalties.Refused(from, time.Now()) && d.flooded != nil {
+	return d.penalties.Refused(from, time.Now())
+}
+
+// refused is strike, and hangs up on who is shut out, as it would be at its next knock.
+func (d *door) refused(p peer.ID) {
+	if d.strike(p) && d.flooded != nil {
 		d.flooded(p)
 	}
 }

@@ -130,7 +130,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	if err == nil {
 		if cfg.Relay != nil {
-			h.relaying = newRelaying(*cfg.Relay, h.memberID, h.NetOf, h.door.strike, cfg.Registerer)
+			h.relaying = newRelaying(*cfg.Relay, h.memberID, h.NetOf, h.door.refused, cfg.Registerer)
 			h.relayAsNeeded()
 		}
 		err = budget.Register(cfg.Registerer, h.reaches)
@@ -229,7 +229,7 @@ func (h *Host) Peers() []swarm.PeerStatus {
 			st.Agent, _ = v.(string)
 		}
 		if rtt, ok := h.RTT(p); ok {
-			ms := float64(rtt) / float64(time.Millisecond)
+			ms := swarm.Millis(rtt)
 			st.RTTMillis = &ms
 		}
 		out = append(out, st)
@@ -304,7 +304,7 @@ func (h *Host) hangUp(p peer.ID) {
 // no new connection is taken from its address.
 func (h *Host) Refused(p swarm.PeerID) {
 	if id, err := peer.Decode(string(p)); err == nil {
-		h.door.strike(id)
+		h.door.refused(id)
 	}
 }
 

@@ -178,7 +178,7 @@ func (q *Query) link(from *swarm.Record, to swarm.PeerID) time.Duration {
 	}
 	ms, known := from.NextRTT[to]
 	// In milliseconds first: a record may claim more than a Duration holds.
-	ms = min(ms, 2*float64(q.Params.MaxDelay)/float64(time.Millisecond))
+	ms = min(ms, 2*swarm.Millis(q.Params.MaxDelay))
 	way := q.Params.delay(time.Duration(ms*float64(time.Millisecond)), known)
 	if q.Apart != nil && q.Apart(from.Peer, to) {
 		way += q.Params.Apart
